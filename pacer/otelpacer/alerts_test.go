@@ -168,7 +168,7 @@ func vendorStacks() map[string][]policies.Policy {
 	}
 }
 
-// Whoever spends 97 % of any limit of any vendor's stack for a while, and no more of the others than that takes, gets an alert for it.
+// A fleet that spends 97 % of any one limit of a vendor's stack for a while gets an alert for that limit.
 func TestNearlySpentLimitsRaiseAnAlert(t *testing.T) {
 	t.Parallel()
 	for vendor, stack := range vendorStacks() {
@@ -229,7 +229,7 @@ func nearlySpend(t *testing.T, stack []policies.Policy, target int) {
 	}
 	began, due := time.Now(), 0.0
 	isQuota := spec.Algorithm == policies.Window || spec.Limit*spec.Interval >= (10*time.Minute).Microseconds()
-	for n := range int(rule.pending/(10*time.Second)) + 10 {
+	for n := range int(rule.pending/(10*time.Second)) + 20 {
 		switch {
 		case spec.Algorithm == policies.Concurrency:
 		case isQuota:
@@ -243,7 +243,7 @@ func nearlySpend(t *testing.T, stack []policies.Policy, target int) {
 				due -= float64(cost)
 			}
 		}
-		if slices.Contains(rule.fires(t, registry), name) {
+		if n%3 == 0 && slices.Contains(rule.fires(t, registry), name) {
 			return
 		}
 		time.Sleep(time.Until(began.Add(time.Duration(n+1) * 10 * time.Second)))
