@@ -113,9 +113,13 @@ func (e waitEvents) PausesChanged(news []store.Change) {
 	}
 }
 
-// refused emits an error that means that a call may not go. For any other error it emits nothing.
+// refused emits an error that means that a call may not go. For any other error it emits nothing, nor for a booking that may not go yet: that
+// has a slot.
 func (p *Pacer) refused(ctx context.Context, err error) {
 	if p.telemetry == nil || !errors.Is(err, ErrRefused) {
+		return
+	}
+	if _, has := errors.AsType[*LaterError](err); has {
 		return
 	}
 	e := Refusal{Upstream: p.upstream, Err: err}

@@ -33,7 +33,8 @@ type Hooks struct {
 	Answered func(context.Context, Answered)
 	// Settled is called by [Reservation.Settle], for each policy that the call cost more or less than it was charged.
 	Settled func(context.Context, Settled)
-	// Refused is called for each call that may not go. Nothing was charged.
+	// Refused is called for each call that may not go. Nothing was charged. It is not called for a booking that may not go yet: see
+	// [LaterError].
 	Refused func(context.Context, Refusal)
 	// Observed is called for each call that observed policies bind, when the store has replied how long they would have made it wait: see
 	// [Observe]. If the call would have had to wait for permits, Observed is called once more for each policy that counts calls in
@@ -133,7 +134,7 @@ type Refusal struct {
 	Policy   string // "" if the whole upstream is paused
 	Scope    string
 	Wait     time.Duration // as [LimitError].Wait
-	Err      error         // the *LimitError, *ScopeError or *NestedError that its caller received
+	Err      error         // what its caller received: a *LimitError, *ScopeError, *NestedError, *CredentialError or *TokenError
 
 	_ struct{}
 }

@@ -421,6 +421,10 @@ func TestLogHooks(t *testing.T) {
 		require.NoError(t, p.Wait(ctx))
 		require.NoError(t, p.Wait(ctx))
 		require.Error(t, p.Allow(ctx))
+		late, _ := book(t, p, pacer.Scope("tenant", "booked"), pacer.MaxWait(time.Hour))
+		book(t, p, pacer.Scope("tenant", "booked"), pacer.MaxWait(time.Hour))
+		time.Sleep(time.Second)
+		require.True(t, later(t, p, late).Moved) // a booking that may not go yet is not refused
 		require.NoError(t, p.Report(ctx, policies.Feedback{Wait: time.Second}))
 		require.NoError(t, p.Close())
 		require.Equal(t, strings.TrimLeft(`

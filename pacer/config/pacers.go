@@ -119,10 +119,15 @@ func Open(ctx context.Context, path string, report func(error), opts ...PacerOpt
 	if err != nil {
 		return nil, err
 	}
-	if report == nil {
-		report = func(err error) { logChange(ctx, path, err) }
+	outcome := func(applied bool, err error) {
+		telemetry.Guard("report of config.Open", func() {
+			if report == nil {
+				logChange(ctx, slog.Default(), path, applied, err)
+			} else {
+				report(err)
+			}
+		})
 	}
-	guarded := func(err error) { telemetry.Guard("report of config.Open", func() { report(err) }) }
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	p.stop = func() {
@@ -132,26 +137,30 @@ func Open(ctx context.Context, path string, report func(error), opts ...PacerOpt
 	go func() {
 		defer close(done)
 		err := watch(ctx, path, string(f.hash[:]), func(f *File, err error) {
+			applied := false
 			if err == nil {
-				err = p.Apply(f)
+				applied, err = p.apply(f)
 			}
-			guarded(err)
+			outcome(applied, err)
 		})
 		if err != nil {
-			guarded(err)
+			outcome(false, err)
 		}
 	}()
 	return p, nil
 }
 
-// logChange logs what became of a change.
-func logChange(ctx context.Context, path string, err error) {
-	if err == nil {
-		slog.InfoContext(ctx, "headway: the file has changed, and the changes are in effect", "file", path)
-		return
+// logChange logs what became of a change. applied reports whether a part of it took effect.
+func logChange(ctx context.Context, logger *slog.Logger, path string, applied bool, err error) {
+	text := "headway: a change of the file has no effect"
+	switch {
+	case err == nil:
+		logger.InfoContext(ctx, "headway: the file has changed, and the changes are in effect", "file", path)
+	case applied:
+		text = "headway: the file has changed: applied, except for this"
 	}
 	for _, one := range Mistakes(err) {
-		slog.ErrorContext(ctx, "headway: a change of the file has no effect", "file", path, "error", one.Error())
+		logger.ErrorContext(ctx, text, "file", path, "error", one.Error())
 	}
 }
 
@@ -216,11 +225,17 @@ func (p *Pacers) Router(opts ...transport.Option) (*transport.Router, error) {
 // then, one that matches [ErrOverruled] for each limit that was set at run time and holds in place of changed policies, and one for policies
 // that a pacer rejected, all joined. Everything else takes effect nevertheless.
 func (p *Pacers) Apply(f *File) error {
+	_, err := p.apply(f)
+	return err
+}
+
+// apply is Apply, and reports whether any policies took effect.
+func (p *Pacers) apply(f *File) (applied bool, err error) {
 	errs, checks := p.declare(f)
 	for _, check := range checks {
 		errs = append(errs, check()...)
 	}
-	return errors.Join(errs...)
+	return len(checks) > 0, errors.Join(errs...)
 }
 
 // declare declares the policies that have changed. It also returns functions that check whether these hold, which takes a while.

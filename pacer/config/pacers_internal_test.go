@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -142,9 +143,12 @@ func TestApplyReportsWhatNeedsARestart(t *testing.T) {
 	} {
 		p, d := opened(t, before)
 		changed := strings.Replace(strings.Replace(before, change[0], change[1], 1), "5/s", "6/s", 1)
-		for range 2 { // as long as it is so
-			err := p.Apply(parsed(t, changed))
+		for i, text := range []string{"applied, except for this", "a change of the file has no effect"} { // as long as it is so
+			applied, err := p.apply(parsed(t, changed))
 			require.ErrorIs(t, err, ErrRestart)
+			var log strings.Builder
+			logChange(t.Context(), slog.New(slog.NewTextHandler(&log, nil)), "f", applied, err)
+			require.Equal(t, 1+strings.Count(want, "|"), strings.Count(log.String(), text), "time %d: %s", i, &log)
 			for i, one := range strings.Split(want, "|") {
 				require.ErrorContains(t, Mistakes(err)[i], one)
 			}

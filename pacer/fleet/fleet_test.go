@@ -197,8 +197,55 @@ func TestFleetShowsTheMargin(t *testing.T) {
 		require.InDelta(t, 50, policyOf(t, f, "fixed").Capacity(), 0, "its windows begin when they did")
 		require.Equal(t, "tenant=acme", f.TopKeys[0].Scope)
 		require.InDelta(t, 8*ms, f.TopKeys[0].Margin, float64(ms))
-		f = snapshotOf(t, p)
-		require.Zero(t, policyOf(t, f, "tenant").Margin, "of nobody")
+		require.InDelta(t, 8*ms, policyOf(t, snapshotOf(t, p), "tenant").Margin, float64(ms), "of its only key")
+	})
+}
+
+// The row of a policy with scopes is of its key that uses most of its limit, whatever other policies' keys spend, and also when nobody
+// spends any more. Bookings count, in the future.
+func TestTheRowOfAPolicyWithScopes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pacer.Config{MaxWait: time.Hour, Policies: []policies.Policy{
+			policies.PerSecond(10).Burst(10).Per("tenant").Named("a"), policies.Daily(100, time.UTC).Per("account").Optional().Named("quota"),
+			policies.InFlight(4).Per("tenant").Named("permits"),
+		}})
+		defer p.Close()
+		operator := fleet.Of(p)
+		row := func(name string) *fleet.Policy {
+			f, err := operator.Snapshot(t.Context())
+			require.NoError(t, err)
+			return policyOf(t, f, name)
+		}
+		call := func(opts ...pacer.Option) *pacer.Reservation {
+			r, err := p.Acquire(t.Context(), opts...)
+			require.NoError(t, err)
+			return r
+		}
+		require.False(t, row("quota").Shown, "no key is known")
+		for i := range 30 {
+			call(pacer.Scope("tenant", fmt.Sprint(i)), pacer.CostOf("a", 5)).Release()
+		}
+		call(pacer.Scope("tenant", "0"), pacer.Scope("account", "x"), pacer.CostOf("quota", 97)).Release()
+		quota := row("quota")
+		require.True(t, quota.Shown && quota.Busiest)
+		require.Equal(t, "account=x", quota.Scope)
+		require.InDelta(t, 0.97, quota.Utilization(), 1e-9)
+		require.InDelta(t, 6.0/600, row("a").Utilization(), 1e-9, "of a minute")
+		time.Sleep(10 * time.Minute)
+		call(pacer.Scope("tenant", "0"), pacer.Scope("account", "y")).Release()
+		require.Equal(t, "account=x", row("quota").Scope, "another one is busier, and uses less")
+		r := call(pacer.Scope("tenant", "7"))
+		require.InDelta(t, 0.25, row("permits").Utilization(), 1e-9)
+		r.Release()
+		for range 11 {
+			_, _, err := p.Book(t.Context(), pacer.Scope("tenant", "booked"), pacer.CostOf("a", 10))
+			require.NoError(t, err)
+		}
+		require.Equal(t, "tenant=booked", row("a").Scope)
+		require.InDelta(t, 100, row("a").Backlog, 1)
+		time.Sleep(10 * time.Minute)
+		require.Equal(t, "account=y", policyOf(t, snapshotOf(t, p), "quota").Scope, "nobody has looked before: the last one that was busy")
 	})
 }
 

@@ -72,6 +72,7 @@ type policyJSON struct {
 	Scope       string   `json:"scope"`
 	Observed    bool     `json:"observed,omitempty"`
 	Shown       bool     `json:"shown"`
+	Busiest     bool     `json:"busiest,omitempty"`
 	Waiting     int64    `json:"waiting"`
 	Rate        float64  `json:"rate"`
 	Capacity    float64  `json:"capacity"`
@@ -145,7 +146,7 @@ func policyJSONOf(p *Policy) policyJSON {
 	_, period := p.Policy.Limit()
 	v := policyJSON{
 		Name: p.Policy.Name(), Text: p.Policy.String(), Kind: kindOf(p.Policy), Period: period.Seconds(),
-		Scopes: append([]string{}, p.Policy.Scopes()...), Scope: p.Scope, Observed: p.Policy.IsObserved(), Shown: p.Shown, Waiting: p.Waiting,
+		Scopes: append([]string{}, p.Policy.Scopes()...), Scope: p.Scope, Observed: p.Policy.IsObserved(), Shown: p.Shown, Busiest: p.Busiest, Waiting: p.Waiting,
 		Rate: p.Rate(utilizationSeconds), Capacity: p.Capacity(), Utilization: p.Utilization(),
 		Cost: make([]int64, len(p.History)), Waits: make([]int64, len(p.History)), Waited: make([]float64, len(p.History)),
 	}

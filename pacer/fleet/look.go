@@ -50,7 +50,7 @@ func (o *Operator) Snapshot(ctx context.Context, opts ...pacer.Option) (*Snapsho
 		v.SetLimits = len(v.Settings.Limits)
 		v.Settings.Limits = v.Settings.Limits[:min(v.SetLimits, MaxShownLimits)]
 	}
-	if err := v.look(ctx, o.pacer, opts); err != nil {
+	if err := v.look(ctx, o, opts); err != nil {
 		return nil, err
 	}
 	return &v.Snapshot, nil
@@ -87,6 +87,7 @@ type view struct {
 
 	limits []limit        // in the order in which they are shown
 	keys   []store.KeyUse // those that spend or wait most
+	others []store.KeyUse // of each policy with scopes, more that may use most of its limit
 }
 
 // A limit is a policy, or a lane's part of one, and what was reported of it.
@@ -141,7 +142,22 @@ func (v *view) read(index *store.Index) {
 			}
 		}
 	}
-	v.keys = usage.Top(spent, waiting, MaxTopKeys)
+	v.choose(usage.Top(spent, waiting, len(spent)+len(waiting)))
+}
+
+// maxOthers is how many keys of each policy are looked at besides the TopKeys, to find the one that uses most of its limit.
+const maxOthers = 5
+
+// choose chooses the keys that are looked at. Those that spend or wait most are first.
+func (v *view) choose(all []store.KeyUse) {
+	of := make(map[string]int)
+	for _, k := range all {
+		if len(v.keys) < MaxTopKeys && k.Cost+k.Waiting > 0 {
+			v.keys = append(v.keys, k)
+		} else if of[k.Policy]++; of[k.Policy] <= maxOthers {
+			v.others = append(v.others, k)
+		}
+	}
 }
 
 // addWaiting adds the calls of a process that wait, and returns how many they are.
@@ -177,16 +193,25 @@ func printed(text string) string {
 }
 
 // look asks how the limits and the keys stand, and completes the Snapshot.
-func (v *view) look(ctx context.Context, p *pacer.Pacer, opts []pacer.Option) error {
+func (v *view) look(ctx context.Context, o *Operator, opts []pacer.Option) error {
+	o.mu.Lock()
+	for policy, key := range o.used {
+		same := func(k store.KeyUse) bool { return k.Key() == key }
+		if v.named(policy) != nil && !slices.ContainsFunc(v.keys, same) && !slices.ContainsFunc(v.others, same) {
+			v.others = append(v.others, store.KeyUse{Policy: policy, Scope: key.Scope})
+		}
+	}
+	o.mu.Unlock()
 	all := make([]policies.Policy, len(v.limits))
 	for i := range v.limits {
 		all[i] = v.limits[i].Policy
 	}
-	keys := make([]store.Key, len(v.keys))
-	for i := range v.keys {
-		keys[i] = v.keys[i].Key()
+	uses := slices.Concat(v.keys, v.others)
+	keys := make([]store.Key, len(uses))
+	for i := range uses {
+		keys[i] = uses[i].Key()
 	}
-	status, err := p.StatusOf(ctx, all, keys, opts...)
+	status, err := o.pacer.StatusOf(ctx, all, keys, opts...)
 	if err != nil {
 		return err
 	}
@@ -203,10 +228,38 @@ func (v *view) look(ctx context.Context, p *pacer.Pacer, opts []pacer.Option) er
 			Waiting: l.waiting, History: l.went.History(until, HistorySeconds),
 		})
 	}
+	used := make(map[string]store.Key)
+	for i := range uses {
+		if v.show(&uses[i], &status.Policies[len(v.limits)+i]) {
+			used[uses[i].Policy] = keys[i]
+		}
+	}
+	o.mu.Lock()
+	o.used = used
+	o.mu.Unlock()
 	for i, k := range v.keys {
 		v.TopKeys = append(v.TopKeys, TopKey{PolicyStatus: status.Policies[len(v.limits)+i], Cost: k.Cost, Waiting: k.Waiting})
 	}
 	return nil
+}
+
+// show shows a key in the row of its policy if the row is of this key, or is of no key that was requested and this one uses more of its
+// limit than the others before. In the second case it returns true.
+func (v *view) show(k *store.KeyUse, key *pacer.PolicyStatus) bool {
+	p := &v.Policies[slices.IndexFunc(v.Policies, func(p Policy) bool { return p.Policy.Name() == k.Policy })]
+	if p.Shown && !p.Busiest {
+		if p.Scope == key.Scope {
+			p.KeyCost = k.Cost
+		}
+		return false
+	}
+	one := *p
+	one.PolicyStatus, one.Shown, one.Busiest, one.KeyCost = *key, true, true, k.Cost
+	if p.Busiest && one.Utilization() <= p.Utilization() {
+		return false
+	}
+	*p = one
+	return true
 }
 
 // reportedWithin returns after how long a store knows, at the latest, what a process did that is one of n.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,9 @@ var ErrUnknownUpstream = errors.New("no process paces this upstream or has paced
 type Operator struct {
 	pacer *pacer.Pacer
 	own   bool // the Pacer was made for it
+
+	mu   sync.Mutex
+	used map[string]store.Key // of each policy with scopes, the key that used most of its limit when last seen: it may be idle now
 }
 
 // Open returns an Operator that needs only the store, which must be a [store.Registry]. Its policies are those that the processes of the
@@ -53,7 +57,7 @@ func Open(ctx context.Context, backing store.Store, upstream string) (*Operator,
 	if err != nil {
 		return nil, err
 	}
-	return &Operator{p, true}, nil
+	return &Operator{pacer: p, own: true}, nil
 }
 
 // Of returns an Operator for the upstream that p paces, with p's policies and MaxPause. It covers all processes that share p's store if
@@ -62,7 +66,7 @@ func Of(p *pacer.Pacer) *Operator {
 	if p == nil {
 		return nil
 	}
-	return &Operator{p, false}
+	return &Operator{pacer: p}
 }
 
 // onlooker is a store without what makes a process one of the fleet's.

@@ -61,11 +61,14 @@ const (
 
 // A Policy is a policy of a [Snapshot].
 type Policy struct {
-	// PolicyStatus is the policy's state. If the policy has scopes and the options of Snapshot give no values for them, only
-	// PolicyStatus.Policy is set: see [Snapshot].TopKeys.
+	// PolicyStatus is the policy's state. If the policy has scopes and the options of Snapshot give no values for them, it is the state of the
+	// key that uses most of its limit, of those that have spent most lately: see Busiest. If no key is known, only PolicyStatus.Policy is
+	// set.
 	pacer.PolicyStatus
 
 	Shown   bool  // all of PolicyStatus is set
+	Busiest bool  // PolicyStatus is the state of a key that Snapshot chose: PolicyStatus.Scope says which
+	KeyCost int64 // of a policy with scopes: the cost of the key's calls of about the last minute, if the key is one of those that spend most
 	Waiting int64 // calls that wait because of it, all keys together
 
 	// History is what calls spent in each of the last seconds, over all keys, oldest first. The last second ends at Snapshot.Counted. Its
@@ -194,23 +197,28 @@ func (p *Policy) Capacity() float64 {
 }
 
 // Utilization returns how much of the policy is in use, from 0 to 1. For a rate, it compares the calls of the last ten seconds with what
-// the rate admits in the long run; if the rate admits less than one call a second, it uses the last minute. For a rate with scopes it is
-// 0, because each scope value has a limit of its own. For a window it is the part of the limit that is spent, and for calls in flight the
-// part of the permits that is taken, or 0 if the policy is not Shown. For a paused window, which admits nothing, it is 1.
+// the rate admits in the long run; if the rate admits less than one call a second, it uses the last minute. For the key of a rate with scopes
+// it uses the last minute, too, and is 1 while future slots are charged. For a window it is the part of the limit that is spent, for calls
+// in flight the part of the permits that is taken, and for a rate whose burst takes ten minutes or more to come back, the part of the burst
+// that is spent. For a paused window, which admits nothing, it is 1. If the policy is not Shown, it is 0.
 func (p *Policy) Utilization() float64 {
 	spec := p.Policy.Spec()
-	if spec.Algorithm == policies.GCRA {
-		if len(p.Policy.Scopes()) > 0 {
-			return 0
-		}
+	if spec.Algorithm == policies.GCRA && spec.Limit < quotaFor.Microseconds()/spec.Interval {
 		capacity, over := p.Capacity(), utilizationSeconds
+		switch {
+		case len(p.Policy.Scopes()) == 0:
+		case p.Shown && p.Backlog > 0:
+			return 1
+		default:
+			return min(1, float64(p.KeyCost)/HistorySeconds/capacity)
+		}
 		if capacity < 1 {
 			over = HistorySeconds
 		}
 		return min(1, p.Rate(over)/capacity)
 	}
 	limit := spec.Limit
-	if p.Pace > 0 {
+	if p.Pace > 0 && spec.Algorithm != policies.GCRA {
 		limit = p.Pace
 	}
 	if !p.Shown || limit < 1 {
@@ -219,5 +227,7 @@ func (p *Policy) Utilization() float64 {
 	return float64(limit-min(limit, p.Remaining)) / float64(limit)
 }
 
-// utilizationSeconds is over how many seconds the use of a rate is taken.
-const utilizationSeconds = 10
+const (
+	utilizationSeconds = 10               // over how many seconds the use of a rate is taken
+	quotaFor           = 10 * time.Minute // a rate whose burst takes as long to come back is a quota: its pace of a minute means nothing
+)

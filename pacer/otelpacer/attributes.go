@@ -59,15 +59,21 @@ func (t *Telemetry) measured(upstream, policy, scope string, more ...attribute.K
 
 // reason returns why a call was refused, in a word.
 func reason(err error) string {
-	var limit *pacer.LimitError
+	limit := &pacer.LimitError{}
 	var scope *pacer.ScopeError
 	var nested *pacer.NestedError
+	var token *pacer.TokenError
+	var credential *pacer.CredentialError
 	switch {
 	case errors.As(err, &scope):
 		return "scope"
 	case errors.As(err, &nested):
 		return "nested"
-	case !errors.As(err, &limit):
+	case errors.As(err, &token):
+		return "token"
+	case errors.As(err, &credential):
+		return "credential"
+	case !errors.As(err, &limit) && !errors.Is(err, pacer.ErrRefused):
 		return errorType(err)
 	case limit.Never:
 		return "never"

@@ -239,20 +239,11 @@ func TestTheDashboardShowsWhatThereIs(t *testing.T) {
 func TestTheAlertsAreAboutWhatThereIs(t *testing.T) {
 	t.Parallel()
 	rows := documented(t)
-	text, err := os.ReadFile(docs + ".md")
-	require.NoError(t, err)
-	_, rules, found := strings.Cut(string(text), "```yaml\n")
-	require.True(t, found)
-	rules, _, _ = strings.Cut(rules, "```")
-	alerts := 0
-	for _, rule := range strings.Split(rules, "- alert: ")[1:] {
-		_, expr, _ := strings.Cut(rule, "expr:")
-		expr, _, found = strings.Cut(expr, "annotations:")
-		require.True(t, found)
-		require.Positive(t, checkQuery(t, rows, expr), rule)
-		alerts++
+	all := alerts(t)
+	require.Len(t, all, 7)
+	for _, one := range all {
+		require.Positive(t, checkQuery(t, rows, one.expr), one.name)
 	}
-	require.Equal(t, 7, alerts)
 }
 
 // The code of the documentation is the example's, which runs.

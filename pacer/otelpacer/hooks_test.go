@@ -168,20 +168,25 @@ func TestReasons(t *testing.T) {
 		&pacer.LimitError{Deadline: true},
 		&pacer.LimitError{},
 		fmt.Errorf("wrapped: %w", &pacer.LimitError{Never: true}),
+		&pacer.LaterError{},
+		&pacer.TokenError{Err: pacer.ErrSpent},
+		&pacer.CredentialError{},
 		nil,
 	} {
 		telemetry.Hooks().Refused(t.Context(), pacer.Refusal{Upstream: "crm", Err: err})
 	}
 	require.Equal(t, []string{
 		`headway.refusals{headway.reason=<nil>,headway.upstream=crm} 1`,
+		`headway.refusals{headway.reason=credential,headway.upstream=crm} 1`,
 		`headway.refusals{headway.reason=deadline,headway.upstream=crm} 1`,
 		`headway.refusals{headway.reason=in_flight,headway.upstream=crm} 1`,
 		`headway.refusals{headway.reason=nested,headway.upstream=crm} 1`,
 		`headway.refusals{headway.reason=never,headway.upstream=crm} 2`,
-		`headway.refusals{headway.reason=not_yet,headway.upstream=crm} 1`,
+		`headway.refusals{headway.reason=not_yet,headway.upstream=crm} 2`,
 		`headway.refusals{headway.reason=paused,headway.upstream=crm} 1`,
 		`headway.refusals{headway.reason=queued,headway.upstream=crm} 1`,
 		`headway.refusals{headway.reason=scope,headway.upstream=crm} 1`,
+		`headway.refusals{headway.reason=token,headway.upstream=crm} 1`,
 	}, readings(t, reader))
 }
 

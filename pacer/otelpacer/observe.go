@@ -9,12 +9,13 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/fleet"
+	"github.com/headway-go/headway/policies"
 )
 
 // Observe exports the state of p's fleet whenever metrics are collected, until you call stop, which you must do before you close p. Each
 // collection reads the state once, for at most Config.ReadTimeout. If that fails, the gauges of p are left out, and
-// headway.observation.failures counts it. For a policy with scopes, only the busiest values are exported, and only if Config.MetricScopes
-// has all of the policy's scopes; how many calls wait for the policy is always exported.
+// headway.observation.failures counts it. For a policy with scopes, the gauges are those of the key that uses most of its limit, without the
+// key's values. If Config.MetricScopes has all of the policy's scopes, the busiest keys are exported instead, with their values.
 //
 // Every process that observes an upstream exports the same values. Errors in stop are passed to [otel.Handle]. Observe returns a
 // [*pacer.ConfigError] if p is nil, or the MeterProvider's error if it does not accept the callback.
@@ -22,9 +23,9 @@ func (t *Telemetry) Observe(p *pacer.Pacer) (stop func(), err error) {
 	if p == nil {
 		return nil, bad("Observe", "nil", "give it the Pacer that pacer.New returned")
 	}
-	g := &t.gauges
+	g, operator := &t.gauges, fleet.Of(p)
 	read := func(ctx context.Context, o metric.Observer) error {
-		t.read(ctx, o, p)
+		t.read(ctx, o, operator)
 		return nil
 	}
 	registration, err := t.meter.RegisterCallback(read,
@@ -40,13 +41,13 @@ func (t *Telemetry) Observe(p *pacer.Pacer) (stop func(), err error) {
 	}, nil
 }
 
-// read tells how the fleet of p stands.
-func (t *Telemetry) read(ctx context.Context, o metric.Observer, p *pacer.Pacer) {
+// read reports the state of an upstream's fleet.
+func (t *Telemetry) read(ctx context.Context, o metric.Observer, of *fleet.Operator) {
 	ctx, cancel := context.WithTimeout(ctx, t.config.ReadTimeout)
 	defer cancel()
-	f, err := fleet.Of(p).Snapshot(ctx)
+	f, err := of.Snapshot(ctx)
 	if err != nil {
-		t.events.failures.Add(ctx, 1, t.measured(p.Upstream(), "", "", keyError.String(errorType(err))))
+		t.events.failures.Add(ctx, 1, t.measured(of.Upstream(), "", "", keyError.String(errorType(err))))
 		return
 	}
 	whole := t.measured(f.Upstream, "", "")
@@ -60,33 +61,45 @@ func (t *Telemetry) read(ctx context.Context, o metric.Observer, p *pacer.Pacer)
 		one := &f.Policies[i]
 		attrs := t.measured(f.Upstream, one.Policy.Name(), "")
 		o.ObserveInt64(t.gauges.waiting, one.Waiting, attrs)
-		if !one.Shown {
-			continue
+		if one.Shown && !(one.Busiest && t.named(one.Policy)) {
+			for j := range f.TopKeys {
+				if key := &f.TopKeys[j]; one.Busiest && key.Policy.Name() == one.Policy.Name() {
+					one.PausedFor = max(one.PausedFor, key.PausedFor)
+				}
+			}
+			t.readPolicy(o, one, attrs)
 		}
-		o.ObserveFloat64(t.gauges.utilization, one.Utilization(), attrs)
-		if capacity := one.Capacity(); capacity > 0 { // permits in flight have none
-			o.ObserveFloat64(t.gauges.capacity, capacity, attrs)
-		}
-		t.readStatus(o, &one.PolicyStatus, attrs)
 	}
 	t.readTopKeys(o, f)
 }
 
-// readTopKeys tells how the top keys stand, if all scopes of the policy were asked for: otherwise several of
-// them would have the same attributes.
+// named reports whether all scopes of a policy were requested. Otherwise several of its keys would have the same attributes.
+func (t *Telemetry) named(p policies.Policy) bool {
+	return !slices.ContainsFunc(p.Scopes(), func(name string) bool { return !slices.Contains(t.config.MetricScopes, name) })
+}
+
+// readTopKeys reports the state of the busiest keys of policies whose scopes were requested: of the top keys, and of those that use most.
 func (t *Telemetry) readTopKeys(o metric.Observer, f *fleet.Snapshot) {
 	for i := range f.TopKeys {
 		key := &f.TopKeys[i]
-		if slices.ContainsFunc(key.Policy.Scopes(), func(name string) bool { return !slices.Contains(t.config.MetricScopes, name) }) {
-			continue
+		if t.named(key.Policy) {
+			attrs := t.measured(f.Upstream, key.Policy.Name(), key.Scope)
+			o.ObserveInt64(t.gauges.busiest, key.Cost, attrs)
+			t.readPolicy(o, &fleet.Policy{PolicyStatus: key.PolicyStatus, Shown: true, KeyCost: key.Cost}, attrs)
 		}
-		attrs := t.measured(f.Upstream, key.Policy.Name(), key.Scope)
-		o.ObserveInt64(t.gauges.busiest, key.Cost, attrs)
-		t.readStatus(o, &key.PolicyStatus, attrs)
+	}
+	for i := range f.Policies { // a second observation of a key replaces the first
+		if one := &f.Policies[i]; one.Busiest && t.named(one.Policy) {
+			t.readPolicy(o, one, t.measured(f.Upstream, one.Policy.Name(), one.Scope))
+		}
 	}
 }
 
-func (t *Telemetry) readStatus(o metric.Observer, s *pacer.PolicyStatus, attrs metric.MeasurementOption) {
+func (t *Telemetry) readPolicy(o metric.Observer, s *fleet.Policy, attrs metric.MeasurementOption) {
+	o.ObserveFloat64(t.gauges.utilization, s.Utilization(), attrs)
+	if capacity := s.Capacity(); capacity > 0 { // permits in flight have none
+		o.ObserveFloat64(t.gauges.capacity, capacity, attrs)
+	}
 	o.ObserveInt64(t.gauges.remaining, s.Remaining, attrs)
 	o.ObserveInt64(t.gauges.queued, s.Queued, attrs)
 	o.ObserveFloat64(t.gauges.paused, s.PausedFor.Seconds(), attrs)

@@ -169,7 +169,8 @@ func TestObserveInAFallback(t *testing.T) {
 	require.Contains(t, readings(t, reader), `headway.fallback.active{headway.upstream=crm} 1`)
 }
 
-// Policies with scopes show their busiest values if all of their scopes were asked for; how many wait is shown in any case.
+// Policies with scopes show their busiest keys with their values if all of the scopes were requested, and otherwise the key that uses most,
+// without its values.
 func TestObserveTheBusiest(t *testing.T) {
 	t.Parallel()
 	limits := []policies.Policy{
@@ -180,11 +181,14 @@ func TestObserveTheBusiest(t *testing.T) {
 		scopes []string
 		want   []string
 	}{
-		{nil, []string{}},
-		{[]string{"user"}, []string{}},
+		{nil, []string{
+			`headway.policy.remaining{headway.policy=by-tenant,headway.upstream=crm} 7`,
+			`headway.policy.remaining{headway.policy=by-user,headway.upstream=crm} 7`,
+		}},
 		{[]string{"tenant"}, []string{
 			`headway.busiest.cost{headway.policy=by-tenant,headway.scope.tenant=acme,headway.upstream=crm} 3`,
 			`headway.policy.remaining{headway.policy=by-tenant,headway.scope.tenant=acme,headway.upstream=crm} 7`,
+			`headway.policy.remaining{headway.policy=by-user,headway.upstream=crm} 7`,
 		}},
 		{[]string{"tenant", "user"}, []string{
 			`headway.busiest.cost{headway.policy=by-tenant,headway.scope.tenant=acme,headway.upstream=crm} 3`,
@@ -207,6 +211,7 @@ func TestObserveTheBusiest(t *testing.T) {
 			all := readings(t, reader)
 			require.Equal(t, one.want, with(all, "headway.busiest.cost", "headway.policy.remaining"))
 			require.Len(t, with(all, "headway.policy.waiting"), 3, "of each policy, and of the whole upstream")
+			require.Len(t, with(all, "headway.policy.utilization", "headway.policy.capacity"), 4)
 		})
 	}
 }

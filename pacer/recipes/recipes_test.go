@@ -37,6 +37,15 @@ func TestTheRecipes(t *testing.T) {
 		if text := textBlock.FindStringSubmatch(section); text != nil {
 			p.prints = text[1]
 		}
+		if strings.Contains(section, "maxSurge") {
+			var n [3]int
+			for i, name := range []string{"Processes", "replicas", "maxSurge"} {
+				_, after, _ := strings.Cut(section, name+": ")
+				_, err := fmt.Sscan(after, &n[i])
+				require.NoError(t, err, name)
+			}
+			require.Equal(t, n[1]+n[2], n[0], "the pods of a rollout are processes, too")
+		}
 		for _, part := range []string{"**Problem.**", "**What to watch.**"} {
 			require.Equal(t, 1, strings.Count(section, part), "%s: %s", title, part)
 		}

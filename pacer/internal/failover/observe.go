@@ -62,9 +62,14 @@ func (w *Store) reportReturn() {
 	fell, processes := w.lostSince, w.standing.n
 	w.lostSince = time.Time{}
 	w.mu.Unlock()
-	if w.config.Changed != nil {
-		w.config.Changed(Change{Processes: processes, For: time.Since(fell), Dropped: w.local.droppedSince()})
+	if w.config.Changed == nil {
+		return
 	}
+	c := Change{Processes: processes, Dropped: w.local.droppedSince()}
+	if !fell.IsZero() { // otherwise the loss is being reported just now
+		c.For = time.Since(fell)
+	}
+	w.config.Changed(c)
 }
 
 // Absences returns how often this process was without the shared store.

@@ -89,6 +89,17 @@ func (m *Meter) Add(limits []store.Limit, call *store.Call, at store.Instant, wa
 	return second
 }
 
+// Booked notes the keys of a call that was booked now, which will be spent when it goes.
+func (m *Meter) Booked(limits []store.Limit, now store.Instant) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range limits {
+		if limits[i].Scope != "" {
+			m.keys.Add(limits[i].Key(), 0, int64(now))
+		}
+	}
+}
+
 // Settle corrects what a call was counted with that was admitted at an instant: it spent so much more of a limit, or less. Second is
 // what Add returned; 0 for a call that was not counted.
 func (m *Meter) Settle(l *store.Limit, at store.Instant, second, more int64) {

@@ -2,6 +2,7 @@ package usage
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -30,8 +31,9 @@ type Process struct {
 	Waiting  func() map[store.Key]int64 // how many calls wait for each limit; the empty key: for the end of a pause of all
 
 	mu       sync.Mutex
-	policies []string // as policies.Policy.String writes them
-	source   string   // who set them; "" for the process itself
+	policies []string             // as policies.Policy.String writes them
+	source   string               // who set them; "" for the process itself
+	busiest  map[string]store.Key // of each policy with scopes, the key that spent most when any of its keys last did
 }
 
 // SetPolicies sets which policies the process has from now on, with the names of all limits, those of lanes included, and who set them: ""
@@ -40,7 +42,7 @@ func (p *Process) SetPolicies(limits, policies []string, source string) {
 	p.Meter.Know(limits)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.policies, p.source = policies, source
+	p.policies, p.source, p.busiest = policies, source, nil // the policies may have other scopes
 }
 
 // Policies returns the policies of the process, and who set them.
@@ -60,8 +62,35 @@ func (p *Process) About(now store.Instant, left bool) (a store.About, received f
 	byPolicy, byKey := split(p.Waiting())
 	a = store.About{Name: p.Name, Left: left, Waiting: byPolicy, Went: went}
 	a.Policies, a.Source = p.Policies()
-	a.Keys = Top(spent, byKey, maxAboutKeys)
+	a.Keys = p.topKeys(spent, byKey, maxAboutKeys)
 	return a, func() { p.Meter.deliver(until) }
+}
+
+// topKeys returns the n keys that spend or wait most, and of up to n policies that have none among them, the busiest one; if no key of such a
+// policy has spent anything lately, the one that was busiest before.
+func (p *Process) topKeys(spent, waiting map[store.Key]int64, n int) []store.KeyUse {
+	all := Top(spent, waiting, len(spent)+len(waiting))
+	top := slices.Clip(all[:min(n, len(all))])
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.busiest == nil {
+		p.busiest = make(map[string]store.Key)
+	}
+	seen := make(map[string]bool)
+	for i := range all {
+		if k := &all[i]; !seen[k.Policy] {
+			seen[k.Policy], p.busiest[k.Policy] = true, k.Key()
+			if i >= n && len(top) < 2*n {
+				top = append(top, *k)
+			}
+		}
+	}
+	for _, policy := range slices.Sorted(maps.Keys(p.busiest)) {
+		if !seen[policy] && len(top) < 2*n {
+			top = append(top, store.KeyUse{Policy: policy, Scope: p.busiest[policy].Scope})
+		}
+	}
+	return top
 }
 
 // split returns how many calls wait for each policy, in the order of their names, and for each key with scopes.
@@ -126,7 +155,7 @@ func (r *Registry) Index(_ context.Context, upstream string) (*store.Index, erro
 	var source string
 	index.Policies, source = p.Policies()
 	about := store.About{
-		Name: p.Name, Policies: index.Policies, Source: source, Waiting: byPolicy, Keys: Top(spent, byKey, maxIndexKeys),
+		Name: p.Name, Policies: index.Policies, Source: source, Waiting: byPolicy, Keys: p.topKeys(spent, byKey, maxIndexKeys),
 	}
 	index.Alive, index.Processes = 1, []store.IndexedProcess{{About: about, Came: now, Version: store.VersionOf(index.Policies)}}
 	return index, nil

@@ -135,13 +135,11 @@ func (r *Recent) Spent(now int64) int64 {
 	return 0
 }
 
-// Top returns the n keys that spend or wait most, first.
+// Top returns the n keys that spend or wait most, first. Those that neither spend nor wait are last.
 func Top(spent, waiting map[store.Key]int64, n int) []store.KeyUse {
 	all := make([]store.KeyUse, 0, len(spent)+len(waiting))
 	for k, cost := range spent {
-		if cost > 0 || waiting[k] > 0 {
-			all = append(all, store.KeyUse{Policy: k.Policy, Scope: k.Scope, Cost: cost, Waiting: waiting[k]})
-		}
+		all = append(all, store.KeyUse{Policy: k.Policy, Scope: k.Scope, Cost: cost, Waiting: waiting[k]})
 	}
 	for k, w := range waiting {
 		if _, both := spent[k]; !both {

@@ -19,6 +19,9 @@ func (c *Call) TakeAway() (g store.Grant, limits []store.Limit, costs []int64) {
 	c.state = givenBack
 	s.leaveQueue(c)
 	s.Usage.Leave(&c.tracked, &c.request[0])
+	if s.Meter.IsOn() {
+		s.Meter.Booked(c.stack.Limits, c.grant[0].Now)
+	}
 	return c.grant[0], c.stack.Limits, c.request[0].Costs
 }
 

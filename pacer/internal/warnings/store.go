@@ -125,7 +125,10 @@ func LogChange(logger *slog.Logger, upstream, outage string, c failover.Change) 
 	ctx, attrs := context.Background(), []slog.Attr{slog.String("upstream", upstream)}
 	switch {
 	case !c.Lost:
-		level, attrs := slog.LevelInfo, append(attrs, slog.Duration("after", c.For))
+		level := slog.LevelInfo
+		if c.For > 0 {
+			attrs = append(attrs, slog.Duration("after", c.For))
+		}
 		if c.Dropped > 0 {
 			level, attrs = slog.LevelWarn, append(attrs, slog.Int("dropped", c.Dropped))
 		}
@@ -136,8 +139,8 @@ func LogChange(logger *slog.Logger, upstream, outage string, c failover.Change) 
 	default:
 		attrs = append(attrs, slog.String("outage", outage), slog.Int("processes", c.Processes))
 	}
-	if c.For > 0 {
-		attrs = append(attrs, slog.Duration("for", c.For))
+	if lasts := c.For.Truncate(time.Second); lasts > 0 { // the first line of a loss comes with it
+		attrs = append(attrs, slog.Duration("for", lasts))
 	}
 	text := "headway: the store is lost"
 	if c.Never {

@@ -125,11 +125,13 @@ func fixtureAt(step int64) *fleet.Snapshot {
 	}
 	peak.Backlog, peak.Next, peak.PausedFor = waiting(now), max(paused, 380*time.Millisecond), paused
 	peak.Remaining = max(0, 10-waiting(now))
+	acme := tenant
+	acme.Scope, acme.Next, acme.Backlog = "tenant=acme", 1240*time.Millisecond, waiting(now)/8
 	f.Policies = []fleet.Policy{
 		{PolicyStatus: daily, Shown: true, History: quiet},
 		{PolicyStatus: permits, Shown: true, History: quiet},
 		{PolicyStatus: peak, Shown: true, Waiting: waiting(now), History: busy},
-		{PolicyStatus: tenant, Waiting: waiting(now) / 5, History: tenants},
+		{PolicyStatus: acme, Shown: true, Busiest: true, KeyCost: 588, Waiting: waiting(now) / 5, History: tenants},
 	}
 	f.Processes = []fleet.Process{
 		{ID: "p1", Name: "worker-1/311", For: 26*time.Hour + 12*time.Minute, Waiting: waiting(now) * 3 / 8},

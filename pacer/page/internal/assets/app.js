@@ -110,7 +110,7 @@ function update(view) {
   }
   for (const p of view.policies) {
     const bands = pausesOf(p.name);
-    bands.add(at, Math.max(view.pausedSeconds, p.pausedSeconds));
+    bands.add(at, Math.max(view.pausedSeconds, p.busiest ? 0 : p.pausedSeconds));
     if (!cards.has(p.name)) {
       const buttons = greeted.intervene ? make("div", { class: "actions" }, button("Pause…", `Pause ${p.name}`, "pause",
         { upstream: greeted.upstream, policy: p.name, scopes: p.scopes }, greeted.maxPause)) : null;

@@ -76,7 +76,7 @@ export class Card {
     if (p.shown) this.charts.left.set(this.left.data());
 
     show(this.tiles.left.node, p.shown);
-    const paused = Math.max(view.pausedSeconds, p.pausedSeconds);
+    const paused = Math.max(view.pausedSeconds, p.busiest ? 0 : p.pausedSeconds);
     show(this.binds, view.binding === p.name);
     this.node.classList.toggle("bound", view.binding === p.name);
     show(this.paused, paused > 0);
@@ -91,9 +91,10 @@ export class Card {
     const recent = p.waits.slice(-10).reduce((a, b) => a + b, 0);
     const mean = recent > 0 ? p.waitedSeconds.slice(-10).reduce((a, b) => a + b, 0) / recent : 0;
     write(this.tiles.waited, duration(mean));
-    write(this.tiles.waiting, count(p.waiting), p.queued > 0 ? `${count(p.queued)} queued` : null);
+    const more = [p.queued > 0 && `${count(p.queued)} queued`, p.backlog > 0 && `${count(p.backlog)} ahead`].filter((one) => one);
+    write(this.tiles.waiting, count(p.waiting), more.join(", ") || null);
     const [title, figure, remark] = leftOf(p);
-    put(this.tiles.left.label, title);
+    put(this.tiles.left.label, p.busiest ? `${title}, ${p.scope}` : title);
     if (p.shown) write(this.tiles.left, figure, remark);
     this.speak(p, at, mean);
   }

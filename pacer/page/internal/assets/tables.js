@@ -67,6 +67,7 @@ export class Busiest {
         },
       },
       number("Waiting", (b) => count(b.waiting)),
+      number("Ahead", (b) => (b.backlog > 0 ? count(b.backlog) : "–")),
       number("Next", (b) => (b.nextSeconds > 0 ? `in ${duration(b.nextSeconds)}` : "now")),
       number("Paused", (b) => (b.pausedSeconds > 0 ? duration(b.pausedSeconds) : "–")),
     ];

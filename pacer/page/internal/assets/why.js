@@ -9,11 +9,11 @@ function reason(view) {
   }
   const p = view.policies.find((one) => one.name === view.binding);
   if (!p) {
-    const paused = view.policies.find((one) => one.pausedSeconds > 0);
+    const paused = view.policies.find((one) => one.pausedSeconds > 0 && !one.busiest);
     if (paused) return ["paused", `${paused.name} is paused.`, `No call that it binds starts for ${duration(paused.pausedSeconds)}.`];
     return ["idle", "No call waits.", "Every call starts at once."];
   }
-  if (p.pausedSeconds > 0) {
+  if (p.pausedSeconds > 0 && !p.busiest) {
     return ["paused", `Calls wait for ${p.name}, which is paused.`, `No call that it binds starts for ${duration(p.pausedSeconds)}.`];
   }
   return ["waits", `Calls wait for ${p.name}.`, explain(p)];
@@ -21,7 +21,7 @@ function reason(view) {
 
 // explain says why a policy makes calls wait.
 function explain(p) {
-  if (p.scopes.length > 0 && !p.shown) {
+  if (p.scopes.length > 0 && (!p.shown || p.busiest)) {
     return `Each ${p.scopes.join(" and ")} has its own state: the busiest are below.`;
   }
   if (p.kind === "in flight") {

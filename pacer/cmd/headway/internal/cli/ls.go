@@ -76,7 +76,7 @@ func listOne(f *fleet.Snapshot) listed {
 	one.paused = report.Paused(f.PausedFor)
 	for i := range f.Policies {
 		p := &f.Policies[i]
-		if p.PausedFor > 0 {
+		if p.PausedFor > 0 && !report.PerKey(p) {
 			one.PausedPolicies = append(one.PausedPolicies, p.Policy.Name())
 			if f.PausedFor == 0 {
 				one.paused = report.Plural(int64(len(one.PausedPolicies)), "policy", "policies")

@@ -94,7 +94,8 @@ func TestCommandsAgainstAFleet(t *testing.T) {
 	require.Equal(t, "account: 20 per 1s, burst 2", f.Policies[0].Text)
 	require.InDelta(t, 20, f.Policies[0].Capacity, 0.01)
 	require.Less(t, f.Policies[1].Remaining, int64(100_000))
-	require.False(t, f.Policies[2].Shown, "no tenant was given")
+	require.True(t, f.Policies[2].Shown)
+	require.Contains(t, []string{"tenant=acme", "tenant=globex"}, f.Policies[2].Scope, "the key that uses most")
 	require.ElementsMatch(t, []string{"worker-1", "worker-2"}, []string{f.Processes[0].Name, f.Processes[1].Name})
 	require.Contains(t, []string{"tenant=acme", "tenant=globex"}, f.Busiest[0].Scope)
 

@@ -72,6 +72,11 @@ func scene() *fleet.Snapshot {
 			shown(policies.Daily(100, time.UTC).Named("day"), pacer.PolicyStatus{Pace: 80, Remaining: 20, PausedFor: 41 * time.Second}, 0),
 			shown(policies.InFlight(25), pacer.PolicyStatus{Pace: 25, Remaining: 10, Queued: 2}, 1),
 			{PolicyStatus: pacer.PolicyStatus{Policy: policies.PerSecond(2).Per("tenant")}, Waiting: 4, History: history},
+			{PolicyStatus: pacer.PolicyStatus{Policy: policies.PerSecond(3).Per("user")}},
+			{
+				PolicyStatus: pacer.PolicyStatus{Policy: policies.Daily(100, time.UTC).Per("app").Named("quota"), Scope: "app=x", Remaining: 3},
+				Shown:        true, Busiest: true, History: history,
+			},
 		},
 		TopKeys: []fleet.TopKey{{
 			PolicyStatus: pacer.PolicyStatus{Policy: policies.PerSecond(2).Per("tenant"), Scope: "tenant=\x1b]0;x", Next: time.Second},
@@ -92,12 +97,14 @@ func TestText(t *testing.T) {
 paused: the whole upstream, for 1m30s, until 14:06:42
 binding: account, 7 calls wait for it
 
-POLICY             SCOPE       PACE  LIMIT       USED   LEFT  NEXT   QUEUED  WAITING  PAUSED  WHAT IT IS
-account            -           5/s   4.91/s      100 %  0     130ms  0       7        -       10 per 1s; slowed to 4.91/s from 10/s; margin 18ms
-day                -           5/s   80/1d       75 %   20    now    0       0        41s     100 daily (UTC); lowered to 80/1d from 100
-in-flight          -           5/s   25 at once  60 %   10    now    2       1        -       25 in flight
-per-second.tenant  per tenant  5/s   2/s each    -      -     -      -       4        -       2 per 1s, per tenant
-Each key of a policy with scopes has its own state: choose one with --scope, such as tenant=?]0;x.
+POLICY             SCOPE       PACE  LIMIT        USED   LEFT  NEXT   AHEAD  QUEUED  WAITING  PAUSED  WHAT IT IS
+account            -           5/s   4.91/s       100 %  0     130ms  3      0       7        -       10 per 1s; slowed to 4.91/s from 10/s; margin 18ms
+day                -           5/s   80/1d        75 %   20    now    0      0       0        41s     100 daily (UTC); lowered to 80/1d from 100
+in-flight          -           5/s   25 at once   60 %   10    now    0      2       1        -       25 in flight
+per-second.tenant  per tenant  5/s   2/s each     -      -     -      -      -       4        -       2 per 1s, per tenant
+quota              app=x       5/s   100/1d each  97 %   3     now    0      0       0        -       100 daily (UTC), per app
+Idle, with no key that has spent anything lately: per-second.user.
+Each key of a policy with scopes has its own state. You see the one that uses most of its limit: choose another with --scope, such as tenant=?]0;x.
 
 BUSIEST KEY   POLICY             LAST MINUTE  LEFT  NEXT  QUEUED  WAITING  PAUSED
 tenant=?]0;x  per-second.tenant  118          0     1s    0       4        -

@@ -63,14 +63,18 @@ func writePolicies(b *strings.Builder, f *fleet.Snapshot) {
 		return
 	}
 	w := table(b)
-	row(w, "POLICY", "SCOPE", "PACE", "LIMIT", "USED", "LEFT", "NEXT", "QUEUED", "WAITING", "PAUSED", "WHAT IT IS")
-	hidden := false
+	row(w, "POLICY", "SCOPE", "PACE", "LIMIT", "USED", "LEFT", "NEXT", "AHEAD", "QUEUED", "WAITING", "PAUSED", "WHAT IT IS")
+	hidden, idle := false, []string(nil)
 	for i := range f.Policies {
 		p := &f.Policies[i]
-		if PerKey(p) {
-			hidden = true
+		hidden = hidden || PerKey(p)
+		if !p.Shown {
+			if p.Waiting == 0 && p.Rate(fleet.HistorySeconds) == 0 {
+				idle = append(idle, p.Policy.Name())
+				continue
+			}
 			row(w, p.Policy.Name(), "per "+strings.Join(p.Policy.Scopes(), "+"), Pace(p), Limit(p)+" each",
-				None, None, None, None, Count(p.Waiting), None, What(p.Policy))
+				None, None, None, None, None, Count(p.Waiting), None, What(p.Policy))
 			continue
 		}
 		limit := Limit(p)
@@ -78,11 +82,14 @@ func writePolicies(b *strings.Builder, f *fleet.Snapshot) {
 			limit += " each"
 		}
 		row(w, p.Policy.Name(), orNone(Scope(p.Scope)), Pace(p), limit, Percent(Used(p)), Count(p.Remaining), Next(p.Next),
-			Count(p.Queued), Count(p.Waiting), Paused(p.PausedFor), What(p.Policy)+prefix("; ", Lowered(p))+prefix("; ", Margin(p)))
+			Count(p.Backlog), Count(p.Queued), Count(p.Waiting), Paused(p.PausedFor), What(p.Policy)+prefix("; ", Lowered(p))+prefix("; ", Margin(p)))
 	}
 	_ = w.Flush()
+	if len(idle) > 0 {
+		b.WriteString("Idle, with no key that has spent anything lately: " + strings.Join(idle, ", ") + ".\n")
+	}
 	if hidden {
-		b.WriteString("Each key of a policy with scopes has its own state: choose one with --scope, such as " + example(f) + ".\n")
+		b.WriteString("Each key of a policy with scopes has its own state. You see the one that uses most of its limit: choose another with --scope, such as " + example(f) + ".\n")
 	}
 }
 

@@ -146,16 +146,14 @@ func Margin(p *fleet.Policy) string {
 	return "margin " + Duration(p.Margin)
 }
 
-// PerKey reports whether nothing is known of the policy but all of its keys together, because no scopes were given.
-func PerKey(p *fleet.Policy) bool { return !p.Shown && len(p.Policy.Scopes()) > 0 }
+// PerKey reports whether no key of the policy was requested: the policy's row is of the key that uses most, or, if none is known, of all keys
+// together.
+func PerKey(p *fleet.Policy) bool { return len(p.Policy.Scopes()) > 0 && (!p.Shown || p.Busiest) }
 
-// Used returns how much of the policy is in use, from 0 to 1, and whether that is known: of one key of a rate it is not.
+// Used returns how much of the policy is in use, from 0 to 1, and whether that is known: of a key that spends little it is not.
 func Used(p *fleet.Policy) (part float64, known bool) {
-	perKey := len(p.Policy.Scopes()) > 0
-	if PerKey(p) || perKey && p.Policy.Spec().Algorithm == policies.GCRA {
-		return 0, false
-	}
-	return p.Utilization(), true
+	part = p.Utilization()
+	return part, p.Shown && (part > 0 || p.Busiest || len(p.Policy.Scopes()) == 0 || p.Policy.Spec().Algorithm != policies.GCRA)
 }
 
 // Scope returns a scope and its value as --scope takes it: those that a store keeps have their odd bytes as %XX.

@@ -81,7 +81,7 @@ func (m *model) detail() []string {
 
 // standing says how a policy stands, beyond its line in the table.
 func standing(p *fleet.Policy) string {
-	if report.PerKey(p) {
+	if !p.Shown {
 		return "the last minute of all keys together; for one key: --scope " + p.Policy.Scopes()[0] + "=VALUE"
 	}
 	parts := []string{"used " + report.Percent(report.Used(p)), "next " + report.Next(p.Next)}

@@ -61,7 +61,8 @@ func scene() *fleet.Snapshot {
 				}, 1)),
 			shown(policies.InFlight(25).Named("in-flight"), pacer.PolicyStatus{Remaining: 7}, 0, history(ramp, 0)),
 			{
-				PolicyStatus: pacer.PolicyStatus{Policy: tenant}, Waiting: 12,
+				PolicyStatus: pacer.PolicyStatus{Policy: tenant, Scope: "tenant=acme", Next: 310 * time.Millisecond, Backlog: 2},
+				Shown:        true, Busiest: true, KeyCost: 118, Waiting: 12,
 				History: history(func(i int) float64 { return ramp(i) * 0.8 }, 3),
 			},
 			shown(policies.AtMost(100, time.Minute).Named("tickets"), pacer.PolicyStatus{Remaining: 1}, 0, history(func(i int) float64 {

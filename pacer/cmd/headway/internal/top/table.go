@@ -9,9 +9,9 @@ import (
 
 // Widths of the columns of the table of policies. Those that have a least width of the view are left out of a narrower one.
 const (
-	wideLimit, wideBar, wideLeft, wideQueued, wideSpark = 50, 60, 67, 74, 80
+	wideLimit, wideBar, wideLeft, wideQueued, wideSpark, wideAhead = 50, 60, 67, 74, 80, 100
 
-	paceWidth, limitWidth, leftWidth, queuedWidth, waitingWidth, pausedWidth = 8, 10, 6, 6, 7, 8
+	paceWidth, limitWidth, leftWidth, aheadWidth, queuedWidth, waitingWidth, pausedWidth = 8, 10, 6, 6, 6, 7, 8
 
 	minName, maxName, minBar, maxBar = 11, 24, 7, 14
 )
@@ -29,7 +29,7 @@ func columnsFor(width int, f *fleet.Snapshot) columns {
 	longest := min(max(minName, c.name), maxName)
 	c.name = minName
 	free := width - 2 - c.name - (1 + paceWidth) - (1 + waitingWidth) - (1 + pausedWidth)
-	for _, column := range []struct{ from, width int }{{wideLimit, limitWidth}, {wideLeft, leftWidth}, {wideQueued, queuedWidth}} {
+	for _, column := range []struct{ from, width int }{{wideLimit, limitWidth}, {wideLeft, leftWidth}, {wideAhead, aheadWidth}, {wideQueued, queuedWidth}} {
 		if width >= column.from {
 			free -= 1 + column.width
 		}
@@ -55,11 +55,11 @@ func (c columns) heads(s styles) string {
 		spark = "MINUTE"
 	}
 	return s.dim.Render("  " + c.line("POLICY", right("PACE", paceWidth), right("LIMIT", limitWidth), left("USED", c.bar), right("LEFT", leftWidth),
-		right("QUEUED", queuedWidth), right("WAITING", waitingWidth), right("PAUSED", pausedWidth), left(spark, c.spark)))
+		right("AHEAD", aheadWidth), right("QUEUED", queuedWidth), right("WAITING", waitingWidth), right("PAUSED", pausedWidth), left(spark, c.spark)))
 }
 
 // line puts cells that have their widths in a line, but for those that are left out.
-func (c columns) line(name, pace, limit, bar, remaining, queued, waiting, paused, spark string) string {
+func (c columns) line(name, pace, limit, bar, remaining, ahead, queued, waiting, paused, spark string) string {
 	s := left(name, c.name) + " " + pace
 	if c.width >= wideLimit {
 		s += " " + limit
@@ -69,6 +69,9 @@ func (c columns) line(name, pace, limit, bar, remaining, queued, waiting, paused
 	}
 	if c.width >= wideLeft {
 		s += " " + remaining
+	}
+	if c.width >= wideAhead {
+		s += " " + ahead
 	}
 	if c.width >= wideQueued {
 		s += " " + queued
@@ -86,14 +89,14 @@ func (c columns) policy(s styles, p *fleet.Policy, chosen bool) string {
 	if chosen {
 		mark, name = s.chosen.Render("▸ "), s.chosen
 	}
-	remaining, queued, limit := report.Count(p.Remaining), report.Count(p.Queued), report.Limit(p)
+	remaining, ahead, queued, limit := report.Count(p.Remaining), report.Count(p.Backlog), report.Count(p.Queued), report.Limit(p)
 	used, known := report.Used(p)
 	filled, rest := bar(used, c.bar)
 	if !known {
 		filled, rest = "", left("per key", c.bar)
 	}
-	if report.PerKey(p) {
-		remaining, queued = report.None, report.None
+	if !p.Shown {
+		remaining, ahead, queued = report.None, report.None, report.None
 	}
 	colour := s.bar
 	switch {
@@ -104,7 +107,7 @@ func (c columns) policy(s styles, p *fleet.Policy, chosen bool) string {
 	}
 	return mark + c.line(
 		name.Render(left(p.Policy.Name(), c.name)), right(report.Pace(p), paceWidth), right(limit, limitWidth),
-		colour.Render(filled)+s.dim.Render(rest), right(remaining, leftWidth),
+		colour.Render(filled)+s.dim.Render(rest), right(remaining, leftWidth), right(ahead, aheadWidth),
 		lit(right(queued, queuedWidth), p.Queued > 0, s.waits, s.dim), lit(right(report.Count(p.Waiting), waitingWidth), p.Waiting > 0, s.waits, s.dim),
 		lit(right(report.Paused(p.PausedFor), pausedWidth), p.PausedFor > 0, s.paused, s.dim), c.history(s, p))
 }
@@ -117,7 +120,7 @@ func (c columns) upstream(s styles, f *fleet.Snapshot, chosen bool) string {
 	}
 	waiting := f.Waiters()
 	return mark + c.line(name.Render(left("upstream", c.name)), right("", paceWidth), right("", limitWidth), left("", c.bar),
-		right("", leftWidth), right("", queuedWidth), lit(right(report.Count(waiting), waitingWidth), waiting > 0, s.waits, s.dim),
+		right("", leftWidth), right("", aheadWidth), right("", queuedWidth), lit(right(report.Count(waiting), waitingWidth), waiting > 0, s.waits, s.dim),
 		lit(right(report.Paused(f.PausedFor), pausedWidth), f.PausedFor > 0, s.paused, s.dim), "")
 }
 

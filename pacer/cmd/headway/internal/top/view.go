@@ -74,8 +74,10 @@ var helpLines = strings.Split(strings.TrimRight(helpText, "\n"), "\n") //nolint:
 
 const helpText = `PACE     cost per second of the calls of the last ten seconds, all keys together
 LIMIT    what the policy admits now, for each key
+         USED to QUEUED are of the key that uses most, if there are keys
 USED     for a rate the pace, for a window the cost spent, for permits those taken
 LEFT     how many calls of cost 1 may start now
+AHEAD    cost charged to future slots: of calls that wait, and of bookings
 QUEUED   calls that are queued for a permit, a lane or a fair share
 WAITING  calls that wait because of the policy, all keys together
 

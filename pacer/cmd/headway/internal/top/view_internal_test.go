@@ -41,7 +41,7 @@ func TestViewAt80And40Columns(t *testing.T) {
 	for _, want := range []string{
 		"zendesk: 3 processes pace it, 54 calls wait", "14:05:12, counted until 2s ago", "binding: account, 38 calls wait for it",
 		"POLICY", "PACE", "LIMIT", "USED", "LEFT", "QUEUED", "WAITING", "PAUSED", "MINUTE",
-		"account       11.4/s     11.7/s", "11.4/s     50k/1d", "25 at once", "per key", "41s",
+		"account       11.4/s     11.7/s", "11.4/s     50k/1d", "25 at once", "tenant         9.1/s        2/s ███████", "41s",
 		"at most 700 in any 1m", "used 98 % · next 86ms · charged ahead 9", "BUSIEST KEYS", "tenant=acme tenant",
 		"q quit   p pause   r resume   ↑↓ choose   ? help",
 	} {
