@@ -39,6 +39,7 @@ type remote struct {
 	came        []string // who is there
 	until       map[string]store.Instant
 	slow        time.Duration // each tenth operation takes up to so much longer
+	random      *rand.Rand    // which ones, and how much
 	heartbeats  []store.Heartbeat
 	noReports   int // so many reports fail, after so many others
 	goodReports int
@@ -66,8 +67,8 @@ func (r *remote) enter() (*memstore.Store, store.Epoch, error) {
 	r.asking++
 	r.most = max(r.most, r.asking)
 	hangs, doomed := r.hangs, r.doomed
-	if r.slow > 0 && rand.IntN(10) == 0 {
-		hangs += rand.N(r.slow)
+	if r.slow > 0 && r.random.IntN(10) == 0 {
+		hangs += time.Duration(r.random.Int64N(int64(r.slow)))
 	}
 	r.mu.Unlock()
 	time.Sleep(hangs)
@@ -81,6 +82,13 @@ func (r *remote) enter() (*memstore.Store, store.Epoch, error) {
 		return r.store, r.epoch, doomed
 	}
 	return r.store, r.epoch, r.failing
+}
+
+// between returns a time at random.
+func (r *remote) between(least, most time.Duration) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return least + time.Duration(r.random.Int64N(int64(most-least)))
 }
 
 func (r *remote) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {

@@ -14,6 +14,8 @@ type Notifier interface {
 type Exchanger interface {
 	// Exchangeable reports whether a grant is such a slot and still to come: it is to be exchanged for one of the shared store.
 	Exchangeable(g *Grant) bool
+	// Returning reports whether a grant is such a slot that is not to be used yet: the store is back, and may grant it to others.
+	Returning(g *Grant) bool
 }
 
 // Key returns what names the account of the limit that has changed.

@@ -47,7 +47,8 @@
 // After a failure the store gets no request for a moment, and then one request at a time. A process that comes back reports what it
 // knew, in case the store has forgotten: what it was granted by rates, what was counted in windows, and pauses. If any of its own intervals
 // of a rate is missing, the store has lost more, and the process reports what it knows of others, too. That only ever tightens. Processes
-// that lost the store wait for each other, about half a second, and come back at the same time. Calls that still wait exchange their
+// that lost the store wait for each other, about a second, and come back at the same time, with those that wait for their first contact.
+// No local slot behind that time is used before its process has reported what it spent. Calls that still wait exchange their
 // slots for slots of the fleet: package waiters says which may be earlier.
 //
 // A store that answers but has forgotten everything reports that: data has an epoch, which clients know. Then the same happens at once,
@@ -58,7 +59,8 @@
 // not remembered: the next answers bring them again.
 //
 // What cannot be known: if only one process has lost the store, it spends its share while the others still have all of the limit, so up
-// to 1/n too much goes out.
+// to 1/n too much goes out. A process whose very first request finds a store that has just come back does not know that others are local,
+// and has all of the limit until they know it, too.
 //
 // # The parts
 //

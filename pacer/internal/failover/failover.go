@@ -97,7 +97,7 @@ type Store struct {
 	standing   standing
 
 	resyncing sync.Mutex
-	barrier   store.Instant // while resyncing: when this process stops deciding by itself; 0 otherwise
+	barrier   atomic.Int64 // while resyncing: when this process stops deciding by itself, as a store.Instant; 0 otherwise
 
 	listener atomic.Pointer[func(store.News)] // receives that the process is back
 
@@ -132,7 +132,7 @@ func New(backing store.Shared, c *Config) *Store {
 	}
 	w.batch, w.cancels = batch.New(w, w.config.Timeout, punctual), batch.NewCancels(w.sendCancels)
 	w.once.by = w.id
-	w.local.epoch = w.knownEpoch
+	w.local.epoch, w.local.waits = w.knownEpoch, w.isReturningAt
 	w.local.policy = c.Policy
 	if c.Policy == nil {
 		byName := make(map[string]policies.Policy)

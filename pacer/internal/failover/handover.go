@@ -75,13 +75,13 @@ const maxAhead = 2_000_000
 // shortWindow is the longest period, in µs, of a window that none is left of when the store is lost.
 const shortWindow = int64(heartbeatEvery / time.Microsecond)
 
-// since returns where a line that reached up to front, as of an instant, reached when the store was lost: others have got slots
+// since returns where a line that reached up to front, as of an instant, reached when the store was found lost: others have got slots
 // meanwhile, if there was a line.
 func since(front, asOf int64, away absence) int64 {
 	if front <= asOf {
 		return front
 	}
-	return front + max(0, int64(away.since)-asOf)
+	return front + max(0, int64(max(away.since, away.found))-asOf)
 }
 
 // others returns how many permits of the share of this process others hold, who have given none back as far as it knows: of a limit, as

@@ -26,3 +26,15 @@ func TestALocalAccountBeginsWithFewClaims(t *testing.T) {
 		require.LessOrEqual(t, len(r.startLocal(0, spec, away, 10, now)), 5, name)
 	}
 }
+
+// A process whose requests take long before they fail does not take a limit for idle of which it knows a line: others got slots until then.
+func TestALocalLineBeginsBehindOthers(t *testing.T) {
+	t.Parallel()
+	const now, ahead, late = int64(1_700_000_000_000_000), 100_000, 300_000
+	spec := policies.Spec{Algorithm: policies.GCRA, Limit: 200, Interval: 5000}
+	r := record{limit: store.Limit{Spec: spec}, asOf: now - late, tail: now - late + ahead, spans: spans{{now - late, now - late + ahead}}}
+	own := spec
+	own.Interval *= 8
+	notes := r.startLocal(0, own, absence{processes: 8, since: store.Instant(now - late), found: store.Instant(now)}, 200, now)
+	require.GreaterOrEqual(t, notes[0].Charge.To, now+ahead)
+}

@@ -19,7 +19,8 @@ import (
 // store has received it.
 type localStore struct {
 	policy func(*store.Limit) policies.Policy
-	epoch  func() store.Epoch // that is known of the shared store
+	epoch  func() store.Epoch       // that is known of the shared store
+	waits  func(store.Instant) bool // whether calls do not use that slot yet
 
 	mu        sync.Mutex
 	store     *memstore.Store
@@ -228,7 +229,7 @@ func (a *localStore) fold(now store.Instant) {
 	for _, t := range a.grants {
 		switch {
 		case t.over.Load():
-		case t.at > now:
+		case t.at > now || a.waits(t.at):
 			kept = append(kept, t)
 		default:
 			t.over.Store(true)

@@ -15,18 +15,19 @@ func (w *Store) requested(op string, calls int, began time.Time, err error) {
 	w.config.Requested(op, calls, time.Since(began), err)
 }
 
-// reportLoss notes that the store is lost, and reports it.
+// reportLoss notes that the store is lost, and reports it. That it was never there, and that calls wait, was reported before.
 func (w *Store) reportLoss(err error) {
 	w.mu.Lock()
-	if w.lostSince.IsZero() { // otherwise it was never there
+	never := !w.lostSince.IsZero()
+	if !never {
 		w.lostSince = time.Now()
 	}
 	w.mu.Unlock()
-	if w.config.Changed != nil {
-		c := Change{Lost: true, Err: err}
-		if a := w.absence(); a.over == nil {
-			c.Processes = a.processes
-		}
+	c, away := Change{Lost: true, Err: err}, w.absence()
+	if away.over == nil {
+		c.Processes = away.processes
+	}
+	if w.config.Changed != nil && !(never && away.over != nil) {
 		w.config.Changed(c)
 	}
 }

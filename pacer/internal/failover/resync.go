@@ -30,7 +30,7 @@ func (w *Store) resync(ctx context.Context) (time.Duration, error) {
 	}
 	wait, err := w.join(ctx)
 	if err != nil {
-		w.barrier = 0
+		w.barrier.Store(0)
 		w.failed(err)
 		w.matures()
 	}
@@ -43,12 +43,8 @@ func (w *Store) resync(ctx context.Context) (time.Duration, error) {
 // while the others still spend their shares, the upstream would see too much. So they agree on a barrier: a time
 // until which they stay local, and at which all of them return.
 func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
-	if w.barrier == 0 {
-		barrier := time.Duration(0)
-		if w.state.Load() == local && w.config.Mode == Local {
-			barrier = 2*(w.probePause()+w.schedule().Spread) + w.config.Timeout
-		}
-		p, err := w.heartbeat(ctx, false, barrier)
+	if w.barrier.Load() == 0 {
+		p, err := w.heartbeat(ctx, false, w.untilAllAreBack())
 		if err != nil {
 			return 0, err
 		}
@@ -61,10 +57,10 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 		}
 		w.epoch.Store(&p.Epoch)
 		if w.config.Mode == Local {
-			w.barrier = min(p.Barrier, p.Now+store.Instant(maxBarrier.Microseconds()))
+			w.barrier.Store(min(int64(p.Barrier), int64(p.Now)+maxBarrier.Microseconds()))
 		}
 	}
-	if wait := w.barrier.Sub(w.Now()); wait > 0 {
+	if wait := store.Instant(w.barrier.Load()).Sub(w.Now()); wait > 0 {
 		return wait, nil
 	}
 	if err := w.settle(ctx); err != nil {
@@ -75,9 +71,9 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 			return 0, err
 		}
 	}
-	w.barrier = 0
 	w.absences.Add(1) // the next one is another
 	was := w.state.Swap(shared)
+	w.barrier.Store(0)
 	w.endAbsence(nil)
 	if was == local || was == unknown && w.contact.wasReported() {
 		w.reportReturn()
@@ -86,7 +82,21 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 		(*listener)(store.News{Changes: []store.Change{{Kind: store.Resync, Now: w.Now()}}})
 	}
 	w.reportResumed()
-	return 0, w.settle(ctx) // what was spent in the very last moment
+	return 0, nil
+}
+
+// untilAllAreBack returns how long it takes at most until all who have lost the store know that it is back: a probe that fails, the pause
+// after it, and one that is answered. A process that has never been there does not know for how long they have lost it, and what their
+// pauses are; if its first attempt has found the store, it takes it that nobody has lost it.
+func (w *Store) untilAllAreBack() time.Duration {
+	pause := w.probePause()
+	switch {
+	case w.config.Mode != Local || w.failure.Load() == nil:
+		return 0
+	case w.knownEpoch().IsZero():
+		pause = longestProbe
+	}
+	return pause*5/4 + w.schedule().Spread + 2*w.config.Timeout
 }
 
 // remind reports to the store what this process remembers, in case the store has forgotten. A store that still has all that this process was

@@ -189,6 +189,9 @@ func (f *fake) Listen(_ string, receive func(store.News)) (stop func()) {
 // Exchangeable implements [store.Exchanger].
 func (f *fake) Exchangeable(g *store.Grant) bool { return g.Local && g.At > instant(time.Now()) }
 
+// Returning implements [store.Exchanger].
+func (f *fake) Returning(*store.Grant) bool { return false }
+
 // pause pauses the whole upstream, and returns the news of it.
 func (f *fake) pause(d time.Duration) store.Change {
 	f.mu.Lock()

@@ -60,7 +60,7 @@ func (s *Waiters) mayGoNow(ctx context.Context, c *Call) bool {
 	}
 	now := time.Now()
 	_, asks := c.asksAgain()
-	return !asks && c.state == reserved && c.moving == nil && ctx.Err() == nil && !now.Before(c.due) && !s.overdue(c, now) && !s.paused(c)
+	return !asks && c.state == reserved && c.moving == nil && ctx.Err() == nil && !now.Before(c.due) && !s.overdue(c, now) && !s.paused(c) && !s.returning(c)
 }
 
 // next decides what a waiting call does now: sleep for a positive delay, go (0, nil), or give up with an error.
@@ -112,6 +112,11 @@ func (s *Waiters) next(ctx context.Context, c *Call) (time.Duration, error) {
 		s.waits(ctx, c, now, delay)
 		s.mu.Unlock()
 		return delay, nil
+	}
+	if delay <= 0 && s.returning(c) {
+		s.waits(ctx, c, now, returnPause)
+		s.mu.Unlock()
+		return returnPause, nil
 	}
 	if delay > 0 || s.overdue(c, now) {
 		c.catch()
