@@ -20,8 +20,8 @@ const maxReporting = 4
 
 // resync returns to the shared store, or returns for how long the process still has to wait for the others.
 func (w *Store) resync(ctx context.Context) (time.Duration, error) {
-	w.resyncing.Lock()
-	defer w.resyncing.Unlock()
+	w.resyncing <- struct{}{}
+	defer func() { <-w.resyncing }()
 	if w.state.Load() == shared {
 		return 0, nil
 	}
@@ -59,6 +59,9 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 		if err := w.remind(ctx, p.Now, forgotten); err != nil {
 			return 0, err
 		}
+		if err := w.reportPermits(ctx); err != nil {
+			return 0, err
+		}
 		w.epoch.Store(&p.Epoch)
 		if w.config.Mode == Local {
 			w.barrier = min(p.Barrier, p.Now+store.Instant(maxBarrier.Microseconds()))
@@ -67,13 +70,11 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	if wait := w.barrier.Sub(w.Now()); wait > 0 {
 		return wait, nil
 	}
-	if err := w.settle(ctx); err != nil {
+	if err := w.reportPermits(ctx); err != nil {
 		return 0, err
 	}
-	if w.local.permits != nil {
-		if _, err := w.sendReports(ctx, w.local.permits(), nil); err != nil {
-			return 0, err
-		}
+	if err := w.settle(ctx); err != nil {
+		return 0, err
 	}
 	w.barrier = 0
 	w.absences.Add(1) // the next one is another
@@ -86,6 +87,13 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 		(*listener)(store.News{Changes: []store.Change{{Kind: store.Resync, Now: w.Now()}}})
 	}
 	return 0, w.settle(ctx) // what was spent in the very last moment
+}
+
+// reportPermits reports to the store which calls run: before the process waits for the others, so that its permits count however late it
+// returns, and anew before it gives back those of calls that have ended.
+func (w *Store) reportPermits(ctx context.Context) error {
+	_, err := w.sendReports(ctx, w.local.running(), nil)
+	return err
 }
 
 // remind reports to the store what this process remembers, in case the store has forgotten. A store that still has all that this process was
