@@ -228,8 +228,8 @@ func (c *cell) allowed(b *bound, processes int64) int64 {
 	switch c.weather.kind {
 	case works, slow:
 	case lost, flaps:
-		if c.weather.name == "garbage" {
-			return max(b.n/2, 6*processes)
+		if c.weather.name == "garbage" { // what was done, though its reply was lost, is done again: more than there should be
+			return b.n
 		}
 		return 2 * processes
 	case loses, steps:
