@@ -46,6 +46,14 @@
 // that was promised, and a store that a slow machine kept from answering in time counts as a fault. With -tags measure, after the
 // faults the tightest policy is used to at least 95 %, so that no slot is lost for good.
 //
+// # Crosswise
+//
+// In virtual time, over a store in memory that has all faults of a real one, every fault meets every kind of stack and every way in which
+// calls end (TestCrosswise), and random operations of the whole API meet random faults (TestOperations). A short run plays a sample,
+// HEADWAY_LONG=1 all of it, and -run the cell or the seed that it names.
+//
+// # Seeds
+//
 // A seed decides the policies and the faults:
 //
 //	HEADWAY_SEED=7 go test -run Faults      # the run of this seed alone

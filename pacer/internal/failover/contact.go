@@ -219,8 +219,8 @@ func (w *Store) makeContact(ctx context.Context, a *attempt, finished chan<- str
 
 // attemptContact tries once. If it succeeds, or the process may decide without the store, the state is not unknown any more.
 func (w *Store) attemptContact(ctx context.Context, n int) error {
-	w.resyncing.Lock()
-	defer w.resyncing.Unlock()
+	w.resyncing <- struct{}{}
+	defer func() { <-w.resyncing }()
 	w.budget.Store(int64(min(w.config.Timeout*firstContact<<min(n, 8), max(longestAttempt, w.config.Timeout*firstContact))))
 	began := w.Now()
 	if w.pending.Load() >= maxProbes { // of earlier attempts, whose client does not give up

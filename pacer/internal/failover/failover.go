@@ -96,8 +96,8 @@ type Store struct {
 	lastSeenAt time.Time
 	standing   standing
 
-	resyncing sync.Mutex
-	barrier   atomic.Int64 // while resyncing: when this process stops deciding by itself, as a store.Instant; 0 otherwise
+	resyncing chan struct{} // filled while the process returns to the store
+	barrier   atomic.Int64  // while resyncing: when this process stops deciding by itself, as a store.Instant; 0 otherwise
 
 	listener atomic.Pointer[func(store.News)] // receives that the process is back
 
@@ -117,14 +117,15 @@ const (
 // New returns a member on top of a shared store. It begins to work with its first operation.
 func New(backing store.Shared, c *Config) *Store {
 	w := &Store{
-		store:   backing,
-		config:  *c,
-		id:      strconv.FormatUint(rand.Uint64(), 36),
-		turning: make(chan struct{}, 1),
-		kick:    make(chan struct{}, 1),
-		checks:  make(chan struct{}, 1),
-		closing: make(chan struct{}),
-		line:    make(chan struct{}, maxAtOnce),
+		store:     backing,
+		config:    *c,
+		id:        strconv.FormatUint(rand.Uint64(), 36),
+		turning:   make(chan struct{}, 1),
+		resyncing: make(chan struct{}, 1),
+		kick:      make(chan struct{}, 1),
+		checks:    make(chan struct{}, 1),
+		closing:   make(chan struct{}),
+		line:      make(chan struct{}, maxAtOnce),
 	}
 	punctual := false
 	if p, ok := backing.(interface{ Punctual() bool }); ok {

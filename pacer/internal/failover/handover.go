@@ -84,13 +84,13 @@ func since(front, asOf int64, away absence) int64 {
 	return front + max(0, int64(max(away.since, away.found))-asOf)
 }
 
-// others returns how many permits of the share of this process others hold, who have given none back as far as it knows: of a limit, as
-// many as exceed what is not its own.
-func (t *record) others(share, mine int64, now int64) int64 {
+// others returns how many permits of the share of this process others held at the last heartbeat: of a limit, as many as exceed what is not
+// its own.
+func (t *record) others(share, now int64) int64 {
 	if t.held.until <= now {
 		return 0
 	}
-	return max(0, t.held.permits-mine-(t.limit.Spec.Limit-share))
+	return max(0, t.held.permits-t.held.own-(t.limit.Spec.Limit-share))
 }
 
 // due returns what of a record of spent slots the store is to charge: of a window what each bucket got, of a rate as many

@@ -157,7 +157,7 @@ func (w *Store) heartbeat(ctx context.Context, leaves bool, barrier time.Duratio
 		b.Until, b.Began = w.standing.until, w.knownEpoch().Began
 		w.mu.Unlock()
 	}
-	answer, sent := make(chan store.Membership, 1), time.Now()
+	answer, sent, running := make(chan store.Membership, 1), time.Now(), w.local.running()
 	err := w.reach(ctx, "heartbeat", func(ctx context.Context) error {
 		p, err := w.store.Heartbeat(ctx, w.config.Upstream, b)
 		answer <- p
@@ -172,7 +172,7 @@ func (w *Store) heartbeat(ctx context.Context, leaves bool, barrier time.Duratio
 	w.standing.answered(sent, &p, lives)
 	w.mu.Unlock()
 	if known := w.knownEpoch(); len(p.Holds) == len(b.Limits) && (known.IsZero() || known.Began == p.Epoch.Began) { // it has not forgotten
-		w.ledger.learned(b.Limits, p.Holds, p.Now)
+		w.ledger.learned(b.Limits, p.Holds, running, p.Now)
 	}
 	return p, nil
 }

@@ -95,8 +95,8 @@ func (r *ledger) evict(now int64) {
 	}
 }
 
-// learned remembers what limits hold.
-func (r *ledger) learned(limits []store.Limit, all []store.Holding, at store.Instant) {
+// learned remembers what limits hold, some of it for calls of this process that ran meanwhile.
+func (r *ledger) learned(limits []store.Limit, all []store.Holding, running []notes.Report, at store.Instant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := int64(at)
@@ -109,7 +109,7 @@ func (r *ledger) learned(limits []store.Limit, all []store.Holding, at store.Ins
 		if now <= t.reset {
 			continue
 		}
-		t.held = held{at: now, front: now + max(0, h.Taken.Microseconds()), permits: h.Permits, until: int64(h.Until), counts: t.held.counts[:0]}
+		t.held = held{at: now, front: now + max(0, h.Taken.Microseconds()), permits: h.Permits, own: permitsOf(running, &limits[i]), until: int64(h.Until), counts: t.held.counts[:0]}
 		for _, b := range h.Buckets[max(0, len(h.Buckets)-maxBuckets):] {
 			t.held.counts = append(t.held.counts, bucketUse{bucket: b.From, n: b.To})
 		}

@@ -87,7 +87,7 @@ func TestAnAnswerThatAResetOvertook(t *testing.T) {
 	from, to := store.Epoch{Began: 7}, store.Epoch{Began: 7, Resets: 1}
 	r.heed([]store.Reset{{Epoch: to, Now: 1_500, Keys: []store.Key{{Policy: "a"}}}}, from, to)
 	r.granted(stackOf("a"), []store.Grant{grantAt(1_400)})
-	r.learned(stackOf("a").Limits, []store.Holding{{Buckets: []store.Charge{{To: 9}}}}, 1_450)
+	r.learned(stackOf("a").Limits, []store.Holding{{Buckets: []store.Charge{{To: 9}}}}, nil, 1_450)
 	require.Empty(t, r.keys[store.Key{Policy: "a"}].counts)
 	require.Empty(t, r.keys[store.Key{Policy: "a"}].held.counts)
 	r.granted(stackOf("a"), []store.Grant{grantAt(1_600)})

@@ -138,10 +138,6 @@ func (a *localStore) reserve(ctx context.Context, known *ledger, stack *store.St
 func (a *localStore) begin(ctx context.Context, known *ledger, stack, own *store.Stack, away absence) error {
 	now := a.store.Now()
 	var initial []store.Note
-	var flying []notes.Report
-	if a.permits != nil {
-		flying = a.permits()
-	}
 	known.mu.Lock()
 	if t := known.keys[store.Key{}]; t != nil && t.seeded != away.number {
 		t.seeded = away.number
@@ -153,7 +149,7 @@ func (a *localStore) begin(ctx context.Context, known *ledger, stack, own *store
 			limit, _ := a.policy(&stack.Limits[i]).Limit()
 			initial = append(initial, t.startLocal(i, own.Limits[i].Spec, away, limit, int64(now))...)
 			if share := own.Limits[i].Spec; share.Algorithm == policies.Concurrency {
-				for range min(t.others(share.Limit, permitsOf(flying, &stack.Limits[i]), int64(now)), maxForeign) {
+				for range min(t.others(share.Limit, int64(now)), maxForeign) {
 					initial = append(initial, store.Note{Kind: store.NoteRenew, Limit: i, Value: 1e14 + rand.Int64N(9e14), At: now})
 				}
 			}
@@ -169,13 +165,21 @@ func (a *localStore) begin(ctx context.Context, known *ledger, stack, own *store
 		return nil
 	}
 	a.permitsIn = away.number
-	for _, m := range flying {
+	for _, m := range a.running() {
 		own := a.share(&store.Stack{Upstream: stack.Upstream, Limits: m.Limits}, away)
 		if _, _, err := a.store.Report(ctx, own, m.Notes); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// running returns which calls hold permits.
+func (a *localStore) running() []notes.Report {
+	if a.permits == nil {
+		return nil
+	}
+	return a.permits()
 }
 
 // maxForeign bounds how many permits of others a process heeds in a share: no share has more that it would miss.

@@ -44,6 +44,7 @@ type held struct {
 	front   int64       // of a rate: as if all that is taken came first
 	counts  []bucketUse // of a window
 	permits int64       // that were out
+	own     int64       // of them, those of calls of this process
 	until   int64       // when the last of their leases runs out
 }
 

@@ -20,8 +20,8 @@ const maxReporting = 4
 
 // resync returns to the shared store, or returns for how long the process still has to wait for the others.
 func (w *Store) resync(ctx context.Context) (time.Duration, error) {
-	w.resyncing.Lock()
-	defer w.resyncing.Unlock()
+	w.resyncing <- struct{}{}
+	defer func() { <-w.resyncing }()
 	if w.state.Load() == shared {
 		return 0, nil
 	}
@@ -55,6 +55,9 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 		if err := w.remind(ctx, p.Now, forgotten); err != nil {
 			return 0, err
 		}
+		if err := w.reportPermits(ctx); err != nil {
+			return 0, err
+		}
 		w.epoch.Store(&p.Epoch)
 		if w.config.Mode == Local {
 			w.barrier.Store(min(int64(p.Barrier), int64(p.Now)+maxBarrier.Microseconds()))
@@ -63,13 +66,11 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	if wait := store.Instant(w.barrier.Load()).Sub(w.Now()); wait > 0 {
 		return wait, nil
 	}
-	if err := w.settle(ctx); err != nil {
+	if err := w.reportPermits(ctx); err != nil {
 		return 0, err
 	}
-	if w.local.permits != nil {
-		if _, err := w.sendReports(ctx, w.local.permits(), nil); err != nil {
-			return 0, err
-		}
+	if err := w.settle(ctx); err != nil {
+		return 0, err
 	}
 	w.absences.Add(1) // the next one is another
 	was := w.state.Swap(shared)
@@ -97,6 +98,13 @@ func (w *Store) untilAllAreBack() time.Duration {
 		pause = longestProbe
 	}
 	return pause*5/4 + w.schedule().Spread + 2*w.config.Timeout
+}
+
+// reportPermits reports to the store which calls run: before the process waits for the others, so that its permits count however late it
+// returns, and anew before it gives back those of calls that have ended.
+func (w *Store) reportPermits(ctx context.Context) error {
+	_, err := w.sendReports(ctx, w.local.running(), nil)
+	return err
 }
 
 // remind reports to the store what this process remembers, in case the store has forgotten. A store that still has all that this process was

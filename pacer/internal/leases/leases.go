@@ -217,23 +217,25 @@ func (s *Leases) Leave(id int64, limits []store.Limit) {
 	}
 }
 
-// report reports which calls are done, until there are none.
+// report reports which calls are done, until there are none. Renewals take turns with it, however many calls end meanwhile.
 func (s *Leases) report() {
+	for s.reportSome() {
+	}
+}
+
+// reportSome reports which calls are done, and returns false if there are none.
+func (s *Leases) reportSome() bool {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
-	for {
-		s.mu.Lock()
-		over := s.over
-		s.over = nil
-		if len(over) == 0 {
-			s.reporting = false
-			s.mu.Unlock()
-			return
-		}
-		closed := s.closed
-		s.mu.Unlock()
+	s.mu.Lock()
+	over, closed := s.over, s.closed
+	s.over = nil
+	s.reporting = s.reporting && len(over) > 0
+	s.mu.Unlock()
+	if len(over) > 0 {
 		s.send(over, store.NoteRelease, closed)
 	}
+	return len(over) > 0
 }
 
 // send sends reports with a note of a kind about each permit of some calls. A store that panics gets the next ones all the same.

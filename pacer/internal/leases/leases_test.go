@@ -226,3 +226,22 @@ func TestLeavingTheQueueIsReported(t *testing.T) {
 		s.Close()
 	})
 }
+
+// Leases are renewed in time though calls end all the time and the store is far away.
+func TestCallsThatEndHoldUpNoRenewal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newReceived()
+		s := leases.New(leases.Config{PassOn: never, Report: func(all []notes.Report, closed bool) {
+			time.Sleep(200 * time.Millisecond)
+			r.report(all, closed)
+		}})
+		s.Take(1, limits(policies.InFlight(9).Lease(3*time.Second)), 0, time.Now(), leases.Passing{})
+		for id := range int64(100) {
+			s.Leave(10+id, limits(policies.InFlight(9)))
+			time.Sleep(50 * time.Millisecond)
+		}
+		require.Len(t, r.renewals(), 4, "one each second")
+		s.Close()
+	})
+}

@@ -46,6 +46,7 @@ func (s *Waiters) received(n store.News) {
 		s.later(func() { s.catchUp(ctx) })
 	}
 	if len(n.Changes) == 1 && n.Changes[0].Kind == store.Resync {
+		s.retryAll() // calls were queued in this process, where nothing wakes them any more
 		s.later(func() { s.resync(ctx) })
 		return
 	}

@@ -1,0 +1,403 @@
+package faulttest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/faulty"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// Random operations of the whole API, by some processes at once, while the store fails at random, in virtual time: a history has a seed,
+//
+//	go test -run 'TestOperations/17$'
+//
+// and seeds that once failed are kept.
+const (
+	operationsEach = 250 // of a history
+	operationsIn   = 10_000
+	operationsLong = 1_000_000
+)
+
+// failedOnce are seeds of histories that have failed.
+var failedOnce = []uint64{}
+
+func TestOperations(t *testing.T) {
+	t.Parallel()
+	n := operationsIn / operationsEach
+	if long() {
+		n = operationsLong / operationsEach
+	}
+	seeds := failedOnce
+	for seed := range uint64(n) {
+		seeds = append(seeds, 1+seed)
+	}
+	if seed, same := number(t, "HEADWAY_SEED", 1); same {
+		seeds = []uint64{seed}
+	}
+	for _, seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { newPerformance(t, seed).run() })
+		})
+	}
+}
+
+// A performance is a history of operations.
+type performance struct {
+	*world
+
+	t      *testing.T
+	rng    *rand.Rand
+	list   []policies.Policy
+	bounds []bound
+	calm   bool // no fault, and nobody changes limits
+	resets bool
+	tokens chan string
+	cost   int64 // of all calls that went, under mu
+	unsure int64 // of those that may be charged besides: they were given back late, or are booked
+}
+
+const quotaOf = 1_000_000
+
+// newPerformance makes up a stack and a fleet.
+func newPerformance(t *testing.T, seed uint64) *performance {
+	rng := rand.New(rand.NewPCG(seed, 99))
+	p := &performance{
+		t: t, rng: rng, calm: rng.IntN(4) == 0, resets: rng.IntN(4) == 0, tokens: make(chan string, 64),
+		world: &world{store: faulty.New(), errs: make(map[string]int), began: time.Now()},
+		list:  []policies.Policy{policies.Daily(quotaOf, time.UTC).Named("quota")},
+	}
+	add := func(is policies.Policy, b bound) {
+		p.list, p.bounds = append(p.list, is.Named(fmt.Sprint("p", len(p.list)))), append(p.bounds, b)
+	}
+	if rng.IntN(3) > 0 {
+		is := policies.PerSecond(40).Burst(4)
+		if rng.IntN(3) == 0 {
+			is = is.Lane("batch", 50)
+		}
+		add(is, is40)
+	}
+	if rng.IntN(3) == 0 {
+		add(policies.AtMost(40, time.Second).Burst(6), bound{n: 40, period: time.Second})
+	}
+	if rng.IntN(3) == 0 {
+		add(policies.Sliding(30, time.Second), bound{n: 30, period: time.Second})
+	}
+	if rng.IntN(3) == 0 {
+		add(policies.PerSecond(20).Burst(4).Per("tenant").Optional(), bound{n: 20, period: time.Second, burst: 4, scoped: true})
+	}
+	if rng.IntN(2) == 0 {
+		is := policies.InFlight(5).Lease(lease)
+		if rng.IntN(3) == 0 {
+			is = is.Fair("tenant")
+		}
+		add(is, bound{n: 5})
+	}
+	p.store.Suffer(faulty.Faults{Away: near})
+	for range 2 + rng.IntN(2) {
+		one, err := pacer.New(pacer.Config{
+			Upstream: "api", Store: p.store, Policies: p.list, Jitter: pacer.NoJitter, MaxWait: 5 * time.Second,
+			Outage: []pacer.Outage{pacer.PaceLocally, pacer.PaceLocally, pacer.RefuseCalls}[rng.IntN(3)],
+		})
+		require.NoError(t, err)
+		p.fleet = append(p.fleet, one)
+	}
+	return p
+}
+
+func (p *performance) run() {
+	var callers sync.WaitGroup
+	ctx, stop := context.WithCancel(p.t.Context())
+	defer stop()
+	const each = 4
+	for i, one := range p.fleet {
+		for j := range each {
+			rng := rand.New(rand.NewPCG(p.rng.Uint64(), uint64(j)))
+			callers.Go(func() {
+				for range operationsEach / each / len(p.fleet) {
+					p.operate(ctx, one, i, rng)
+					if rng.IntN(2) == 0 {
+						time.Sleep(time.Duration(rng.IntN(100)) * time.Millisecond)
+					}
+				}
+			})
+		}
+	}
+	faults := p.rng
+	for range 8 {
+		time.Sleep(time.Duration(faults.IntN(2000)) * time.Millisecond)
+		if p.calm {
+			continue
+		}
+		switch faults.IntN(12) {
+		case 0:
+			p.store.Forget()
+		case 1:
+			p.store.FailOver(time.Duration(faults.IntN(50)) * time.Millisecond)
+		case 2:
+			p.store.Step(time.Duration(faults.IntN(120)-60) * time.Minute)
+		default:
+			p.store.Suffer([]faulty.Faults{
+				{All: faulty.ErrDown}, {Hangs: true}, {Write: faulty.ErrReadOnly}, {Write: faulty.ErrFull, Free: true}, {Reply: faulty.ErrGarbage},
+				{Away: 100 * time.Millisecond}, {Away: 200 * time.Millisecond}, {Away: near}, {Away: near},
+			}[faults.IntN(9)])
+		}
+	}
+	p.store.Suffer(faulty.Faults{Away: near})
+	if p.rng.IntN(3) == 0 { // calls are under way
+		for _, one := range p.fleet {
+			require.NoError(p.t, one.Close())
+		}
+	}
+	p.finish(p.t, &callers)
+	p.judge()
+}
+
+// operate does an operation. Contexts end at any time.
+func (p *performance) operate(ctx context.Context, one *pacer.Pacer, by int, rng *rand.Rand) {
+	upTo := func(ms int) time.Duration { return time.Duration(rng.IntN(ms)) * time.Millisecond }
+	lasts := 3 * time.Second
+	if rng.IntN(3) == 0 {
+		lasts = upTo(300)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lasts)
+	defer cancel()
+	if rng.IntN(5) == 0 {
+		time.AfterFunc(upTo(200), cancel)
+	}
+	d := deed{by: by, cost: 1, scope: fmt.Sprint(rng.IntN(3))}
+	opts := []pacer.Option{pacer.Scope("tenant", d.scope)}
+	if rng.IntN(4) == 0 {
+		d.cost = 1 + rng.Int64N(3)
+		opts = append(opts, pacer.Cost(d.cost))
+	}
+	for _, o := range []pacer.Option{pacer.Lane("batch"), pacer.Weight(1 + rng.Int64N(4)), pacer.MaxWait(upTo(2000)), pacer.NotBefore(upTo(200)), pacer.Tracked()} {
+		if rng.IntN(8) == 0 {
+			opts = append(opts, o)
+		}
+	}
+	started := time.Now()
+	err := p.choose(ctx, one, rng, opts, d)
+	if took := time.Since(started); took > lasts+4*pacer.DefaultStoreTimeout+time.Second { // what holds a permit runs for less than a second
+		p.t.Errorf("an operation took %v, its context %v: %v", took, lasts, err)
+	}
+	p.check(err)
+}
+
+// choose does an operation of a random kind.
+func (p *performance) choose(ctx context.Context, one *pacer.Pacer, rng *rand.Rand, opts []pacer.Option, d deed) (err error) {
+	always := context.WithoutCancel(ctx)
+	scope := opts[:1]
+	var r *pacer.Reservation
+	switch n := rng.IntN(100); {
+	case n < 8:
+		if err = one.Wait(ctx, opts...); err == nil {
+			p.went1(d)
+		}
+		return err
+	case n < 14:
+		if err = one.Allow(ctx, opts...); err == nil {
+			p.went1(d)
+		}
+		return err
+	case n < 18:
+		var granted int64
+		if granted, err = one.AllowAtMost(ctx, 1+rng.Int64N(4), opts...); err == nil {
+			d.cost *= granted
+			p.went1(d)
+		}
+		return err
+	case n < 22:
+		p.unknown(d.cost)
+		tok, _, err := one.Book(ctx, opts...)
+		if err == nil {
+			select {
+			case p.tokens <- tok:
+			default:
+				err = one.CancelBooking(always, tok)
+			}
+		}
+		return err
+	case n < 30:
+		select {
+		case tok := <-p.tokens:
+			if rng.IntN(4) == 0 {
+				return one.CancelBooking(ctx, tok)
+			}
+			if r, err = one.Redeem(ctx, tok, pacer.Attempt(1)); err == nil {
+				r.Release()
+			}
+		default:
+		}
+		return err
+	case n < 34:
+		return p.manage(ctx, one, rng, scope)
+	case n < 44:
+		return one.Do(ctx, func(context.Context) (policies.Reading, error) {
+			p.went1(d)
+			time.Sleep(time.Duration(rng.IntN(100)) * time.Millisecond)
+			return policies.Reading{}, nil
+		}, opts...)
+	case n < 60:
+		r, err = one.Acquire(ctx, opts...)
+	case n < 68:
+		r, err = one.TryAcquire(ctx, opts...)
+	default:
+		if r, err = one.Reserve(ctx, opts...); err != nil {
+			return err
+		}
+		defer r.Release()
+		time.Sleep(time.Duration(rng.IntN(60)) * time.Millisecond)
+		if n := rng.IntN(3); n < 2 {
+			if late := !r.At().IsZero() && time.Now().After(r.At().Add(-2*near)); late {
+				p.unknown(d.cost) // what is past stays charged
+			}
+			if n == 0 {
+				return r.NotUsed(always)
+			}
+			return r.Cancel(always)
+		}
+		err = r.Wait(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	d.slot, _ = r.Slot()
+	d.from = time.Now()
+	time.Sleep(time.Duration(rng.IntN(150)) * time.Millisecond)
+	if rng.IntN(4) == 0 {
+		d.cost = 1 + rng.Int64N(d.cost)
+		p.check(r.Settle(always, pacer.Cost(d.cost)))
+	}
+	if rng.IntN(6) == 0 {
+		p.check(r.Report(always, policies.Feedback{Wait: time.Duration(rng.IntN(100)) * time.Millisecond, Refused: rng.IntN(2) == 0}))
+	}
+	d.to = time.Now()
+	r.Release()
+	if rng.IntN(8) == 0 {
+		r.Release()
+	}
+	p.mu.Lock()
+	p.cost += d.cost
+	p.mu.Unlock()
+	p.note(d)
+	return nil
+}
+
+// went1 notes a call of which the slot is not known.
+func (p *performance) went1(d deed) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cost += d.cost
+}
+
+func (p *performance) unknown(cost int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unsure += cost
+}
+
+// manage does what operators do.
+func (p *performance) manage(ctx context.Context, one *pacer.Pacer, rng *rand.Rand, scope []pacer.Option) error {
+	if _, err := one.Status(ctx, scope...); err != nil || p.calm {
+		return err
+	}
+	lower := append([]policies.Policy(nil), p.list...)
+	for i := range lower {
+		if _, lane := lower[i].InLane("batch"); !lane && lower[i].Name() != "quota" {
+			n, _ := lower[i].Limit()
+			lower[i] = lower[i].Lowered(n/2 + rng.Int64N(n))
+		}
+	}
+	switch rng.IntN(8) {
+	case 0:
+		return one.Resume(ctx, scope...)
+	case 1:
+		if p.resets {
+			return one.Reset(ctx, scope...)
+		}
+	case 2:
+		return one.SetPolicies(ctx, lower...)
+	case 3:
+		return one.UnsetPolicies(ctx)
+	case 4:
+		i := rng.IntN(len(lower))
+		return one.SetLimit(ctx, lower[i].Name(), lower[i], time.Duration(rng.IntN(2000))*time.Millisecond, scope...)
+	case 5:
+		return one.Declare(lower...)
+	case 6:
+		return one.Ready(ctx)
+	case 7:
+		_, err := one.Settings(ctx)
+		return err
+	}
+	return nil
+}
+
+// check reports an error that no operation may have.
+func (p *performance) check(err error) {
+	for _, known := range []error{
+		nil, pacer.ErrRefused, pacer.ErrClosed, pacer.ErrSpent, pacer.ErrSettled, pacer.ErrUnreachable, context.Canceled, context.DeadlineExceeded, faulty.ErrGarbage,
+		faulty.ErrDown, faulty.ErrReadOnly, faulty.ErrFull,
+	} {
+		if errors.Is(err, known) {
+			return
+		}
+	}
+	if wrong := (*pacer.ConfigError)(nil); errors.As(err, &wrong) {
+		return
+	}
+	p.t.Errorf("an error of %T: %v", err, err)
+}
+
+func (p *performance) judge() {
+	if !p.resets {
+		for i := range p.bounds {
+			allowed := int64(0)
+			if !p.calm {
+				allowed = 6 * int64(len(p.fleet))
+			}
+			if n, at := p.bounds[i].excess(p.went); n > allowed {
+				p.t.Errorf("%d more than %d in %v, %v after the start", n, p.bounds[i].n, p.bounds[i].period, at.Sub(p.began))
+			}
+		}
+	}
+	if alive := p.store.Alive(); alive > 0 && p.calm {
+		p.t.Errorf("%d processes have not left", alive)
+	}
+	now := p.store.Now()
+	if time.Sleep(time.Second); !p.calm { // permits whose return was lost come back when their leases run out
+		time.Sleep(lease)
+	}
+	if !p.calm && p.store.Now().Sub(now) <= lease {
+		return // its clock has stepped back, and nobody is there who knows
+	}
+	stack := store.Stack{Upstream: "api"}
+	for _, is := range p.list {
+		stack.Limits = append(stack.Limits, store.Limit{Policy: is.Name(), Spec: is.Spec()})
+	}
+	is, err := p.store.Status(p.t.Context(), stack)
+	require.NoError(p.t, err)
+	for i := range is.Limits {
+		if l := &stack.Limits[i]; l.Spec.Algorithm == policies.Concurrency && (is.Limits[i].Remaining < l.Spec.Limit || is.Limits[i].Queued > 0) {
+			p.t.Errorf("%d permits of %d are left, and %d calls are queued", is.Limits[i].Remaining, l.Spec.Limit, is.Limits[i].Queued)
+		}
+	}
+	if charged := quotaOf - is.Limits[0].Remaining; p.calm && (charged < p.cost || charged > p.cost+p.unsure) {
+		p.t.Errorf("%d is charged for calls of a cost of %d to %d", charged, p.cost, p.cost+p.unsure)
+	}
+	if p.t.Failed() {
+		p.t.Logf("%v", p.list)
+	}
+}
