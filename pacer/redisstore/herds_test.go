@@ -154,7 +154,7 @@ func newCountedIn(t *testing.T, addr string, timeout time.Duration, ps ...polici
 	store, err := redisstore.New(rdb)
 	require.NoError(t, err)
 	c.Pacer, err = pacer.New(pacer.Config{
-		Upstream: "test", Store: store, Policies: ps, MaxWait: pacer.Forever, StoreTimeout: timeout,
+		Upstream: "test", Store: store, Policies: ps, MaxWait: pacer.Forever, StoreTimeout: timeout, Processes: 1,
 		Hooks: []*pacer.Hooks{{
 			StoreRequest: func(s pacer.StoreRequest) {
 				c.mu.Lock()

@@ -30,7 +30,7 @@ func member(t *testing.T, addr string, list ...policies.Policy) *pacer.Pacer {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: addr, DisableIdentity: true})
 	t.Cleanup(func() { _ = rdb.Close() })
-	p, err := pacer.New(pacer.Config{Upstream: "test", Store: must(redisstore.New(rdb)), Policies: list, StoreTimeout: 2 * time.Second})
+	p, err := pacer.New(pacer.Config{Upstream: "test", Store: must(redisstore.New(rdb)), Policies: list, StoreTimeout: 2 * time.Second, Processes: 1})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p

@@ -81,7 +81,8 @@ func (w *Store) waitsOn(away absence, calls []store.Call, grants []store.Grant) 
 	}
 	now := w.Now()
 	for i := range calls {
-		grants[i] = store.Grant{Now: now, At: now + 1, Binds: store.BindsUpstream, Charges: grants[i].Charges[:0], Queued: calls[i].ID != 0 && calls[i].MaxWait > 0}
+		queued := calls[i].ID != 0 && calls[i].MaxWait > 0
+		grants[i] = store.Grant{Now: now, At: now.Add(2 * probeEvery), AtLeast: !queued, Binds: store.BindsUpstream, Charges: grants[i].Charges[:0], Queued: queued}
 	}
 	return true
 }

@@ -48,7 +48,8 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 		if err != nil {
 			return 0, err
 		}
-		forgotten := p.Epoch.Began != w.knownEpoch().Began || w.contradicted.Load()
+		known := w.knownEpoch() // zero at the first contact, when all that is known is what the heartbeat has just brought
+		forgotten := !known.IsZero() && p.Epoch.Began != known.Began || w.contradicted.Load()
 		if _, err := w.wasReset(ctx, p.Epoch); err != nil {
 			return 0, err
 		}
