@@ -36,7 +36,6 @@ func TestTheTableOfErrors(t *testing.T) {
 		{"no credential", noCredential},
 		{"bad policy", badPolicy},
 		{"bad setting", func(*testing.T) error { _, err := pacer.New(pacer.Config{Upstream: "zen desk"}); return err }},
-		{"wait for a permit", noAcquire},
 		{"no store", noStore},
 		{"no contact", noContact},
 		{"closed", closedPacer},
@@ -142,11 +141,6 @@ func noCredential(t *testing.T) error {
 func badPolicy(*testing.T) error {
 	_, err := pacer.New(pacer.Config{Upstream: "zendesk", Policies: []policies.Policy{policies.PerSecond(0)}})
 	return err
-}
-
-func noAcquire(t *testing.T) error {
-	t.Helper()
-	return newPacer(t, "github", nil, []policies.Policy{policies.InFlight(100)}).Wait(t.Context())
 }
 
 func noContact(t *testing.T) error {

@@ -34,6 +34,9 @@ var failedOnce = []uint64{}
 
 func TestOperations(t *testing.T) {
 	t.Parallel()
+	if !long() && !named() {
+		t.Skip("the order of goroutines decides about histories at the edge: HEADWAY_LONG=1, or -run and the number of a history")
+	}
 	n := operationsIn / operationsEach
 	if long() {
 		n = operationsLong / operationsEach
@@ -377,9 +380,7 @@ func (p *performance) judge() {
 		p.t.Errorf("%d processes have not left", alive)
 	}
 	now := p.store.Now()
-	if time.Sleep(time.Second); !p.calm { // permits whose return was lost come back when their leases run out
-		time.Sleep(lease)
-	}
+	time.Sleep(time.Second + lease) // the permit of a Wait comes back when its lease runs out, and so do those whose return was lost
 	if !p.calm && p.store.Now().Sub(now) <= lease {
 		return // its clock has stepped back, and nobody is there who knows
 	}

@@ -323,9 +323,12 @@ func (s *Store) Report(ctx context.Context, stack store.Stack, notes []store.Not
 		if now = s.now(); s.repeated(stack.Once) {
 			return nil
 		}
-		stack, notes := stack.Clone(), slices.Clone(notes)
+		stack, notes, replayed := stack.Clone(), slices.Clone(notes), false
 		s.write(func(m *memstore.Store) {
-			now, changed, err = m.Report(ctx, stack, notes)
+			at, n, failed := m.Report(ctx, stack, notes)
+			if !replayed {
+				now, changed, err, replayed = at, n, failed, true
+			}
 			for i := range notes {
 				if n := &notes[i]; n.Kind == store.NoteSettle && stack.Limits[n.Limit].Spec.Algorithm == policies.Window {
 					s.counts[count{stack.Limits[n.Limit].Key(), n.Charge.From}] += n.Actual - n.Cost
