@@ -113,7 +113,7 @@ func (p *Pacer) CancelBooking(ctx context.Context, tok string, opts ...Option) e
 func (p *Pacer) redemption(ctx context.Context, tok string, opts []Option, other calls.Kind, reserve func() *calls.Reservation) (*bookings.Redemption, error) {
 	attempt, patience := int64(1), RedeemEarly
 	for _, o := range opts {
-		switch o.is.Kind {
+		switch o.is.Kind { //nolint:exhaustive // the others are not for a booking
 		case calls.Attempt:
 			attempt = o.is.N
 		case other:

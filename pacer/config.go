@@ -224,7 +224,7 @@ func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) st
 	}
 	config.Policy = func(l *store.Limit) policies.Policy { return p.set().PolicyOf(l) }
 	config.Settings = p.policies.Read
-	config.Resumed = func(all []store.Change) { p.waiters.Changed(context.Background(), all) }
+	config.Resumed = p.heed
 	config.Changed = p.failedOver
 	if p.telemetry != nil {
 		config.Requested = p.requested
@@ -238,6 +238,9 @@ func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) st
 	p.repolicied = member.SetPolicies
 	return member
 }
+
+// heed has calls that wait heed what was resumed, whichever call found it out.
+func (p *Pacer) heed(all []store.Change) { p.waiters.Changed(context.Background(), all) }
 
 // newWaiters returns the waiters of a Pacer that has its store. given is the store of the Config.
 func (p *Pacer) newWaiters(c *Config, given store.Store) *waiters.Waiters {

@@ -41,7 +41,7 @@ type Store struct {
 // time of a line.
 func NewStore(logger *slog.Logger, upstream, outage string) *Store {
 	l := &Store{upstream: upstream, outage: outage}
-	l.log.init(logger, upstream)
+	l.init(logger, upstream)
 	return l
 }
 

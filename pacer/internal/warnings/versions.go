@@ -33,7 +33,7 @@ type Versions struct {
 // is slog's default one at the time of a line.
 func NewVersions(logger *slog.Logger, upstream string, source func() string) *Versions {
 	l := &Versions{upstream: upstream, source: source}
-	l.log.init(logger, upstream)
+	l.init(logger, upstream)
 	return l
 }
 
