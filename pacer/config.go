@@ -100,7 +100,8 @@ type Config struct {
 	// that reply, and for the replies to calls queued before it for as long as the store answers. Up to 256 calls share a request. If no
 	// more than that arrive at once, a call whose context ends returns within four StoreTimeouts: two to reserve, and two to give the
 	// slot back. An operation that has to connect first may take four times as long in all, and StoreTimeout from when it has a connection.
-	// Each further attempt at the very first operation may take twice as long as the one before, up to 8 s. Defaults to [DefaultStoreTimeout], 250 ms.
+	// Each further attempt at the very first operation may take twice as long as the one before, up to 8 s. Defaults to
+	// [DefaultStoreTimeout], 250 ms.
 	StoreTimeout time.Duration
 
 	// Processes is how many processes share the store, at most. The store supplies the number, too; a process that loses its store paces
