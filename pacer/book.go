@@ -63,8 +63,8 @@ func (p *Pacer) book(ctx context.Context, opts []Option, l *calls.Pool) (tok str
 }
 
 // Redeem uses a booking, in whichever process has its token. If it is time for its slot, Redeem returns its reservation, as [Pacer.Acquire]
-// does: go now, and call [Reservation.Release] when the call is over. If a paced client makes the call, see [WithReservation]. It waits for [RedeemEarly] at most, or for [MaxWait], and never for a slot that is
-// further away. Otherwise it returns
+// does: go now, and call [Reservation.Release] when the call is over. If a paced client makes the call, see [WithReservation]. It waits for
+// [RedeemEarly] at most, or for [MaxWait], and never for a slot that is further away. Otherwise it returns
 //
 //   - a [*LaterError]: redeem the same token later. If the slot is past, if a pause covers it, or if the policies have changed since, the
 //     booking has got another slot, which the store knows: the token stays the same;
@@ -113,7 +113,7 @@ func (p *Pacer) CancelBooking(ctx context.Context, tok string, opts ...Option) e
 func (p *Pacer) redemption(ctx context.Context, tok string, opts []Option, other calls.Kind, reserve func() *calls.Reservation) (*bookings.Redemption, error) {
 	attempt, patience := int64(1), RedeemEarly
 	for _, o := range opts {
-		switch o.is.Kind {
+		switch o.is.Kind { //nolint:exhaustive // the others are not for a booking
 		case calls.Attempt:
 			attempt = o.is.N
 		case other:

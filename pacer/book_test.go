@@ -603,7 +603,7 @@ func TestRedeemWaits(t *testing.T) {
 		five, _ := book(t, slack, pacer.NotBefore(time.Second))
 		waiting.Go(func() { redeemed(t, slack, five, pacer.MaxWait(time.Second)).Release() })
 		time.Sleep(799 * time.Millisecond)
-		later(t, slack, five)
+		require.Positive(t, later(t, slack, five).Wait)
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
 		spent(t, slack, five, pacer.ErrSpent) // with a margin for a machine that is busy

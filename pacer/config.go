@@ -100,7 +100,8 @@ type Config struct {
 	// that reply, and for the replies to calls queued before it for as long as the store answers. Up to 256 calls share a request. If no
 	// more than that arrive at once, a call whose context ends returns within four StoreTimeouts: two to reserve, and two to give the
 	// slot back. An operation that has to connect first may take four times as long in all, and StoreTimeout from when it has a connection.
-	// Each further attempt at the very first operation may take twice as long as the one before, up to 8 s. Defaults to [DefaultStoreTimeout], 250 ms.
+	// Each further attempt at the very first operation may take twice as long as the one before, up to 8 s. Defaults to
+	// [DefaultStoreTimeout], 250 ms.
 	StoreTimeout time.Duration
 
 	// Processes is how many processes share the store, at most. The store supplies the number, too; a process that loses its store paces
@@ -224,7 +225,7 @@ func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) st
 	}
 	config.Policy = func(l *store.Limit) policies.Policy { return p.set().PolicyOf(l) }
 	config.Settings = p.policies.Read
-	config.Resumed = func(all []store.Change) { p.waiters.Changed(context.Background(), all) }
+	config.Resumed = p.heed
 	config.Changed = p.failedOver
 	if p.telemetry != nil {
 		config.Requested = p.requested
@@ -238,6 +239,9 @@ func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) st
 	p.repolicied = member.SetPolicies
 	return member
 }
+
+// heed has calls that wait heed what was resumed, whichever call found it out.
+func (p *Pacer) heed(all []store.Change) { p.waiters.Changed(context.Background(), all) }
 
 // newWaiters returns the waiters of a Pacer that has its store. given is the store of the Config.
 func (p *Pacer) newWaiters(c *Config, given store.Store) *waiters.Waiters {

@@ -134,7 +134,7 @@ func TestAFleetThatLosesItsStoreWhileItStarts(t *testing.T) {
 				t.Run(fmt.Sprint(f.processes, "+", f.more, " ", f.lost, " ", f.hangs), func(t *testing.T) {
 					t.Parallel()
 					for seed := range seeds {
-						synctest.Test(t, func(t *testing.T) { f.play(t, seed) })
+						synctest.Test(t, func(t *testing.T) { playStart(t, &f, seed) })
 					}
 				})
 			}
@@ -149,7 +149,7 @@ type starting struct {
 	seeds                    uint64
 }
 
-func (f *starting) play(t *testing.T, seed uint64) {
+func playStart(t *testing.T, f *starting, seed uint64) {
 	t.Helper()
 	const limit = 200
 	r := newRemote(0)

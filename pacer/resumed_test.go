@@ -105,35 +105,35 @@ func TestNoCallWaitsForWhatIsOver(t *testing.T) {
 		"lane":     {policies.PerSecond(10).Burst(2).Lane("bulk", 50).Named("lane"), policies.PerSecond(100).Per("tenant").Named("one")},
 		"pool":     {policies.PerSecond(5).Burst(1).Per("credential"), policies.PerSecond(100).Per("tenant").Named("one")},
 	}
-	begin := map[string]func(*testing.T, *pacer.Pacer, []policies.Policy){
-		"pause": func(t *testing.T, a *pacer.Pacer, _ []policies.Policy) {
-			must(t, a.Report(t.Context(), policies.Feedback{Wait: away}, tenant))
+	begin := map[string]func(context.Context, *pacer.Pacer, []policies.Policy) error{
+		"pause": func(ctx context.Context, a *pacer.Pacer, _ []policies.Policy) error {
+			return a.Report(ctx, policies.Feedback{Wait: away}, tenant)
 		},
-		"pause of one": func(t *testing.T, a *pacer.Pacer, _ []policies.Policy) {
-			must(t, a.Report(t.Context(), policies.Feedback{Wait: away, Policies: []string{"one"}}, tenant))
+		"pause of one": func(ctx context.Context, a *pacer.Pacer, _ []policies.Policy) error {
+			return a.Report(ctx, policies.Feedback{Wait: away, Policies: []string{"one"}}, tenant)
 		},
-		"limit": func(t *testing.T, a *pacer.Pacer, list []policies.Policy) {
+		"limit": func(ctx context.Context, a *pacer.Pacer, list []policies.Policy) error {
 			with := policies.Every(away)
 			switch one := list[len(list)-1]; one.Spec().Algorithm {
 			case policies.Window:
 				with = policies.Fixed(1, away)
 			case policies.Concurrency:
 				with = policies.InFlight(1)
-			default:
+			case policies.GCRA:
 			}
-			must(t, a.SetLimit(t.Context(), "one", with, 0, tenant))
+			return a.SetLimit(ctx, "one", with, 0, tenant)
 		},
-		"policies": func(t *testing.T, a *pacer.Pacer, list []policies.Policy) {
-			must(t, a.Declare(append([]policies.Policy{policies.Every(away).Named("more")}, list...)...))
+		"policies": func(_ context.Context, a *pacer.Pacer, list []policies.Policy) error {
+			return a.Declare(append([]policies.Policy{policies.Every(away).Named("more")}, list...)...)
 		},
 	}
-	end := map[string]func(*testing.T, *pacer.Pacer, []policies.Policy){
-		"pause":        func(t *testing.T, a *pacer.Pacer, _ []policies.Policy) { must(t, a.Resume(t.Context(), tenant)) },
-		"pause of one": func(t *testing.T, a *pacer.Pacer, _ []policies.Policy) { must(t, a.Reset(t.Context(), tenant)) },
-		"limit": func(t *testing.T, a *pacer.Pacer, _ []policies.Policy) {
-			must(t, a.UnsetLimit(t.Context(), "one", tenant))
+	end := map[string]func(context.Context, *pacer.Pacer, []policies.Policy) error{
+		"pause":        func(ctx context.Context, a *pacer.Pacer, _ []policies.Policy) error { return a.Resume(ctx, tenant) },
+		"pause of one": func(ctx context.Context, a *pacer.Pacer, _ []policies.Policy) error { return a.Reset(ctx, tenant) },
+		"limit": func(ctx context.Context, a *pacer.Pacer, _ []policies.Policy) error {
+			return a.UnsetLimit(ctx, "one", tenant)
 		},
-		"policies": func(t *testing.T, a *pacer.Pacer, list []policies.Policy) { must(t, a.Declare(list...)) },
+		"policies": func(_ context.Context, a *pacer.Pacer, list []policies.Policy) error { return a.Declare(list...) },
 	}
 	var slow []string
 	seed := uint64(0)
@@ -148,7 +148,7 @@ func TestNoCallWaitsForWhatIsOver(t *testing.T) {
 						seed++
 						name := fmt.Sprint(stack, "/", event, "/", news, "/", gap, "/", other, "/", seed)
 						synctest.Test(t, func(t *testing.T) {
-							random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test
+							random := rand.New(rand.NewPCG(seed, 1))
 							var mu sync.Mutex
 							n := &newsy{remote: newRemote(2), way: func() time.Duration {
 								mu.Lock()
@@ -197,9 +197,9 @@ func TestNoCallWaitsForWhatIsOver(t *testing.T) {
 							for range 2 {
 								all.Go(func() { n.travel(); call() })
 							}
-							begin[event](t, who, list)
+							must(t, begin[event](t.Context(), who, list))
 							time.Sleep(gap)
-							end[event](t, who, list)
+							must(t, end[event](t.Context(), who, list))
 							ended := time.Now()
 							time.Sleep(d)
 							n.listen(news == "lost")

@@ -43,14 +43,15 @@ func (h *hosts[V]) of(u *url.URL) (v V, ok bool) {
 	if v, ok = h.exact[host]; ok {
 		return v, true
 	}
-	for rest, more := host, true; ; {
-		if _, rest, more = strings.Cut(rest, "."); !more {
-			return v, false
+	for i, c := range host {
+		if c != '.' {
+			continue
 		}
-		if v, ok = h.below["."+rest]; ok {
+		if v, ok = h.below[host[i:]]; ok {
 			return v, true
 		}
 	}
+	return v, false
 }
 
 // hostname returns the name of a URL's host, without its port.

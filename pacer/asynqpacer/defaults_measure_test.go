@@ -21,7 +21,7 @@ import (
 )
 
 // Two servers with asynq's defaults process the tasks of three tenants, booked when they were enqueued, at the rate of the tighter limit.
-func TestMeasureDefaults(t *testing.T) {
+func TestMeasureDefaults(t *testing.T) { //nolint:tparallel // when it measures, it is alone
 	tenant := policies.PerSecond(5).Per("tenant").Named("each")
 	for name, one := range map[string]struct {
 		workers int // 0: as many as processors

@@ -136,7 +136,7 @@ func Open(ctx context.Context, path string, report func(error), opts ...PacerOpt
 	}
 	go func() {
 		defer close(done)
-		err := watch(ctx, path, string(f.hash[:]), func(f *File, err error) {
+		err := watch(ctx, path, string(f.hash[:]), func(f *File, err error) { //nolint:contextcheck // what is applied is checked, though ctx ends
 			applied := false
 			if err == nil {
 				applied, err = p.apply(f)

@@ -73,7 +73,7 @@ func (w *watcher) run(ctx context.Context) {
 	again := time.NewTimer(0)
 	defer again.Stop()
 	for due := true; ; { // whether again will fire: then nothing else causes a look
-		look := false
+		var look bool
 		select {
 		case <-ctx.Done():
 			return
@@ -81,7 +81,7 @@ func (w *watcher) run(ctx context.Context) {
 			look, due = true, false
 		case <-poll.C:
 			look = true
-		case <-failures: // events were lost
+		case <-failures: //nolint:errcheck // events were lost, whatever the reason
 			look = true
 		case e := <-events:
 			look = w.concerns(e)

@@ -135,6 +135,7 @@ func (w *world) part(from, to time.Time) (least float64, when time.Time) {
 
 // judgeMost judges that no bound is exceeded.
 func (w *world) judgeMost(t *testing.T) {
+	t.Helper()
 	c := &w.cell
 	for i := range c.setup.bounds {
 		b := &c.setup.bounds[i]
@@ -145,6 +146,7 @@ func (w *world) judgeMost(t *testing.T) {
 }
 
 func (w *world) judge(t *testing.T) {
+	t.Helper()
 	c := &w.cell
 	w.judgeMost(t)
 	during, after := c.expected()

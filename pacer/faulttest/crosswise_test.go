@@ -3,6 +3,7 @@ package faulttest_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"hash/fnv"
@@ -290,7 +291,7 @@ func TestCrosswiseOverRedis(t *testing.T) {
 					<-ctx.Done()
 					switch w.name {
 					case "killed":
-						server.Restart()
+						server.Restart() //nolint:contextcheck // it is up again after the fault
 					case "hung":
 						server.Continue()
 					}
@@ -319,6 +320,7 @@ func (c *cell) play(t *testing.T) {
 
 // run lets a fleet make calls, and has something happen to its store.
 func (w *world) run(t *testing.T, rng *rand.Rand, connect func() store.Store, happens func(context.Context)) {
+	t.Helper()
 	c := &w.cell
 	processes := 2 + rng.IntN(3)
 	ctx, stop := context.WithCancel(t.Context())
@@ -366,6 +368,7 @@ func (w *world) run(t *testing.T, rng *rand.Rand, connect func() store.Store, ha
 
 // finish waits until nothing is left.
 func (w *world) finish(t *testing.T, callers *sync.WaitGroup) {
+	t.Helper()
 	done := make(chan struct{})
 	go func() {
 		callers.Wait()
@@ -454,7 +457,7 @@ func (w *world) acquire(ctx context.Context, by int, opts []pacer.Option) (*pace
 		if r, err = w.fleet[by].Redeem(ctx, tok); err == nil {
 			return r, nil
 		}
-		if later, ok := err.(*pacer.LaterError); ok {
+		if later, ok := errors.AsType[*pacer.LaterError](err); ok {
 			wait, err = later.Wait, nil
 		}
 	}

@@ -75,6 +75,7 @@ const quotaOf = 1_000_000
 
 // newPerformance makes up a stack and a fleet.
 func newPerformance(t *testing.T, seed uint64) *performance {
+	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 99))
 	p := &performance{
 		t: t, rng: rng, calm: rng.IntN(4) == 0, resets: rng.IntN(4) == 0, tokens: make(chan string, 64),

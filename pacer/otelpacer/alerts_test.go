@@ -147,7 +147,7 @@ func (a *alert) fires(t *testing.T, registry *prometheus.Registry) (firing []str
 		if since[policy] = a.since[policy]; since[policy].IsZero() {
 			since[policy] = time.Now()
 		}
-		if time.Since(since[policy]) >= a.pending {
+		if time.Since(since[policy]) >= a.pending { //realtime: the tests of the alerts run in virtual time
 			firing = append(firing, policy)
 		}
 	}

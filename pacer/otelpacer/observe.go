@@ -61,7 +61,7 @@ func (t *Telemetry) read(ctx context.Context, o metric.Observer, of *fleet.Opera
 		one := &f.Policies[i]
 		attrs := t.measured(f.Upstream, one.Policy.Name(), "")
 		o.ObserveInt64(t.gauges.waiting, one.Waiting, attrs)
-		if one.Shown && !(one.Busiest && t.named(one.Policy)) {
+		if one.Shown && (!one.Busiest || !t.named(one.Policy)) {
 			for j := range f.TopKeys {
 				if key := &f.TopKeys[j]; one.Busiest && key.Policy.Name() == one.Policy.Name() {
 					one.PausedFor = max(one.PausedFor, key.PausedFor)

@@ -20,7 +20,7 @@ import (
 // kind of limit, with commands that take 60 and 150 ms, is used to 98 %. To see the table:
 //
 //	go test -tags measure -count=1 -v -run FleetFarAway ./pacer/redisstore
-func TestFleetFarAway(t *testing.T) { //nolint:paralleltest,tparallel // when it is alone
+func TestFleetFarAway(t *testing.T) { //nolint:paralleltest // when it is alone
 	const n = 50 // calls a second that each limit admits
 	for _, c := range []struct {
 		name    string

@@ -62,7 +62,7 @@ func (l *ledger) note(waited time.Duration, status int, o *outing) {
 	}
 }
 
-func init() { workers["fleet"] = work }
+func init() { workers["fleet"] = work } //nolint:gochecknoinits // only a program that measures has it
 
 // work is what a process of a fleet does.
 func work(spec string) error {

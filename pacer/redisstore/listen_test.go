@@ -285,7 +285,7 @@ func TestListenersComeAndGo(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for range 100 {
-				stop := backing.Listen("listeners", func(store.News) {}) //nolint:contextcheck // a subscription outlives the call that began it
+				stop := backing.Listen("listeners", func(store.News) {})
 				stop()
 				stop()
 			}

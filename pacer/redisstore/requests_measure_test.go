@@ -54,7 +54,7 @@ func (b *band) between(from, to time.Time) (n int) {
 
 // Where many wait, a request is for several calls: at the limit there is about one request for each call if calls are few, and far
 // fewer if they are many, all that processes tell each other included.
-func TestFleetRequestsPerCall(t *testing.T) { //nolint:paralleltest,tparallel // it is alone
+func TestFleetRequestsPerCall(t *testing.T) { //nolint:paralleltest // it is alone
 	for _, c := range []struct {
 		rate    int64
 		callers int
@@ -100,7 +100,7 @@ func TestFleetRequestsPerCall(t *testing.T) { //nolint:paralleltest,tparallel //
 // thousand processes whose calls wait take little of the server's processor. To see the figures:
 //
 //	go test -tags measure -count=1 -v -run FleetOfWaitingProcesses ./pacer/redisstore
-func TestFleetOfWaitingProcesses(t *testing.T) { //nolint:paralleltest,tparallel // it is alone
+func TestFleetOfWaitingProcesses(t *testing.T) { //nolint:paralleltest // it is alone
 	const n = 1000
 	for name, c := range map[string]struct {
 		policy policies.Policy

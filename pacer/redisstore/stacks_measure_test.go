@@ -20,7 +20,7 @@ import (
 
 // What random stacks lose on a memory store in virtual time (see package pacer), they do not lose on Redis in real time either:
 // all limits are obeyed. Measured: 98.5 % of what any schedule can send goes.
-func TestFleetOfRandomStacks(t *testing.T) { //nolint:paralleltest,tparallel // when it measures, it is alone
+func TestFleetOfRandomStacks(t *testing.T) { //nolint:paralleltest // when it measures, it is alone
 	for seed := range uint64(12) {
 		s := stacks.Random(seed + 1)
 		t.Run(fmt.Sprint("stack ", seed+1), func(t *testing.T) {

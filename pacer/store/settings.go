@@ -54,7 +54,8 @@ const ForGood = policies.MaxPeriod
 const MaxSettings = 1024
 
 // Settable is a [Store] that keeps settings. Processes that share it learn of a change at once: it begins a new [Epoch], as a reset does,
-// and a [Notifier] reports that one has begun. It also keeps what was reset of late, which a process needs to know before it goes on: see [Reset].
+// and a [Notifier] reports that one has begun. It also keeps what was reset of late, which a process needs to know before it goes on: see
+// [Reset].
 type Settable interface {
 	// Set changes settings, all or none, and returns those that then hold.
 	Set(ctx context.Context, upstream string, changes []Setting) (*Settings, error)

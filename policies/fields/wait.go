@@ -157,7 +157,7 @@ var layouts = []string{ //nolint:gochecknoglobals // a constant table
 
 // iso are the layouts of ISO 8601, without spaces, which Ruby and Go print.
 //
-// Source: https://docs.gusto.com/embedded-payroll/changelog/added-rate-limit-headers (Ruby)
+// Source: https://docs.gusto.com/embedded-payroll/changelog/added-rate-limit-headers (Ruby).
 var iso = []string{ //nolint:gochecknoglobals // a constant table
 	"2006-01-02T15:04:05", "2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05-07", "2006-01-02T15:04:05Z0700MST",
 	"2006-01-02T15:04", "2006-01-02T15:04Z07:00", "2006-01-02T15:04Z0700", "20060102T150405",

@@ -99,7 +99,7 @@ func TestWait(t *testing.T) {
 func TestMilliseconds(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]time.Duration{
-		"12": 12 * time.Millisecond, " 1.5 ": 1500 * time.Microsecond, "0.0000001": 1, "600000": 10 * time.Minute, "9223372036853": 9_223_372_036_853 * time.Millisecond,
+		"12": 12 * time.Millisecond, " 1.5 ": 1500 * time.Microsecond, "0.0000001": 1, "600000": 10 * time.Minute, "9223372036853": 9_223_372_036_853 * time.Millisecond, //nolint:gocritic // spaces around a number
 		"9223372036854": longest, "": invalid, "-1": invalid, "12ms": invalid, "1.": invalid,
 	} {
 		got, ok := fields.Milliseconds(s)

@@ -229,7 +229,8 @@ func (b *Reservations) context(values context.Context, g *generation) (*deadline
 	if b.direct {
 		return deadline.Ending(values, b.timeout, Longest(b.timeout))
 	}
-	return deadline.New(&requestContext{Context: values, life: g.life}, b.timeout, Longest(b.timeout)), func() {}
+	ctx := &requestContext{Context: values, life: g.life}
+	return deadline.New(ctx, b.timeout, Longest(b.timeout)), func() {} //nolint:contextcheck // it has the caller's values
 }
 
 // A requestContext has a caller's values, but not its end.

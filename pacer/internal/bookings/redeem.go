@@ -47,8 +47,8 @@ type Redemption struct {
 	bound bookable
 }
 
-// Open reads a token that is about to be used, for an attempt from 1. Redeem may wait for a slot until patience is over. reserve returns what the call is to be; it is called again if the
-// policies or the slot change, and then what it returned before is not used.
+// Open reads a token that is about to be used, for an attempt from 1. Redeem may wait for a slot until patience is over. reserve returns
+// what the call is to be; it is called again if the policies or the slot change, and then what it returned before is not used.
 func (s *Bookings) Open(ctx context.Context, tok string, attempt int64, patience time.Duration, reserve func() *calls.Reservation) (*Redemption, error) {
 	if attempt < 1 {
 		return nil, s.Calls.Errors.Invalid("Attempt", strconv.FormatInt(attempt, 10), "must be at least 1")

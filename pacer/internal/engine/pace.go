@@ -73,8 +73,8 @@ func (p *pace) slow(l *Limit, now, at int64) bool {
 }
 
 // fallBack handles a refusal while the share grows: it grew too far, and returns to the average of the last period, less the call that was
-// refused. Another refusal within the period shows that this was still slightly too much. fallBack reports whether it handled the refusal, and whether the rate is slower now.
-// A refusal whose slot was granted before the rate last slowed down counts as handled.
+// refused. Another refusal within the period shows that this was still slightly too much. fallBack reports whether it handled the refusal,
+// and whether the rate is slower now. A refusal whose slot was granted before the rate last slowed down counts as handled.
 func (p *pace) fallBack(l *Limit, now, at, within int64) (handled, slower bool) {
 	a := l.Spec.Adapt
 	switch {

@@ -149,19 +149,17 @@ func (v *Versions) Turned(l *Limit, now int64) *Versions {
 		if !over {
 			want.more = max(want.more, v.shape.more)
 		}
-		if w, ok := v.Account.(*Window); ok && w.offGrid(l) {
-			next.Account = (&Versions{Account: w, shape: want}).converted(l, now)
-		}
+		next.Account = onGrid(v.Account, want, l, now)
 	} else {
-		if over {
+		i := slices.IndexFunc(aside, func(one version) bool { return one.shape.same(want) })
+		switch {
+		case over:
 			next.Account = NewAccount(want.algorithm)
-		} else if i := slices.IndexFunc(aside, func(one version) bool { return one.shape.same(want) }); i >= 0 {
-			next.Account, want.more = aside[i].Account, max(want.more, aside[i].shape.more)
+		case i >= 0:
+			want.more = max(want.more, aside[i].shape.more)
+			next.Account = onGrid(aside[i].Account, want, l, now)
 			aside = slices.Delete(aside, i, i+1)
-			if w, ok := next.Account.(*Window); ok && w.offGrid(l) {
-				next.Account = (&Versions{Account: w, shape: want}).converted(l, now)
-			}
-		} else {
+		default:
 			next.Account = v.converted(l, now)
 		}
 		v.lend(next.Account)
@@ -174,6 +172,14 @@ func (v *Versions) Turned(l *Limit, now int64) *Versions {
 	next.shape = want
 	next.keep(gridOf(l.Spec), aside)
 	return next
+}
+
+// onGrid returns an account for a limit of its shape: itself, or if it is a window on another grid, a converted one.
+func onGrid(a Account, of shape, l *Limit, now int64) Account {
+	if w, ok := a.(*Window); ok && w.offGrid(l) {
+		return (&Versions{Account: w, shape: of}).converted(l, now)
+	}
+	return a
 }
 
 // Become replaces the versions by what Turned returned. Of a rate that is set aside, others do not adapt the pace.

@@ -26,10 +26,10 @@
 //
 // Slots that were granted before the store was lost stay good. The local queue of a process begins behind the last slot that the fleet
 // is known to have been granted. A process that the store has not known for long has no share (standing.go says why): its calls wait as
-// before the first contact, and those that wait in its queues ask again. Processes take turns on a grid of store time, so that their local queues together are as even as the
-// shared one was. The share of each limit is the limit divided by the number of processes that the fleet had, which each learns from
-// the heartbeats that all of them send; [policies.Policy.Share] defines it for each policy. What is given back, settled or paused
-// meanwhile is reported to the store later.
+// before the first contact, and those that wait in its queues ask again. Processes take turns on a grid of store time, so that their local
+// queues together are as even as the shared one was. The share of each limit is the limit divided by the number of processes that the fleet
+// had, which each learns from the heartbeats that all of them send; [policies.Policy.Share] defines it for each policy. What is given back,
+// settled or paused meanwhile is reported to the store later.
 //
 // Heartbeats also bring what the accounts hold that this process uses (bounded: see ledger.go), no matter which process was
 // granted it: how far ahead a rate is taken, the buckets of a window, the permits in use and until when. A process that becomes local
@@ -89,8 +89,8 @@
 //     leaves before that tries for as long as one request may take.
 //   - Nothing is given back twice, nor to a store that has lost its data since.
 //   - A deliberate reset begins a new epoch. A process that meets it asks the store what was reset (store.Settings.Resets) before it is
-//     granted anything more, has calls that wait for it reserve again, and forgets that and nothing else; everything, if the store does not know any more. Nobody brings back what
-//     was reset.
+//     granted anything more, has calls that wait for it reserve again, and forgets that and nothing else; everything, if the store does not
+//     know any more. Nobody brings back what was reset.
 //   - Memory is bounded: maxRecords keys, maxSpans intervals or maxBuckets buckets of each, maxOwed notes and grants.
 //
 // # Failures

@@ -303,7 +303,7 @@ func (w *Store) within(values context.Context, name string, op func(context.Cont
 	}
 	ctx, cancel := deadline.Ending(context.WithoutCancel(values), timeout, max(timeout, batch.Longest(w.config.Timeout)))
 	answer := make(chan error, 1)
-	go func() {
+	go func() { //nolint:contextcheck // its context is a deadline.Context
 		defer w.running.Done()
 		defer w.pending.Add(-1)
 		defer cancel()

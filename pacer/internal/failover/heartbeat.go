@@ -23,7 +23,7 @@ func within(most time.Duration) time.Duration { return rand.N(most + 1).Truncate
 func (w *Store) run() {
 	timer := time.NewTimer(checkEvery)
 	defer timer.Stop()
-	pause := w.firstPause(firstHeartbeat)
+	pause := w.firstPause()
 	nextHeartbeat := time.Now().Add(roughly(pause))
 	describe := time.Now().Add(within(w.schedule().Describe / 16))
 	for {
@@ -42,7 +42,7 @@ func (w *Store) run() {
 			began := w.Now()
 			w.fellBack(w.renew(ctx), began)
 			// Processes that came at the same time as this one are soon known: the first heartbeats come sooner.
-			pause = min(max(2*pause, w.firstPause(firstHeartbeat)), w.schedule().Heartbeat, w.untilMature())
+			pause = min(max(2*pause, w.firstPause()), w.schedule().Heartbeat, w.untilMature())
 			nextHeartbeat = time.Now().Add(roughly(pause))
 		}
 		if w.state.Load() == shared {
@@ -61,7 +61,7 @@ func (w *Store) run() {
 				next = wait
 			default:
 				w.doubtSettings(nil)
-				pause = w.firstPause(firstHeartbeat)
+				pause = w.firstPause()
 				nextHeartbeat = time.Now().Add(roughly(pause))
 			}
 		}
@@ -74,7 +74,7 @@ func (w *Store) run() {
 
 // untilMature returns how soon to send the next heartbeat for a share of each limit: see standing.
 func (w *Store) untilMature() time.Duration {
-	least := w.firstPause(firstHeartbeat)
+	least := w.firstPause()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := &w.standing
@@ -86,8 +86,8 @@ func (w *Store) untilMature() time.Duration {
 
 // firstPause returns the time to the second heartbeat of a process that has just come, at least: soon, but not all of a large fleet
 // at once, and before its first one counts no more.
-func (w *Store) firstPause(least time.Duration) time.Duration {
-	return max(least, min(w.schedule().Heartbeat/16, heartbeatTTL/3))
+func (w *Store) firstPause() time.Duration {
+	return max(firstHeartbeat, min(w.schedule().Heartbeat/16, heartbeatTTL/3))
 }
 
 // shouldCheck reports whether calls wait for slots that the store granted while it has not answered for a while. A process

@@ -27,7 +27,7 @@ func (w *Store) reportLoss(err error) {
 	if away.over == nil {
 		c.Processes = away.processes
 	}
-	if w.config.Changed != nil && !(never && away.over != nil) {
+	if w.config.Changed != nil && (!never || away.over == nil) {
 		w.config.Changed(c)
 	}
 }

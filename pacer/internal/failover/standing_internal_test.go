@@ -44,10 +44,10 @@ type event struct {
 
 type events []event
 
-func (e events) Len() int           { return len(e) }
-func (e events) Less(i, j int) bool { return e[i].at < e[j].at }
-func (e events) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
-func (e *events) Push(x any)        { *e = append(*e, x.(event)) } //nolint:forcetypeassert // nothing else is pushed
+func (e *events) Len() int           { return len(*e) }
+func (e *events) Less(i, j int) bool { return (*e)[i].at < (*e)[j].at }
+func (e *events) Swap(i, j int)      { (*e)[i], (*e)[j] = (*e)[j], (*e)[i] }
+func (e *events) Push(x any)         { *e = append(*e, x.(event)) }
 func (e *events) Pop() any {
 	last := (*e)[len(*e)-1]
 	*e = (*e)[:len(*e)-1]
@@ -157,7 +157,7 @@ func TestSharesAddUpToAtMostOne(t *testing.T) {
 			for range n {
 				f.after(f.random(within), f.join)
 			}
-			lost := []time.Duration{50, 100, 500, 1000, 3000, 6000, 10_000, 20_000}[f.rng.IntN(8)] * time.Millisecond
+			lost := time.Duration([...]int{50, 100, 500, 1000, 3000, 6000, 10_000, 20_000}[f.rng.IntN(8)]) * time.Millisecond
 			return lost/2 + f.random(lost) + f.random(within)
 		}
 	}

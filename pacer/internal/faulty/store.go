@@ -265,14 +265,7 @@ func (s *Store) ReserveAll(ctx context.Context, batches []store.Batch) error {
 					into = make([]store.Grant, len(calls))
 				}
 				if err = m.Reserve(ctx, stack, calls, into); err == nil {
-					for j := range calls {
-						s.count(&stack, calls[j].Held, -1)
-					}
-					for j := range into {
-						if into[j].OK {
-							s.count(&stack, into[j].Charges, 1)
-						}
-					}
+					s.countAll(&stack, calls, into)
 				}
 				into = nil
 			})
@@ -282,6 +275,18 @@ func (s *Store) ReserveAll(ctx context.Context, batches []store.Batch) error {
 		}
 		return nil
 	})
+}
+
+// countAll keeps count of what reserving changes.
+func (s *Store) countAll(stack *store.Stack, calls []store.Call, grants []store.Grant) {
+	for i := range calls {
+		s.count(stack, calls[i].Held, -1)
+	}
+	for i := range grants {
+		if grants[i].OK {
+			s.count(stack, grants[i].Charges, 1)
+		}
+	}
 }
 
 // count keeps count of what windows hold.

@@ -105,10 +105,10 @@ func TestRefusalsInARow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := pools.New([]pools.Credential{{ID: "a", Account: "x"}, {ID: "b", Account: "x"}, {ID: "c"}}, nil)
-		for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+		for _, want := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
 			time.Sleep(time.Second)
 			together := time.Now()
-			require.Equal(t, want*time.Second, l.Refused("a", together))
+			require.Equal(t, time.Duration(want)*time.Second, l.Refused("a", together))
 			l.Accepted("a", together)
 			require.Zero(t, l.Refused("b", together), "it could not know, and neither could the upstream")
 		}

@@ -26,8 +26,9 @@ func (c *Call) TakeAway() (g store.Grant, limits []store.Limit, costs []int64) {
 }
 
 // Adopt gives c a slot that was taken away from another call, of this process or another one. The store was asked at requested whether it
-// is still good, when the process knew of so many changes, and answered at g.Now. c waits for it like for any other slot, without jitter, but is refused if it has to move: behind a
-// pause, say. permits is a call that has the permits which c needs: c has them from now on. It is nil if c needs none.
+// is still good, when the process knew of so many changes, and answered at g.Now. c waits for it like for any other slot, without jitter,
+// but is refused if it has to move: behind a pause, say. permits is a call that has the permits which c needs: c has them from now on. It
+// is nil if c needs none.
 func (s *Waiters) Adopt(ctx context.Context, c *Call, r *Request, g *store.Grant, requested time.Time, known int64, permits *Call) {
 	r.Call.MaxWait = 0 // it has its slot, gets no jitter, and no other slot will do
 	s.prepare(ctx, c, r)

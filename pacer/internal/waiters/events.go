@@ -14,7 +14,8 @@ var ErrSpent = errors.New("pacer: the reservation was used or cancelled before: 
 // ErrSettled is returned for a call that was settled before.
 var ErrSettled = errors.New("pacer: the call was settled before: settle it once, at all that it cost")
 
-// Events receive what becomes of calls. Waiting, Admitted and Answered may be called under the lock of Waiters: events must not call them, nor block.
+// Events receive what becomes of calls. Waiting, Admitted and Answered may be called under the lock of Waiters: events must not call them,
+// nor block.
 type Events interface {
 	// Waiting is called when a call begins to wait, and when what it waits for has changed.
 	Waiting(ctx context.Context, w *Wait)

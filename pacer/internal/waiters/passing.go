@@ -170,10 +170,10 @@ func (s *Waiters) pausedNow(limits []store.Limit, now time.Time) bool {
 // what the one before it had. The call is left with the last of it. If the first call of the process's queue took that over, yield returns
 // true, and nothing is to be given back. The caller holds mu.
 func (s *Waiters) yield(c *Call) (taken bool) {
-	q, now := c.queue, time.Now()
-	if q == nil || !c.grant[0].OK && !c.grant[0].Queued || s.IsClosed() || s.isFrozen(q) || c.isStale() || s.paused(c) || c.grant[0].OK && s.overdue(c, now) {
+	if c.queue == nil || !s.isOfUse(c) {
 		return false
 	}
+	q := c.queue
 	fits := func(o *Call) bool {
 		return c.grant[0].Queued || (o.latest.IsZero() || !c.due.After(o.latest)) && o.costsAs(c)
 	}
@@ -190,6 +190,18 @@ func (s *Waiters) yield(c *Call) (taken bool) {
 		}
 	}
 	return false
+}
+
+// isOfUse reports whether other calls of its queue can take over what a call has in the store. The caller holds mu.
+func (s *Waiters) isOfUse(c *Call) bool {
+	switch g := &c.grant[0]; {
+	case s.IsClosed() || s.isFrozen(c.queue) || c.isStale() || s.paused(c):
+		return false
+	case g.OK:
+		return !s.overdue(c, time.Now())
+	default:
+		return g.Queued
+	}
 }
 
 // bequeath gives what a call has in the store to one that waits in the process, which leaves the queue. The caller holds mu.

@@ -207,7 +207,7 @@ func (s *Waiters) old(generation int64) (all []*Call) {
 
 // freeze returns the stale calls that have slots or positions, caught, and whether any call is stale. If so, no call of a stale queue asks
 // until those have moved, and the requests under way are answered: see thaw. The caller holds mu.
-func (s *Waiters) freeze() (caught []*Call, any bool) {
+func (s *Waiters) freeze() (caught []*Call, stale bool) {
 	for c := range s.waiting {
 		if c.state != reserved || c.moving != nil || !c.isStale() {
 			continue
@@ -220,19 +220,19 @@ func (s *Waiters) freeze() (caught []*Call, any bool) {
 			}
 		}
 	}
-	any = len(caught) > 0
+	stale = len(caught) > 0
 	for _, q := range s.queues.byStack {
 		q.each(func(c *Call) { q.stale = q.stale || c.isStale() || !alike(q.limits, c.stack.Limits) })
-		any = any || q.stale
+		stale = stale || q.stale
 		if q.stale && q.asking && !q.deferred && !q.thaws && (q.head == nil || q.head.state != leads) { // a request is under way
 			q.thaws = true
 			s.frozen++
 		}
 	}
-	if any {
+	if stale {
 		s.frozen++
 	}
-	return caught, any
+	return caught, stale
 }
 
 // isFrozen reports whether no call of a queue asks, because others move that came before. The caller holds mu.

@@ -13,20 +13,23 @@ const maxLines = 16
 
 // A log writes lines in a goroutine of its own, so that neither a call nor a heartbeat waits for a logger.
 type log struct {
-	logger *slog.Logger // nil for slog's default one at that time
-	lines  telemetry.Queue
-	closed atomic.Bool
+	logger   *slog.Logger // nil for slog's default one at that time
+	upstream string
+	lines    telemetry.Queue
+	closed   atomic.Bool
 }
 
 // init makes the log ready for use.
 func (l *log) init(logger *slog.Logger, upstream string) {
-	l.logger, l.lines.Most = logger, maxLines
-	l.lines.Dropped = func(n int64) {
-		l.line(func(logger *slog.Logger) {
-			logger.LogAttrs(context.Background(), slog.LevelWarn, "headway: the logger is too slow, lines were dropped",
-				slog.String("upstream", upstream), slog.Int64("lines", n))
-		})
-	}
+	l.logger, l.upstream, l.lines.Most, l.lines.Dropped = logger, upstream, maxLines, l.dropped
+}
+
+// dropped writes a line about lines that were dropped.
+func (l *log) dropped(n int64) {
+	l.line(func(logger *slog.Logger) {
+		logger.LogAttrs(context.Background(), slog.LevelWarn, "headway: the logger is too slow, lines were dropped",
+			slog.String("upstream", l.upstream), slog.Int64("lines", n))
+	})
 }
 
 // write has a line written soon.

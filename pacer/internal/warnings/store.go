@@ -24,8 +24,7 @@ var losses = telemetry.Throttle{Every: warnEvery, Most: maxWarnings} //nolint:go
 type Store struct {
 	log
 
-	upstream string
-	outage   string
+	outage string
 
 	mu       sync.Mutex
 	lost     bool
@@ -40,8 +39,8 @@ type Store struct {
 // NewStore returns the log of an upstream's store. outage names what becomes of calls meanwhile. A nil logger is slog's default one at the
 // time of a line.
 func NewStore(logger *slog.Logger, upstream, outage string) *Store {
-	l := &Store{upstream: upstream, outage: outage}
-	l.log.init(logger, upstream)
+	l := &Store{outage: outage}
+	l.init(logger, upstream)
 	return l
 }
 

@@ -22,8 +22,7 @@ var disagreements = telemetry.Throttle{Every: disagreesEvery, Most: maxWarnings}
 type Versions struct {
 	log
 
-	upstream string
-	source   func() string // who set the policies of this process; "" for itself
+	source func() string // who set the policies of this process; "" for itself
 
 	mu    sync.Mutex
 	since time.Time // when it was first seen that they differ; zero while they do not
@@ -32,8 +31,8 @@ type Versions struct {
 // NewVersions returns the log of an upstream's processes. source returns who set the policies of this process; "" for itself. A nil logger
 // is slog's default one at the time of a line.
 func NewVersions(logger *slog.Logger, upstream string, source func() string) *Versions {
-	l := &Versions{upstream: upstream, source: source}
-	l.log.init(logger, upstream)
+	l := &Versions{source: source}
+	l.init(logger, upstream)
 	return l
 }
 
