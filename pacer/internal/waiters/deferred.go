@@ -208,6 +208,7 @@ func (s *Waiters) neighbours(c *Call) (before time.Time, later *Call) {
 		switch {
 		case o == c:
 			after = true
+		case !after && (o.moving != nil || s.outdated(o, time.Now())): // nobody knows yet where its slot will be
 		case !after:
 			before = o.furthest(before)
 		case o.state == reserved && o.moving == nil && o.grant[0].OK && !o.grant[0].Local && !o.hasPermits():
