@@ -100,7 +100,7 @@ func (j *judge) call(ctx context.Context, t *testing.T, calls *sync.WaitGroup, p
 }
 
 // saturatedFor returns for how long the pools of these tests are saturated.
-func saturatedFor() time.Duration { return extent(3*time.Second, 30*time.Second) }
+func saturatedFor() time.Duration { return extent(6*time.Second, 30*time.Second) }
 
 func randomly() time.Duration { return time.Duration(rand.Int64N(int64(200 * ms))) }
 
