@@ -108,17 +108,17 @@ func (s *Waiters) next(ctx context.Context, c *Call) (time.Duration, error) {
 		return s.next(ctx, c)
 	}
 	delay := c.due.Sub(now)
-	if delay > 0 && !c.isStale() {
+	if delay > 0 {
 		s.waits(ctx, c, now, delay)
 		s.mu.Unlock()
 		return delay, nil
 	}
-	if delay <= 0 && s.returning(c) {
+	if s.returning(c) {
 		s.waits(ctx, c, now, returnPause)
 		s.mu.Unlock()
 		return returnPause, nil
 	}
-	if delay > 0 || s.overdue(c, now) {
+	if s.overdue(c, now) {
 		c.catch()
 		s.mu.Unlock()
 		s.moveAlone(ctx, c)
