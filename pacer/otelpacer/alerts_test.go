@@ -495,7 +495,7 @@ func TestARefusalRaisesAnAlert(t *testing.T) {
 		require.NoError(t, p.Wait(t.Context()))
 		rule.silent(t, registry, 0, 20*time.Minute, func() {})
 		for range 2 { // the first one of its kind makes the series
-			rule.fireWithin(t, registry, "daily", time.Minute, func() { require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet) })
+			rule.fireWithin(t, registry, "daily", 30*time.Second, func() { require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet) })
 			rule.silent(t, registry, 11*time.Minute, 20*time.Minute, func() {})
 		}
 	})
