@@ -242,6 +242,40 @@ func TestAFleetReturnsTogether(t *testing.T) {
 	}
 }
 
+// A process whose first request was under way while the store hung waits for those that have lost the store meanwhile: they use all of the limit
+// until they know that it is back.
+func TestAFirstContactWithAStoreThatHung(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 200
+		r := newRemote(4)
+		r.barriers = true
+		var went starts
+		var wg sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		list := []policies.Policy{policies.PerSecond(limit).Burst(1)}
+		calls := func(p *pacer.Pacer) {
+			t.Cleanup(func() { closing(t, p) })
+			for range 4 {
+				wg.Go(func() { went.calls(ctx, p) })
+			}
+		}
+		for range r.alive {
+			calls(away(t, r, pacer.PaceLocally, list...))
+		}
+		time.Sleep(5 * time.Second)
+		r.set(nil, 900*ms) // fewer than four timeouts
+		calls(fresh(t, r, pacer.Config{}, list...))
+		time.Sleep(890 * ms)
+		r.set(nil, 2*ms)
+		time.Sleep(5 * time.Second)
+		cancel()
+		wg.Wait()
+		require.LessOrEqual(t, went.most(time.Second), limit+r.alive)
+	})
+}
+
 // A first contact that takes longer than any attempt may at first is made all the same.
 func TestAStoreThatIsSlowAtFirst(t *testing.T) {
 	t.Parallel()
