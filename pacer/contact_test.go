@@ -200,7 +200,7 @@ func playStart(t *testing.T, f *starting, seed uint64) {
 // on.
 func TestAFleetReturnsTogether(t *testing.T) {
 	t.Parallel()
-	for seed := range extent(uint64(10), 500) {
+	for seed := range extent(uint64(4), 500) {
 		synctest.Test(t, func(t *testing.T) {
 			const limit = 200
 			r := newRemote(8)
