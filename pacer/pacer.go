@@ -225,21 +225,37 @@ func (p *Pacer) reserveSlot(ctx context.Context, a *calls.Ask, c *waiters.Call, 
 		k.Keep(a, s)
 		r.Binder = k
 	}
-	waited, err := p.awaitStore(ctx, a)
-	if err != nil {
-		return err
-	}
 	r.WillWait, r.Untried, r.Generation = a.Waits, a.Untried, a.Set.Generation
-	r.Call.NotBefore, r.Call.MaxWait = a.NotBefore, a.MaxWait
-	err = p.waiters.Reserve(ctx, c, &r)
+	waited, err := p.whileShared(ctx, a, func() error {
+		r.Call.NotBefore, r.Call.MaxWait = a.NotBefore, a.MaxWait
+		return p.waiters.Reserve(ctx, c, &r)
+	})
 	if e, ok := errors.AsType[*LimitError](err); ok && waited > 0 {
 		e.MaxWait, e.Waited = min(e.MaxWait+waited, Forever), e.Waited+waited
 	}
 	return err
 }
 
-// awaitStore waits until the store has answered this process for the first time, if it must: see Config.Processes. It takes the time
-// that this took off what the call may wait, and returns it.
+// whileShared has a call ask once this process can decide about it, and again if it loses the store meanwhile and has no share without it. It
+// returns how long the call waited for the store.
+func (p *Pacer) whileShared(ctx context.Context, a *calls.Ask, ask func() error) (waited time.Duration, err error) {
+	for {
+		more, err := p.awaitStore(ctx, a)
+		if waited += more; err != nil {
+			return waited, err
+		}
+		began := time.Now()
+		if err = ask(); !errors.Is(err, ErrNoShare) {
+			return waited, err
+		}
+		more = time.Since(began)
+		waited += more
+		a.Passed(more)
+	}
+}
+
+// awaitStore waits until this process can decide about calls, if it must: see Config.Processes. It takes the time that this took off what
+// the call may wait, and returns it.
 func (p *Pacer) awaitStore(ctx context.Context, a *calls.Ask) (waited time.Duration, err error) {
 	if p.member == nil {
 		return 0, nil
@@ -256,10 +272,7 @@ func (p *Pacer) awaitStore(ctx context.Context, a *calls.Ask) (waited time.Durat
 		return 0, p.storeError(opReserve, err)
 	}
 	waited = time.Since(began)
-	if a.MaxWait < Forever {
-		a.MaxWait = max(0, a.MaxWait-waited)
-	}
-	a.NotBefore = max(0, a.NotBefore-waited)
+	a.Passed(waited)
 	return waited, nil
 }
 

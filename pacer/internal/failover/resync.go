@@ -44,7 +44,12 @@ func (w *Store) resync(ctx context.Context) (time.Duration, error) {
 // until which they stay local, and at which all of them return.
 func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	if w.barrier.Load() == 0 {
+		began := time.Now()
 		p, err := w.heartbeat(ctx, false, w.untilAllAreBack())
+		if err == nil && p.Alive > 1 && w.failure.Load() == nil && time.Since(began) > w.config.Timeout { // others have lost the store meanwhile
+			w.failed(w.overdue())
+			p, err = w.heartbeat(ctx, false, w.untilAllAreBack())
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -89,7 +94,7 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 
 // untilAllAreBack returns how long it takes at most until all who have lost the store know that it is back: a probe that fails, the pause
 // after it, and one that is answered. A process that has never been there does not know for how long they have lost it, and what their
-// pauses are; if its first attempt has found the store, it takes it that nobody has lost it.
+// pauses are; if its first attempt has found the store in time, it takes it that nobody has lost it.
 func (w *Store) untilAllAreBack() time.Duration {
 	pause := w.probePause()
 	switch {
