@@ -31,6 +31,7 @@ func (w *Store) resync(ctx context.Context) (time.Duration, error) {
 	wait, err := w.join(ctx)
 	if err != nil {
 		w.barrier.Store(0)
+		w.local.returned(ctx, w.config.Upstream)
 		w.failed(err)
 		w.matures()
 	}
@@ -65,6 +66,11 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 			return 0, err
 		}
 		w.epoch.Store(&p.Epoch)
+		if away := w.away.Load(); away != nil && away.over == nil && w.config.Mode == Local {
+			if _, err := w.sendReports(ctx, w.local.reserveShares(&w.ledger, *away), nil); err != nil {
+				return 0, err
+			}
+		}
 		if w.config.Mode == Local {
 			w.barrier.Store(min(int64(p.Barrier), int64(p.Now)+maxBarrier.Microseconds()))
 		}
@@ -81,6 +87,7 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	w.absences.Add(1) // the next one is another
 	was := w.state.Swap(shared)
 	w.barrier.Store(0)
+	w.local.returned(ctx, w.config.Upstream)
 	w.endAbsence(nil)
 	if was == local || was == unknown && w.contact.wasReported() {
 		w.reportReturn()
