@@ -53,3 +53,19 @@ func FuzzEnds(f *testing.F) {
 		require.LessOrEqual(t, cap(e.kept), 160<<10)
 	})
 }
+
+// Nothing is shown of an encoded body that is too long, whatever a decoder makes of nothing.
+func TestNothingIsShownOfATooLongEncodedBody(t *testing.T) {
+	t.Parallel()
+	for _, coding := range []string{"gzip", "deflate", "br", "zstd"} {
+		e := encoded{codings: []string{coding}}
+		for range 2 {
+			_, err := e.Write(make([]byte, maxEncoded))
+			require.NoError(t, err)
+		}
+		require.Empty(t, e.kept)
+		body, all := e.show()
+		require.Empty(t, body, coding)
+		require.False(t, all, coding)
+	}
+}

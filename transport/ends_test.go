@@ -126,9 +126,10 @@ func TestVendorsReadBothEnds(t *testing.T) {
 	deltas := strings.Repeat("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"text\":\"x\"}}\n\n", 3000)
 	const (
 		shop   = "https://acme.myshopify.com/admin/api/2026-10/graphql.json"
-		points = `{"cost":{"requestedQueryCost":101,"actualQueryCost":46,"throttleStatus":{"maximumAvailable":2000.0,"currentlyAvailable":1954,"restoreRate":100.0}}}`
-		began  = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":25,\"output_tokens\":1}}}\n\n"
-		ended  = "event: message_delta\ndata: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":900}}\n\n"
+		points = `{"cost":{"requestedQueryCost":101,"actualQueryCost":46,` +
+			`"throttleStatus":{"maximumAvailable":2000.0,"currentlyAvailable":1954,"restoreRate":100.0}}}`
+		began = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":25,\"output_tokens\":1}}}\n\n"
+		ended = "event: message_delta\ndata: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":900}}\n\n"
 	)
 	left := []policies.Feedback{{
 		Source: "throttleStatus", Policies: []string{shopify.PolicyGraphQL}, Otherwise: policies.Everyone,
@@ -142,8 +143,12 @@ func TestVendorsReadBothEnds(t *testing.T) {
 		costs   []policies.Cost
 		left    []policies.Feedback
 	}{
-		"openai, at the start": {openai.Profile, "https://api.openai.com/v1/responses", `{"usage":{"total_tokens":1000},"output":` + filler + `}`, tokens, nil},
-		"openai, at the end":   {openai.Profile, "https://api.openai.com/v1/responses", `{"output":` + filler + `,"usage":{"total_tokens":1000}}`, tokens, nil},
+		"openai, at the start": {
+			openai.Profile, "https://api.openai.com/v1/responses", `{"usage":{"total_tokens":1000},"output":` + filler + `}`, tokens, nil,
+		},
+		"openai, at the end": {
+			openai.Profile, "https://api.openai.com/v1/responses", `{"output":` + filler + `,"usage":{"total_tokens":1000}}`, tokens, nil,
+		},
 		"anthropic, a long stream": {
 			anthropic.Profile, "https://api.anthropic.com/v1/messages", began + deltas + ended,
 			[]policies.Cost{{Policy: anthropic.PolicyInputTokens, N: 25}, {Policy: anthropic.PolicyOutputTokens, N: 900}}, nil,
