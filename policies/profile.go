@@ -92,8 +92,8 @@ type Reply struct {
 
 	// Body is the start of the body for Read: what Peek requested, or less. For Settle and ReadEnd it is what the caller has read, up to
 	// twice [MaxPeek]. Of more, it is the first MaxPeek bytes, a zero byte, which no JSON contains, and the last MaxPeek bytes. What is
-	// between them is not seen. Of a body with a content coding, this applies to what is decoded. If more than 512 KiB arrive encoded,
-	// Body is empty.
+	// between them is not seen. Of a body with a content coding, this applies to the first 8 MiB that are decoded. If more than 512 KiB
+	// arrive encoded, Body is empty.
 	Body []byte
 }
 

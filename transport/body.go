@@ -115,9 +115,10 @@ type memory interface {
 // Read implements [io.Reader].
 func (b *watched) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
+	got := p[:n] // which panics if the reader lies, and must not while b is locked
 	b.mu.Lock()
 	if b.seen != nil {
-		_, _ = b.seen.Write(p[:n])
+		_, _ = b.seen.Write(got)
 	}
 	b.mu.Unlock()
 	if err != nil {
