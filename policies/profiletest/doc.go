@@ -36,7 +36,7 @@
 // occurs twice was sent on two lines. What follows the first blank line is the body, without the line end before the next section. The
 // response arrived at [Now], unless it has a Date of its own.
 //
-// The reading is what the profile reports, in its order, and nothing else:
+// The reading is what the profile reports, in its order, and nothing else. What ReadEnd reports follows what Read does:
 //
 //	scope     name=value, for each scope that the request carries
 //	cost      policy=n; the policy is * for all that have no cost of their own; known= times= most= follow, if the cost is learned
@@ -54,7 +54,7 @@
 // # Rules
 //
 // All functions here also check the rules of [policies.Profile]: no time and no cost is negative, names are valid, the same input gives the
-// same output, and the profile changes nothing that it is given and consumes no body. Of a reply's body, it gets as much as Peek requested,
-// and no more than [policies.MaxPeek]. A field of more than 4 KiB must count as absent. Profiles run in parallel, so the race detector finds
+// same output, and the profile changes nothing that it is given and consumes no body. Of a reply's body, Read gets as much as Peek requested,
+// and no more than [policies.MaxPeek]; Settle and ReadEnd get both ends. A field of more than 4 KiB must count as absent. Profiles run in parallel, so the race detector finds
 // what they share.
 package profiletest
