@@ -115,7 +115,7 @@ func playStart(t *testing.T, s *start) (most, allowed int, divided bool) {
 			t.Cleanup(func() { _ = p.Close() })
 			for range s.callers {
 				wg.Go(func() {
-					time.Sleep(rand.N(50 * time.Millisecond))
+					time.Sleep(rand.N(50 * time.Millisecond)) //realtime: it is what happens when, and not judged
 					for ctx.Err() == nil {
 						if c, err := p.Acquire(ctx); err == nil {
 							slot, _ := c.Slot()
@@ -130,23 +130,23 @@ func playStart(t *testing.T, s *start) (most, allowed int, divided bool) {
 	}
 	begin(s.processes)
 	if s.more > 0 {
-		time.Sleep(8 * time.Second)
+		time.Sleep(8 * time.Second) //realtime: it is what happens when, and not judged
 		begin(s.more)
 	}
-	time.Sleep(s.lost)
+	time.Sleep(s.lost) //realtime: it is what happens when, and not judged
 	if s.lost > 0 {
 		lose, back, away := server.Stop, server.Restart, 3*time.Second
-		if s.hangs {
-			lose, back, away = server.Pause, server.Continue, away+4*timeout // a request that has to connect may take so long
+		if s.hangs { // a request that has to connect may take four times as long as others
+			lose, back, away = server.Pause, server.Continue, away+4*timeout
 		}
 		loses(true)
 		lose()
-		time.Sleep(away)
+		time.Sleep(away) //realtime: it is what happens when, and not judged
 		back()
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) //realtime: it is what happens when, and not judged
 		loses(false)
 	}
-	time.Sleep(4 * time.Second)
+	time.Sleep(4 * time.Second) //realtime: it is what happens when, and not judged
 	cancel()
 	wg.Wait()
 	mu.Lock() // for hooks
