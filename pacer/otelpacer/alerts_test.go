@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"os"
@@ -434,7 +435,7 @@ func (a *alert) silent(t *testing.T, registry *prometheus.Registry, after, durin
 func observed(t *testing.T, c *pacer.Config) (*pacer.Pacer, *otelpacer.Telemetry, *prometheus.Registry) {
 	t.Helper()
 	telemetry, registry := newExporter(t, otelpacer.Config{})
-	c.Upstream, c.Hooks, c.Jitter = "crm", []*pacer.Hooks{telemetry.Hooks()}, pacer.NoJitter
+	c.Upstream, c.Hooks, c.Jitter, c.Logger = "crm", []*pacer.Hooks{telemetry.Hooks()}, pacer.NoJitter, slog.New(slog.DiscardHandler)
 	p, err := pacer.New(*c)
 	require.NoError(t, err)
 	stop, err := telemetry.Observe(p)
@@ -478,7 +479,7 @@ func TestLongWaitsRaiseAnAlert(t *testing.T) {
 			})
 			rule := alertNamed(t, "HeadwayWaitsNearMaxWait")
 			if !alarming {
-				rule.silent(t, registry, 0, time.Hour, func() {})
+				rule.silent(t, registry, 0, 30*time.Minute, func() {})
 				return
 			}
 			rule.fireWithin(t, registry, "crm", 30*time.Minute, func() {})
