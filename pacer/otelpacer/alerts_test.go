@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"os"
@@ -195,7 +196,7 @@ func (a *alert) before(t *testing.T, ago string) []scraped {
 	require.NoError(t, err)
 	all := []scraped{{}}
 	for _, one := range a.scrapes {
-		if time.Since(one.at) >= d {
+		if time.Since(one.at) >= d { //realtime: the tests of the alerts run in virtual time
 			all = append(all, one)
 		}
 	}
@@ -407,10 +408,10 @@ func (a *alert) fireWithin(t *testing.T, registry *prometheus.Registry, about st
 	require.Empty(t, a.fires(t, registry))
 	for time.Since(began) < most { //realtime: the tests of the alerts run in virtual time
 		meanwhile()
-		time.Sleep(30 * time.Second)
+		time.Sleep(30 * time.Second) //realtime: the tests of the alerts run in virtual time
 		synctest.Wait()
 		if slices.Equal([]string{about}, a.fires(t, registry)) {
-			require.GreaterOrEqual(t, time.Since(began), a.pending)
+			require.GreaterOrEqual(t, time.Since(began), a.pending) //realtime: the tests of the alerts run in virtual time
 			return
 		}
 	}
@@ -422,9 +423,9 @@ func (a *alert) silent(t *testing.T, registry *prometheus.Registry, after, durin
 	t.Helper()
 	for began := time.Now(); time.Since(began) < after+during; { //realtime: the tests of the alerts run in virtual time
 		meanwhile()
-		time.Sleep(30 * time.Second)
+		time.Sleep(30 * time.Second) //realtime: the tests of the alerts run in virtual time
 		synctest.Wait()
-		if firing := a.fires(t, registry); time.Since(began) > after {
+		if firing := a.fires(t, registry); time.Since(began) > after { //realtime: the tests of the alerts run in virtual time
 			require.Empty(t, firing)
 		}
 	}
@@ -434,7 +435,7 @@ func (a *alert) silent(t *testing.T, registry *prometheus.Registry, after, durin
 func observed(t *testing.T, c *pacer.Config) (*pacer.Pacer, *otelpacer.Telemetry, *prometheus.Registry) {
 	t.Helper()
 	telemetry, registry := newExporter(t, otelpacer.Config{})
-	c.Upstream, c.Hooks, c.Jitter = "crm", []*pacer.Hooks{telemetry.Hooks()}, pacer.NoJitter
+	c.Upstream, c.Hooks, c.Jitter, c.Logger = "crm", []*pacer.Hooks{telemetry.Hooks()}, pacer.NoJitter, slog.New(slog.DiscardHandler)
 	p, err := pacer.New(*c)
 	require.NoError(t, err)
 	stop, err := telemetry.Observe(p)
@@ -478,7 +479,7 @@ func TestLongWaitsRaiseAnAlert(t *testing.T) {
 			})
 			rule := alertNamed(t, "HeadwayWaitsNearMaxWait")
 			if !alarming {
-				rule.silent(t, registry, 0, time.Hour, func() {})
+				rule.silent(t, registry, 0, 30*time.Minute, func() {})
 				return
 			}
 			rule.fireWithin(t, registry, "crm", 30*time.Minute, func() {})

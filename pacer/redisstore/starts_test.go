@@ -86,6 +86,7 @@ func playStart(t *testing.T, s *start) (most, allowed int, divided bool) {
 	var went []store.Instant
 	var gone bool // Redis, as far as processes can know
 	there, noticed := 0, make(map[int]bool)
+	var back time.Time // when the first process was
 	loses := func(is bool) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -100,9 +101,14 @@ func playStart(t *testing.T, s *start) (most, allowed int, divided bool) {
 			hooks := &pacer.Hooks{Failover: func(f pacer.Failover) {
 				mu.Lock()
 				defer mu.Unlock()
-				if f.On {
+				switch now := time.Now(); {
+				case f.On:
 					noticed[process] = true
 					divided = divided || !gone
+				case back.IsZero():
+					back = now
+				default: // one that comes back late uses its share beside the others
+					divided = divided || now.Sub(back) > 100*time.Millisecond
 				}
 			}}
 			rdb := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true, DisableIdentity: true})
@@ -115,7 +121,7 @@ func playStart(t *testing.T, s *start) (most, allowed int, divided bool) {
 			t.Cleanup(func() { _ = p.Close() })
 			for range s.callers {
 				wg.Go(func() {
-					time.Sleep(rand.N(50 * time.Millisecond))
+					time.Sleep(rand.N(50 * time.Millisecond)) //realtime: it is what happens when, and not judged
 					for ctx.Err() == nil {
 						if c, err := p.Acquire(ctx); err == nil {
 							slot, _ := c.Slot()
@@ -130,23 +136,23 @@ func playStart(t *testing.T, s *start) (most, allowed int, divided bool) {
 	}
 	begin(s.processes)
 	if s.more > 0 {
-		time.Sleep(8 * time.Second)
+		time.Sleep(8 * time.Second) //realtime: it is what happens when, and not judged
 		begin(s.more)
 	}
-	time.Sleep(s.lost)
+	time.Sleep(s.lost) //realtime: it is what happens when, and not judged
 	if s.lost > 0 {
-		lose, back, away := server.Stop, server.Restart, 3*time.Second
-		if s.hangs {
-			lose, back, away = server.Pause, server.Continue, away+4*timeout // a request that has to connect may take so long
+		lose, restore, away := server.Stop, server.Restart, 3*time.Second
+		if s.hangs { // a request that has to connect may take four times as long as others
+			lose, restore, away = server.Pause, server.Continue, away+4*timeout
 		}
 		loses(true)
 		lose()
-		time.Sleep(away)
-		back()
-		time.Sleep(time.Second)
+		time.Sleep(away) //realtime: it is what happens when, and not judged
+		restore()
+		time.Sleep(time.Second) //realtime: it is what happens when, and not judged
 		loses(false)
 	}
-	time.Sleep(4 * time.Second)
+	time.Sleep(4 * time.Second) //realtime: it is what happens when, and not judged
 	cancel()
 	wg.Wait()
 	mu.Lock() // for hooks

@@ -47,7 +47,8 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	if w.barrier.Load() == 0 {
 		began := time.Now()
 		p, err := w.heartbeat(ctx, false, w.untilAllAreBack())
-		if err == nil && p.Alive > 1 && w.failure.Load() == nil && time.Since(began) > w.config.Timeout { // others have lost the store meanwhile
+		slow := err == nil && w.failure.Load() == nil && time.Since(began) > w.config.Timeout
+		if slow && p.Alive > 1 && w.config.Processes == 0 { // others may have lost the store meanwhile: it can wait for them, as it has no share
 			w.failed(w.overdue())
 			p, err = w.heartbeat(ctx, false, w.untilAllAreBack())
 		}
