@@ -108,7 +108,7 @@ func playStart(t *testing.T, s *start) (most, allowed int, divided bool) {
 				case back.IsZero():
 					back = now
 				default: // one that comes back late uses its share beside the others
-					divided = divided || now.Sub(back) > 100*time.Millisecond
+					divided = divided || now.Sub(back) > 100*time.Millisecond //realtime: it only decides whether to judge
 				}
 			}}
 			rdb := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true, DisableIdentity: true})
