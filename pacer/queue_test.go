@@ -104,6 +104,7 @@ func TestSomeLeaveTheQueue(t *testing.T) {
 					require.NoError(t, err)
 					acquire, at = pool.Acquire, func(i int) time.Duration { return time.Duration(i/2) * 200 * ms }
 				}
+				var mu sync.Mutex
 				var went []int
 				var all sync.WaitGroup
 				start := time.Now()
@@ -118,6 +119,8 @@ func TestSomeLeaveTheQueue(t *testing.T) {
 							return
 						}
 						defer r.Release()
+						mu.Lock()
+						defer mu.Unlock()
 						require.Equal(t, at(len(went)), time.Since(start).Round(ms))
 						went = append(went, i)
 					})
@@ -130,8 +133,11 @@ func TestSomeLeaveTheQueue(t *testing.T) {
 				}
 				all.Wait()
 				if !strings.HasPrefix(name, "pool") { // of which two go at a time
-					require.True(t, slices.IsSorted(went) || name == "permits", went)
-					require.Len(t, went, 20)
+					if name != "permits" { // where the cancels change the order: some go before they would leave
+						require.True(t, slices.IsSorted(went), went)
+						require.Len(t, went, 20)
+					}
+					require.Subset(t, went, []int{0, 2, 4, 6, 8, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24})
 					require.Zero(t, statusOf(t, p, stack[0].Name()).Backlog)
 				}
 			})
