@@ -23,9 +23,9 @@
 //
 // # What the counts report
 //
-// X-RateLimit-Limit and -Remaining are about the token bucket, unless RateLimit-Reason or X-RateLimit-NearLimit: true says that they are a
-// quota's. RateLimit and RateLimit-Policy name their limits: global-app-quota, tenant-app-quota and jira-burst-based. They omit what is left
-// until most of it is used, which means that plenty is left. The same fields with Beta- before their names, and X-Beta-RateLimit-*, are
+// X-RateLimit-Limit and -Remaining are about the token bucket, unless RateLimit-Reason or X-RateLimit-NearLimit: true says that they are
+// about a quota. RateLimit and RateLimit-Policy name their limits: global-app-quota, tenant-app-quota and jira-burst-based. They omit what is
+// left until most of it is used, which means that plenty is left. The same fields with Beta- before their names, and X-Beta-RateLimit-*, are
 // "informational only": such a limit refuses no call yet, so they are not used.
 //
 // # Not modelled
