@@ -51,6 +51,12 @@
 // With HEADWAY_UPDATE=1 in the environment, [Replay] writes the reading section instead of comparing it. Review the difference before you
 // keep it: it decides what a pacer does.
 //
+// # The table
+//
+// A README.md beside the files has a table of all that the vendor's pages and SDKs document about limits: each field, its unit, each status
+// and error code, where it is documented, what the profile makes of it, and in `name.txt` the files that show it. A row without a file says
+// why it is not read.
+//
 // # Rules
 //
 // All functions here also check the rules of [policies.Profile]: no time and no cost is negative, names are valid, the same input gives the
