@@ -52,28 +52,6 @@ func times(n int, s string) []string {
 	return all
 }
 
-// Calls of a stack that come while one is on the wire go together in the next request; alone, a call goes at once.
-func TestCallsOfAStackAreBatched(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r, p := batchingPacer(t, policies.PerSecond(1000).Burst(1000))
-		defer closing(t, p)
-		for range 3 {
-			start := time.Now()
-			require.NoError(t, p.Wait(t.Context()))
-			require.Equal(t, 40*time.Millisecond, time.Since(start))
-		}
-		require.Equal(t, [][]int{{1}, {1}, {1}}, r.requests())
-		var wg sync.WaitGroup
-		start := time.Now()
-		waits(t, &wg, p, "first")
-		waits(t, &wg, p, times(63, "others")...)
-		wg.Wait()
-		require.Equal(t, 80*time.Millisecond, time.Since(start))
-		require.Equal(t, [][]int{{1}, {63}}, r.requests())
-	})
-}
-
 // Calls of a batch keep their position in the queue, their cost and their own MaxWait.
 func TestBatchedCallsAreThemselves(t *testing.T) {
 	t.Parallel()
@@ -103,32 +81,6 @@ func TestBatchedCallsAreThemselves(t *testing.T) {
 		require.Equal(t, outcome{delay: 60 * time.Millisecond}, outcomes[1], "100 ms after the first, which went 40 ms ago")
 		require.ErrorIs(t, outcomes[2].err, pacer.ErrNotYet)
 		require.Equal(t, outcomes[1].delay+100*time.Millisecond, outcomes[3].delay)
-	})
-}
-
-// Different stacks do not wait for each other as long as few requests are on the wire, and share one when they are batched.
-func TestStacksShareARequest(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r, p := batchingPacer(t, policies.PerSecond(1000).Burst(1000), policies.PerSecond(100).Burst(100).Per("tenant"))
-		defer closing(t, p)
-		var wg sync.WaitGroup
-		start := time.Now()
-		waits(t, &wg, p, "a", "b", "c", "d")
-		require.Equal(t, [][]int{{1}, {1}, {1}, {1}}, r.requests())
-		waits(t, &wg, p, "a", "a", "b", "e", "e", "e", "f")
-		require.Empty(t, r.requests(), "four are on the wire")
-		wg.Wait()
-		require.Equal(t, 120*time.Millisecond, time.Since(start), "the first e waits for a request, and the others for its answer")
-		calls := 0
-		sent := r.requests()
-		for _, stacks := range sent {
-			for _, n := range stacks {
-				calls += n
-			}
-		}
-		require.Equal(t, 7, calls)
-		require.LessOrEqual(t, len(sent), 4, "%v: those of one stack go together, and e and f with those that come back first", sent)
 	})
 }
 

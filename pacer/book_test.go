@@ -73,56 +73,7 @@ func spent(t *testing.T, p *pacer.Pacer, tok string, why error, opts ...pacer.Op
 
 var perSecond = policies.Rate(10, time.Second).Burst(1)
 
-func TestBookingsGoInAnotherProcess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ps := booking(t, 2, perSecond)
-		began := time.Now()
-		var toks []string
-		for i := range 5 {
-			tok, wait := book(t, ps[0])
-			require.Equal(t, time.Duration(i)*100*time.Millisecond, wait)
-			require.LessOrEqual(t, len(tok), 110)
-			toks = append(toks, tok)
-		}
-		for i, tok := range toks {
-			if i > 0 {
-				require.Equal(t, 100*time.Millisecond, later(t, ps[1], tok).Wait)
-				time.Sleep(100*time.Millisecond - pacer.RedeemEarly)
-			}
-			r := redeemed(t, ps[1], tok)
-			require.Equal(t, time.Duration(i)*100*time.Millisecond, time.Since(began), "it waits for the rest")
-			require.Equal(t, store.Instant(began.UnixMicro())+store.Instant(i)*100_000, first(r.Slot()))
-			spent(t, ps[0], tok, pacer.ErrSpent)
-			spent(t, ps[1], tok, pacer.ErrSpent)
-		}
-		require.Error(t, ps[0].Allow(t.Context()), "the last one has taken the slot")
-	})
-}
-
 func first[A, B any](a A, _ B) A { return a }
-
-func TestLateBookingsMove(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ps := booking(t, 2, perSecond)
-		one, _ := book(t, ps[0])
-		two, _ := book(t, ps[0])
-		book(t, ps[0]) // at 200 ms
-		time.Sleep(time.Microsecond)
-		e := later(t, ps[1], one)
-		require.True(t, e.Moved)
-		require.Equal(t, 300*time.Millisecond-time.Microsecond, e.Wait, "behind those that were booked")
-		e = later(t, ps[0], one)
-		require.False(t, e.Moved, "it moved before")
-		time.Sleep(300*time.Millisecond - time.Microsecond)
-		redeemed(t, ps[0], one)
-		spent(t, ps[1], one, pacer.ErrSpent)
-
-		time.Sleep(time.Minute)
-		redeemed(t, ps[1], two) // there is a slot at once
-		require.Error(t, ps[0].Allow(t.Context()), "it is charged")
-		spent(t, ps[1], two, pacer.ErrSpent)
-	})
-}
 
 func TestSlackOfABooking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -393,34 +344,6 @@ func TestFairSharesAreNotBooked(t *testing.T) {
 		var e *pacer.ConfigError
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, "Book", e.Field)
-	})
-}
-
-func TestBookingsFollowThePolicies(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		quota := policies.Fixed(10, time.Hour).Named("quota")
-		ps := booking(t, 1, policies.Rate(10, time.Second).Burst(1).Named("api"), quota)
-		var toks []string
-		for range 3 {
-			tok, _ := book(t, ps[0])
-			toks = append(toks, tok)
-		}
-		require.NoError(t, ps[0].SetPolicies(t.Context(), policies.Rate(1, time.Second).Burst(1).Named("api"), quota))
-		redeemedOrLater := func(tok string) time.Duration {
-			r, err := ps[0].Redeem(t.Context(), tok)
-			if r != nil {
-				return 0
-			}
-			var e *pacer.LaterError
-			require.ErrorAs(t, err, &e)
-			require.True(t, e.Moved)
-			return e.Wait
-		}
-		waits := []time.Duration{redeemedOrLater(toks[0]), redeemedOrLater(toks[1])}
-		require.GreaterOrEqual(t, waits[1]-waits[0], time.Second, "the new rate holds")
-		s, err := ps[0].Status(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, int64(7), s.Policies[1].Remaining, "each of the three counts once")
 	})
 }
 

@@ -107,8 +107,8 @@ type Config struct {
 	// Processes is how many processes share the store, at most. The store supplies the number, too; a process that loses its store paces
 	// at its share, by the larger of the two. Without Processes, a process that has never reached its store, or that the store has known
 	// for a few seconds only, does not guess, since others may not count it yet: its calls wait for the store, for as long as MaxWait and
-	// their contexts allow, and then get a [*StoreError] that matches [ErrNoContact]. [Pacer.Allow] and MaxWait(0) wait for the first
-	// attempt only. At most 10,000. Defaults to 0, unknown.
+	// their contexts allow, and then get a [*StoreError] that matches [ErrNoContact] or [ErrNoShare]. [Pacer.Allow] and MaxWait(0) wait
+	// for the first attempt only. At most 10,000. Defaults to 0, unknown.
 	Processes int
 
 	// Mode is whether the policies are enforced. With [Observe], no call waits and none is refused: hooks and metrics report what would

@@ -23,11 +23,10 @@
 //
 // Which function you need depends on the call:
 //
-//   - [Pacer.Acquire], as above, if a policy counts calls in flight.
-//   - [Pacer.Wait] otherwise: if p.Wait(ctx) returns nil, make the call now.
-//   - Package transport for HTTP: it does all of this below an [net/http.Client], and reports to the pacer what replies say about
-//     limits.
+//   - Package transport for HTTP: it paces calls below an [net/http.Client], and reports to the pacer what replies say about limits.
 //   - [Pacer.Do] for other protocols: it does the same for a call that you pass as a function.
+//   - [Pacer.Acquire], as above, if a policy counts calls in flight. With [Tracked] and [Reservation.Report], it is Do in parts.
+//   - [Pacer.Wait] if replies say nothing about limits: if p.Wait(ctx) returns nil, make the call now.
 //   - [Pacer.TryAcquire], [Pacer.Allow] and [Pacer.AllowAtMost] if the call must not wait: they refuse a call that may not start now.
 //
 // Use [CostOf] if a call costs each policy a different amount, and [Reservation.Settle] if you learn the cost only afterwards. Use

@@ -33,6 +33,9 @@ var (
 	// ErrNoContact matches the [*StoreError] of a store that has never answered this process, so that the process does not know how many
 	// others there are: see [Config].Processes. Such an error matches ErrUnreachable, too.
 	ErrNoContact = store.ErrNoContact
+	// ErrNoShare matches the [*StoreError] of a process that lost its store a few seconds after it joined the fleet. Other processes may not
+	// count it yet, so it has no share of the limits: see [Config].Processes. Such an error matches ErrUnreachable, too.
+	ErrNoShare = store.ErrNoShare
 	// ErrClosed is returned by a [Pacer] that was closed, and by the waits that Close interrupts. The slots of those
 	// waits were given back.
 	ErrClosed = store.ErrClosed
@@ -279,8 +282,9 @@ func (e *ConfigError) Error() string {
 func (e *ConfigError) Unwrap() error { return e.Err }
 
 // A StoreError reports that a store operation failed. Whether the call was charged is not known: do not make it. It matches
-// [ErrUnreachable] if the store is out of reach and Config.Outage is [RefuseCalls], and [ErrNoContact] as well if the store has never
-// answered this process. It matches [context.DeadlineExceeded] if the context's deadline ended the wait for it.
+// [ErrUnreachable] if the store is out of reach and Config.Outage is [RefuseCalls], and as well [ErrNoContact] if the store has never
+// answered this process, or [ErrNoShare] if this process has no share yet. It matches [context.DeadlineExceeded] if the context's deadline
+// ended the wait for it.
 type StoreError struct {
 	Upstream string
 	Op       string // "reserve", "cancel", "report", "status", "index", "book", "redeem", "set", "settings" or "ready"
@@ -312,6 +316,8 @@ func (e *StoreError) Error() string {
 		advice = ": see that it can be reached: no process can book or redeem by itself"
 	case errors.Is(e.Err, store.ErrNoContact):
 		advice = ": check its address, the network and what its ACL allows, or set Config.Processes, or Config.Outage to LetThrough, to start without it"
+	case errors.Is(e.Err, store.ErrNoShare):
+		advice = ": see that it can be reached, or set Config.Processes, or Config.Outage to LetThrough, to go on at once"
 	case errors.Is(e.Err, store.ErrUnreachable):
 		advice = ": see that it can be reached, or set Config.Outage to PaceLocally to go on without it"
 	}
@@ -355,6 +361,9 @@ var (
 
 // notYet makes the error of a call that may not go yet.
 func (p *Pacer) notYet(r waiters.Refusal) error {
+	if r.NoShare {
+		return p.storeError(opReserve, store.ErrNoShare)
+	}
 	e := &LimitError{
 		Upstream: p.upstream, Cost: r.Cost, Paused: r.Paused, Wait: r.For, About: r.About, AtLeast: r.AtLeast, MaxWait: r.MaxWait, Waited: r.Waited,
 		Deadline: r.ByDeadline, Queued: r.Queued, Ahead: r.Ahead,

@@ -16,7 +16,7 @@ import (
 func TestFarFromTheStore(t *testing.T) {
 	t.Parallel()
 	tenants := []string{"a", "b", "c"}
-	length := extent(20*time.Second, time.Minute)
+	length := extent(10*time.Second, time.Minute)
 	for name, list := range map[string][]policies.Policy{
 		"a rate":              {policies.PerSecond(20)},
 		"a fast rate":         {policies.PerSecond(500)},

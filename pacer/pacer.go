@@ -25,9 +25,9 @@ import (
 
 // A Pacer paces the calls to one upstream. Make one with [New]. It is safe for concurrent use.
 //
-// Most callers should use [Pacer.Wait]. Use [Pacer.Reserve] to do something else while the call waits, and [Pacer.Book] for a job that a
-// queue keeps until its slot, and that any process may run. Use [Pacer.Allow], [Pacer.AllowAtMost] and [Pacer.TryAcquire] if you would
-// rather drop a call than wait.
+// Most callers should use [Pacer.Do], or [Pacer.Wait] if answers say nothing about limits. Use [Pacer.Reserve] to do something else while
+// the call waits, and [Pacer.Book] for a job that a queue keeps until its slot, and that any process may run. Use [Pacer.Allow],
+// [Pacer.AllowAtMost] and [Pacer.TryAcquire] if you would rather drop a call than wait.
 type Pacer struct {
 	upstream string
 	store    store.Store
@@ -57,7 +57,8 @@ type Pacer struct {
 	spares   spares
 }
 
-// Wait blocks until the call may go, and returns nil: make the call now. The call costs 1, unless [Cost] sets another cost.
+// Wait blocks until the call may go, and returns nil: make the call now. The call costs 1, unless [Cost] sets another cost. If the
+// upstream's answer can say anything about limits, a 429 included, use [Pacer.Do] or [Pacer.Acquire], which know what call it answers.
 //
 // A policy that counts calls in flight counts this one until its lease runs out, two thirds of [policies.Policy.Lease] later or the whole
 // of it, because the Pacer does not know when the call is over. Use [Pacer.Acquire] or [Pacer.Do] to return the permit at once, and for
@@ -107,10 +108,11 @@ func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 	return nil
 }
 
-// Acquire is [Pacer.Wait] for calls that a policy counts while they are in flight. It blocks until the call may go, and returns its
-// reservation: make the call now, and call [Reservation.Release] when it is over. If no policy counts calls in flight, Release does
-// nothing. The context bounds the wait, not the call. Acquire returns the same errors as Wait, and a [*NestedError] if the call is made
-// inside calls that hold all permits. To detect that, make the work of the call use the context that [Reservation.Context] returns.
+// Acquire is [Pacer.Wait] for calls that a policy counts while they are in flight, and for calls whose answers you report. It blocks until
+// the call may go, and returns its reservation: make the call now, and call [Reservation.Release] when it is over. If no policy counts
+// calls in flight, Release does nothing. With [Tracked], pass [Reservation.Report] what the answer says: this is what [Pacer.Do] does. The
+// context bounds the wait, not the call. Acquire returns the same errors as Wait, and a [*NestedError] if the call is made inside calls
+// that hold all permits. To detect that, make the work of the call use the context that [Reservation.Context] returns.
 func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, error) {
 	if r := p.carried(ctx, opts, nil); r != nil {
 		return r, nil
@@ -225,21 +227,37 @@ func (p *Pacer) reserveSlot(ctx context.Context, a *calls.Ask, c *waiters.Call, 
 		k.Keep(a, s)
 		r.Binder = k
 	}
-	waited, err := p.awaitStore(ctx, a)
-	if err != nil {
-		return err
-	}
 	r.WillWait, r.Untried, r.Generation = a.Waits, a.Untried, a.Set.Generation
-	r.Call.NotBefore, r.Call.MaxWait = a.NotBefore, a.MaxWait
-	err = p.waiters.Reserve(ctx, c, &r)
+	waited, err := p.whileShared(ctx, a, func() error {
+		r.Call.NotBefore, r.Call.MaxWait = a.NotBefore, a.MaxWait
+		return p.waiters.Reserve(ctx, c, &r)
+	})
 	if e, ok := errors.AsType[*LimitError](err); ok && waited > 0 {
 		e.MaxWait, e.Waited = min(e.MaxWait+waited, Forever), e.Waited+waited
 	}
 	return err
 }
 
-// awaitStore waits until the store has answered this process for the first time, if it must: see Config.Processes. It takes the time
-// that this took off what the call may wait, and returns it.
+// whileShared has a call ask once this process can decide about it, and again if it loses the store meanwhile and has no share without it. It
+// returns how long the call waited for the store.
+func (p *Pacer) whileShared(ctx context.Context, a *calls.Ask, ask func() error) (waited time.Duration, err error) {
+	for {
+		more, err := p.awaitStore(ctx, a)
+		if waited += more; err != nil {
+			return waited, err
+		}
+		began := time.Now()
+		if err = ask(); !errors.Is(err, ErrNoShare) {
+			return waited, err
+		}
+		more = time.Since(began)
+		waited += more
+		a.Passed(more)
+	}
+}
+
+// awaitStore waits until this process can decide about calls, if it must: see Config.Processes. It takes the time that this took off what
+// the call may wait, and returns it.
 func (p *Pacer) awaitStore(ctx context.Context, a *calls.Ask) (waited time.Duration, err error) {
 	if p.member == nil {
 		return 0, nil
@@ -256,10 +274,7 @@ func (p *Pacer) awaitStore(ctx context.Context, a *calls.Ask) (waited time.Durat
 		return 0, p.storeError(opReserve, err)
 	}
 	waited = time.Since(began)
-	if a.MaxWait < Forever {
-		a.MaxWait = max(0, a.MaxWait-waited)
-	}
-	a.NotBefore = max(0, a.NotBefore-waited)
+	a.Passed(waited)
 	return waited, nil
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/memstore"
-	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -37,28 +36,6 @@ func (c *waitingCalls) wait(ctx context.Context, p *pacer.Pacer, n int, opts ...
 		})
 		synctest.Wait()
 	}
-}
-
-// However many calls wait, only those that go soon hold slots, and all go in order and at the pace of the limit.
-func TestAWaitingCrowdHoldsFewSlots(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.PerSecond(100)}})
-		defer p.Close()
-		var c waitingCalls
-		c.wait(t.Context(), p, 1000)
-		for range 50 {
-			time.Sleep(100 * ms)
-			require.LessOrEqual(t, statusOf(t, p, "per-second").Backlog, int64(6), "what is reserved: 40 ms ahead")
-			require.Positive(t, statusOf(t, p, "per-second").Backlog)
-		}
-		c.all.Wait()
-		require.True(t, slices.IsSorted(c.went), "in the order in which they came")
-		for i, err := range c.errs {
-			require.NoError(t, err)
-			require.InDelta(t, time.Duration(i)*10*ms, c.went[i], float64(time.Millisecond))
-		}
-	})
 }
 
 // A call of a tenant whose queue is empty does not wait behind the queues of others: it gets the first slot that is not held.
@@ -127,6 +104,7 @@ func TestSomeLeaveTheQueue(t *testing.T) {
 					require.NoError(t, err)
 					acquire, at = pool.Acquire, func(i int) time.Duration { return time.Duration(i/2) * 200 * ms }
 				}
+				var mu sync.Mutex
 				var went []int
 				var all sync.WaitGroup
 				start := time.Now()
@@ -141,6 +119,8 @@ func TestSomeLeaveTheQueue(t *testing.T) {
 							return
 						}
 						defer r.Release()
+						mu.Lock()
+						defer mu.Unlock()
 						require.Equal(t, at(len(went)), time.Since(start).Round(ms))
 						went = append(went, i)
 					})
@@ -153,8 +133,11 @@ func TestSomeLeaveTheQueue(t *testing.T) {
 				}
 				all.Wait()
 				if !strings.HasPrefix(name, "pool") { // of which two go at a time
-					require.True(t, slices.IsSorted(went) || name == "permits", went)
-					require.Len(t, went, 20)
+					if name != "permits" { // where the cancels change the order: some go before they would leave
+						require.True(t, slices.IsSorted(went), went)
+						require.Len(t, went, 20)
+					}
+					require.Subset(t, went, []int{0, 2, 4, 6, 8, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24})
 					require.Zero(t, statusOf(t, p, stack[0].Name()).Backlog)
 				}
 			})
@@ -222,23 +205,6 @@ func TestTheQueueRefusesEarly(t *testing.T) {
 	})
 }
 
-// A call whose turn does not come in time is refused when its time is over, and not before.
-func TestATurnThatDoesNotComeInTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.PerSecond(10)}, MaxWait: 10 * time.Second})
-		defer p.Close()
-		var c waitingCalls
-		c.wait(t.Context(), p, 50)
-		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: 30 * time.Second}), "which nobody could know")
-		c.all.Wait()
-		for i, err := range c.errs[1:] {
-			require.ErrorIs(t, err, pacer.ErrNotYet)
-			require.LessOrEqual(t, c.went[i+1], 10*time.Second)
-		}
-	})
-}
-
 // A call that comes while others wait stands behind them, even if it could be charged at once by the short way.
 func TestNobodyJumpsTheQueue(t *testing.T) {
 	t.Parallel()
@@ -275,91 +241,5 @@ func TestADearCallHoldsUpNoCheapOne(t *testing.T) {
 		require.ErrorIs(t, p.Wait(t.Context(), pacer.Cost(60), pacer.MaxWait(time.Second)), pacer.ErrNotYet)
 		require.NoError(t, p.Close())
 		dear.all.Wait()
-	})
-}
-
-// After a resumption the queue goes on at once, and so it does behind a pause, at the pace of the limit.
-func TestTheQueueFollowsPauses(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.PerSecond(10)}, MaxWait: pacer.Forever})
-		defer p.Close()
-		var c waitingCalls
-		c.wait(t.Context(), p, 40)
-		time.Sleep(950 * ms)
-		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: 10 * time.Second}))
-		time.Sleep(5 * time.Second)
-		require.NoError(t, p.Resume(t.Context()))
-		c.all.Wait()
-		in := func(from, to time.Duration) (n int) {
-			for _, at := range c.went {
-				if at >= from && at < to {
-					n++
-				}
-			}
-			return n
-		}
-		require.Equal(t, 10, in(0, 950*ms))
-		require.Zero(t, in(951*ms, 5950*ms))
-		require.InDelta(t, 10, in(5950*ms, 6950*ms), 1)
-		require.InDelta(t, 30, in(5950*ms, 8950*ms), 1)
-	})
-}
-
-// A failing store fails the calls in the queue, each with its error, and holds up nobody.
-func TestAFailingStoreFailsTheQueue(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRemote(1)
-		p := away(t, r, pacer.RefuseCalls, policies.PerSecond(10))
-		defer closing(t, p)
-		var c waitingCalls
-		c.wait(t.Context(), p, 20)
-		time.Sleep(250 * ms)
-		r.set(errBroken, 0)
-		c.all.Wait()
-		failed := 0
-		for i, err := range c.errs {
-			if err != nil {
-				require.ErrorIs(t, err, store.ErrUnreachable)
-				require.LessOrEqual(t, c.went[i], 2*time.Second)
-				failed++
-			}
-		}
-		require.GreaterOrEqual(t, failed, 10)
-		r.set(nil, 0)
-	})
-}
-
-// A call that was the first to ask, and has to wait, waits in the queue of its own stack, also if that was dropped meanwhile, because
-// the call before it has given up, and serves another stack by then.
-func TestACallWaitsInItsOwnQueue(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFarAway()
-		p := f.pacer(t, policies.PerSecond(1).Per("tenant"), policies.Fixed(1000, time.Hour).Per("tenant").Named("count").Skew(0))
-		tenant := func(name string) pacer.Option { return pacer.Scope("tenant", name) }
-		for _, name := range []string{"a", "b", "c"} {
-			require.NoError(t, p.Wait(t.Context(), tenant(name)))
-		}
-		f.goes(60 * ms)
-		var wg sync.WaitGroup
-		wait := func(ctx context.Context, name string) { wg.Go(func() { _ = p.Wait(ctx, tenant(name)) }) }
-		ctx, cancel := context.WithCancel(t.Context())
-		wait(ctx, "a")
-		time.Sleep(100 * ms) // it has a slot, a second away
-		wait(t.Context(), "a")
-		time.Sleep(30 * ms) // which the next one asks behind
-		cancel()
-		time.Sleep(40 * ms)
-		wait(t.Context(), "b")
-		time.Sleep(100 * ms)
-		wait(t.Context(), "c")
-		wg.Wait()
-		f.goes(0)
-		for _, name := range []string{"a", "b", "c"} {
-			require.Equal(t, int64(998), statusOf(t, p, "count", tenant(name)).Remaining, name)
-		}
-		require.NoError(t, p.Close())
 	})
 }

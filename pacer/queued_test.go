@@ -183,46 +183,6 @@ func TestWhoWaitsForASlotHoldsNoPlace(t *testing.T) {
 	})
 }
 
-// Only calls that have run for some time count, where the upstream counts so.
-func TestLongCallsOnly(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, limits(policies.InFlight(2).LongerThan(20*time.Second)))
-		var held []*pacer.Reservation
-		for range 10 {
-			r, err := p.Acquire(t.Context())
-			require.NoError(t, err)
-			held = append(held, r)
-		}
-		for _, r := range held[2:] {
-			time.Sleep(time.Second)
-			r.Release()
-		}
-		time.Sleep(30 * time.Second)
-		time.AfterFunc(5*time.Second, held[0].Release)
-		began := time.Now()
-		_, err := p.Acquire(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 5*time.Second, time.Since(began))
-	})
-}
-
-// A guard keeps a permit empty for a little longer than its call.
-func TestAPlaceStaysEmptyForItsSkew(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, limits(policies.InFlight(1).Skew(50*time.Millisecond)))
-		r, err := p.Acquire(t.Context())
-		require.NoError(t, err)
-		r.Release()
-		began := time.Now()
-		r, err = p.Acquire(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 50*time.Millisecond, time.Since(began))
-		r.Release()
-	})
-}
-
 // Closing wakes who waits for a permit, and keeps nothing alive.
 func TestCloseAndPermits(t *testing.T) {
 	t.Parallel()

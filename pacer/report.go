@@ -16,8 +16,9 @@ import (
 )
 
 // Report passes what the upstream reported to the store, for every process that shares it. The context and options give the scopes of the
-// call that was answered. Use it with Wait. If you have a Reservation, use [Reservation.Report] instead, which can tell apart the calls
-// that are in flight.
+// calls that it is about. Use it for what you learn outside of a call, such as from a status page. It does not know which call was
+// answered: each refusal counts as one that pauses, and what is left cannot be told apart from what calls in flight will take. So report
+// an answer to a call by [Pacer.Do] or [Reservation.Report], which use more of a limit.
 //
 // If f.Wait is set, Report pauses the policies that f names. If it names none, it pauses the policies with the widest scope that bind the
 // call, within f.Within. Waiting calls of any process whose slot falls inside the pause give their slot back and reserve again behind the
@@ -47,7 +48,8 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 // pauses nothing: it widens the margin of a limit (see [policies.Policy.Margin]), and only the refused call has to wait for as long as the
 // upstream asked. If the upstream refused a call of a [Pool] and asked for no wait, and named no policy of others, the limits of the call's
 // credential are paused: for a second, and twice as long after each further refusal in a row, up to a minute. Without feedback, Report
-// records that the upstream reported nothing, or that the call failed. Report once for each call, at any time after Wait.
+// records that the upstream reported nothing, or that the call failed. Report each call, at any time after Wait. Report again what you
+// learn later of the same answer, such as from the end of a long body.
 func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error {
 	now := time.Now()
 	a := r.call.Answered(ctx, now)

@@ -2,8 +2,6 @@ package pacer_test
 
 import (
 	"context"
-	"fmt"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,30 +13,6 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
-
-func TestAPauseMovesWaitersBehindItInOrder(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, limits(policies.PerSecond(10)))
-		start := time.Now()
-		var mu sync.Mutex
-		var log []string
-		var wg sync.WaitGroup
-		for i := range 5 {
-			wg.Go(func() {
-				require.NoError(t, p.Wait(t.Context()))
-				mu.Lock()
-				defer mu.Unlock()
-				log = append(log, fmt.Sprintf("%d at %v", i, time.Since(start)))
-			})
-			synctest.Wait()
-		}
-		time.Sleep(150 * ms)
-		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: 2 * time.Second}))
-		wg.Wait()
-		require.Equal(t, []string{"0 at 0s", "1 at 100ms", "2 at 2.15s", "3 at 2.25s", "4 at 2.35s"}, log)
-	})
-}
 
 func TestAPauseOfOneTenantLeavesTheOthers(t *testing.T) {
 	t.Parallel()
@@ -87,28 +61,6 @@ func TestAPauseIsCapped(t *testing.T) {
 	})
 }
 
-func TestAWaiterThatCannotMoveBehindAPauseIsRefused(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, limits(policies.PerSecond(1)))
-		require.NoError(t, p.Wait(t.Context()))
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		got := make(chan error)
-		go func() { got <- p.Wait(ctx) }()
-		synctest.Wait()
-		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: 10 * time.Second}))
-		err := <-got
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		var le *pacer.LimitError
-		require.ErrorAs(t, err, &le)
-		require.True(t, le.Paused)
-		start := time.Now()
-		require.NoError(t, p.Wait(t.Context()))
-		require.Equal(t, 10*time.Second, time.Since(start), "it left no charge behind")
-	})
-}
-
 // gate is a store that can hold back the answer to Reserve.
 type gate struct {
 	store.Store
@@ -121,27 +73,6 @@ func (g *gate) Reserve(ctx context.Context, s store.Stack, c []store.Call, grant
 		<-g.hold
 	}
 	return err
-}
-
-// A pause that is reported after the store granted a slot, and before its owner sleeps, must catch it all the same.
-func TestAPauseCatchesAGrantThatIsUnderway(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := &gate{Store: memstore.New()}
-		c := limits(policies.PerSecond(10))
-		c.Store = store
-		p := newPacer(t, c)
-		require.NoError(t, p.Wait(t.Context()))
-		start := time.Now()
-		store.hold = make(chan struct{})
-		got := make(chan error)
-		go func() { got <- p.Wait(t.Context()) }()
-		synctest.Wait()
-		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Second}))
-		close(store.hold)
-		require.NoError(t, <-got)
-		require.Equal(t, time.Second, time.Since(start))
-	})
 }
 
 func TestCancelWhileMoving(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 )
 
 // extentOfStacks returns how many stacks are played, and about how many calls go in each.
-func extentOfStacks() (n, calls int) { return extent(5, 200), extent(600, 1500) }
+func extentOfStacks() (n, calls int) { return extent(3, 200), extent(600, 1500) }
 
 // played plays a stack on a memory store, in virtual time.
 func played(t *testing.T, s *stacks.Stack, lasts time.Duration) (w *stacks.Show) {

@@ -76,7 +76,7 @@ func TestNoCallIsRefusedThatCouldGo(t *testing.T) {
 	t.Parallel()
 	for _, groups := range []bool{false, true} {
 		refused, atOnce := 0, 0
-		for seed := range uint64(100) {
+		for seed := range extent(uint64(50), 200) {
 			rng := rand.New(rand.NewPCG(seed, 24))
 			r := randomRush(rng, groups)
 			if groups && seed == 0 {

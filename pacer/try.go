@@ -106,11 +106,13 @@ func (p *Pacer) take(ctx context.Context, a *calls.Ask, n int64) (int64, error) 
 	if err != nil {
 		return 0, err
 	}
-	if _, err := p.awaitStore(ctx, a); err != nil {
-		return 0, err
-	}
-	r.Call.NotBefore = a.NotBefore
-	return p.waiters.Take(ctx, &r, n)
+	var granted int64
+	_, err = p.whileShared(ctx, a, func() (err error) {
+		r.Call.NotBefore = a.NotBefore
+		granted, err = p.waiters.Take(ctx, &r, n)
+		return err
+	})
+	return granted, err
 }
 
 // goesAtOnce charges a call that need not wait, and reports whether it did: see [calls.Reader.AtOnce].

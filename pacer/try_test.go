@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -367,42 +366,6 @@ func TestAllowAtMostIsAllowManyTimes(t *testing.T) {
 				}
 			}
 			both(func(p *pacer.Pacer) { closing(t, p) })
-		})
-	}
-}
-
-// However many are asked for, the answer is what there is, in one request.
-func TestAllowAtMostTakesWhatThereIs(t *testing.T) {
-	t.Parallel()
-	for _, limit := range []int64{1, 2, 3, 7, 100, 255, 256, 257, 300, 511, 1000, 1023, 123_457} {
-		synctest.Test(t, func(t *testing.T) {
-			r := newRemote(1)
-			p := away(t, r, pacer.RefuseCalls, policies.Fixed(limit, time.Hour).Named("p"), policies.Fixed(3*limit, time.Hour).Named("points"))
-			defer closing(t, p)
-			require.NoError(t, p.Wait(t.Context(), pacer.CostOf("points", 3)))
-			r.requests()
-			for left := limit - 1; left > 0; {
-				n := left/2 + 1
-				granted, err := p.AllowAtMost(t.Context(), n, pacer.CostOf("points", 3))
-				require.NoError(t, err)
-				require.Equal(t, min(n, left), granted)
-				left -= granted
-				require.Equal(t, left, statusOf(t, p, "p").Remaining)
-				require.Equal(t, 3*left, statusOf(t, p, "points").Remaining)
-				require.Len(t, r.requests(), 1)
-				if left > 5 && left%2 == 0 {
-					granted, err := p.AllowAtMost(t.Context(), math.MaxInt64, pacer.CostOf("points", 3))
-					require.NoError(t, err)
-					require.Equal(t, left, granted, "all that there is")
-					require.Len(t, r.requests(), 1)
-					left = 0
-				}
-			}
-			granted, err := p.AllowAtMost(t.Context(), 10, pacer.CostOf("points", 3))
-			require.Zero(t, granted)
-			refusedBy(t, "p", err)
-			_, err = p.AllowAtMost(t.Context(), 10, pacer.Cost(limit+1), pacer.CostOf("points", 1))
-			require.ErrorIs(t, err, pacer.ErrNever)
 		})
 	}
 }

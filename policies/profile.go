@@ -36,15 +36,18 @@ type Profile struct {
 
 	// Settle returns what the call actually cost, whether it succeeded or failed. It is first called when the response has arrived,
 	// without Body: costs that status and header show are settled at once. If it then returns nil and there is a body, it is called again
-	// when the caller has read the body to its end or closes it: Body then holds the last bytes that were read, at most [MaxPeek], and
-	// Complete says whether they are the whole body. Policies that it does not name keep their charge. If it returns costs that are empty
-	// but not nil, all policies do.
+	// when the caller has read the body to its end or closes it. [Reply].Body says what it gets of the body. Policies that it does not
+	// name keep their charge. If it returns costs that are empty but not nil, all policies do.
 	Settle func(*Reply) []Cost
+
+	// ReadEnd returns what the body reports about limits beyond the part that Read got, such as a count at its end. It is called when the
+	// caller has read the body to its end or closes it, unless Read got the whole body. [Reply].Body says what it gets of the body.
+	ReadEnd func(*Reply) []Feedback
 
 	_ struct{}
 }
 
-// MaxPeek is the largest part of a body that a profile receives: 64 KiB.
+// MaxPeek is the largest part of a body that a profile receives in one piece: 64 KiB.
 const MaxPeek = 64 << 10
 
 // A Scope reads one scope value from a request: a tenant from the host, an endpoint from the path.
@@ -84,9 +87,14 @@ type Reply struct {
 	Request  *http.Request // the request that was answered; its body has been consumed
 	Status   int
 	Header   http.Header
-	Body     []byte    // for Read: what Peek requested, or less; for Settle: see there
 	Complete bool      // Body is the whole body
-	Now      time.Time // when the response arrived
+	Now      time.Time // when the response arrived; for Body, when it was read
+
+	// Body is the start of the body for Read: what Peek requested, or less. For Settle and ReadEnd it is what the caller has read, up to
+	// twice [MaxPeek]. Of more, it is the first MaxPeek bytes, a zero byte, which no JSON contains, and the last MaxPeek bytes. What is
+	// between them is not seen. Of a body with a content coding, this applies to the first 8 MiB that are decoded. If more than 512 KiB
+	// arrive encoded, Body is empty.
+	Body []byte
 }
 
 // A Reading is what a [Profile] reads from a [Reply]. If you call an upstream without net/http, make one for pacer.Pacer.Do: with the

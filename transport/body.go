@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"sync"
 	"time"
-
-	"github.com/headway-go/headway/policies"
 )
 
 // peekTime bounds how long a response is held back for the start of its body. A body that has not come by then is not shown to
@@ -98,25 +96,31 @@ func (r *replay) Read(p []byte) (int, error) {
 // Close implements [io.Closer]. It ends a look ahead that has not come to its end.
 func (r *replay) Close() error { return r.rest.Close() }
 
-// tail is a body that remembers its last bytes, and shows them once: when it has been read to its end or to an error, or is closed.
-type tail struct {
+// watched is a body that shows its ends once: when it has been read to its end or to an error, or is closed.
+type watched struct {
 	io.ReadCloser
 
-	whole bool // it remembers all of it, up to maxEncoded: the end of an encoded body cannot be decoded without its start
-
 	mu   sync.Mutex // a body may be closed while it is read
-	last []byte
-	cut  bool // there was more than last
-	done func(last []byte, complete bool)
+	seen memory     // nil once it was shown
+	done func(body []byte, complete bool)
 }
 
-// maxEncoded is how much of an encoded body is remembered. The cost of a call is not read from a longer one.
-const maxEncoded = 512 << 10
+// memory keeps some of what is written to it, and returns what it can show of that, and whether that is all of it.
+type memory interface {
+	io.Writer
+
+	show() (body []byte, all bool)
+}
 
 // Read implements [io.Reader].
-func (b *tail) Read(p []byte) (int, error) {
+func (b *watched) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	b.keep(p[:n])
+	got := p[:n] // which panics if the reader lies, and must not while b is locked
+	b.mu.Lock()
+	if b.seen != nil {
+		_, _ = b.seen.Write(got)
+	}
+	b.mu.Unlock()
 	if err != nil {
 		b.show(errors.Is(err, io.EOF))
 	}
@@ -124,39 +128,19 @@ func (b *tail) Read(p []byte) (int, error) {
 }
 
 // Close implements [io.Closer].
-func (b *tail) Close() error {
+func (b *watched) Close() error {
 	defer b.show(false)
 	return b.ReadCloser.Close()
 }
 
-// show shows the last bytes, if that has not been done.
-func (b *tail) show(end bool) {
+// show shows what was read, if that has not been done.
+func (b *watched) show(end bool) {
 	b.mu.Lock()
-	done, last, cut := b.done, b.last, b.cut
-	b.done, b.last = nil, nil
+	seen := b.seen
+	b.seen = nil
 	b.mu.Unlock()
-	if done == nil {
-		return
-	}
-	if more := len(last) - policies.MaxPeek; more > 0 && !b.whole {
-		last, cut = last[more:], true
-	}
-	done(last, end && !cut)
-}
-
-// keep remembers the last bytes: MaxPeek or a little more.
-func (b *tail) keep(p []byte) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.done == nil || b.cut && b.whole {
-		return
-	}
-	b.last = append(b.last, p...)
-	switch more := len(b.last) - policies.MaxPeek; {
-	case b.whole && len(b.last) > maxEncoded:
-		b.cut, b.last = true, nil
-	case !b.whole && more > policies.MaxPeek:
-		b.cut = true
-		b.last = b.last[:copy(b.last, b.last[more:])]
+	if seen != nil {
+		body, all := seen.show()
+		b.done(body, end && all)
 	}
 }

@@ -153,18 +153,39 @@ func head(r io.Reader, n int) (body []byte, complete bool, err error) {
 	return buf[:n], false, nil
 }
 
-// maxDecoded bounds how much is decoded in search of the end of a body.
-const maxDecoded = 8 << 20
+const (
+	// maxEncoded is how much of an encoded body is kept. Nothing is shown of a longer one: its end cannot be decoded without the rest.
+	maxEncoded = 512 << 10
+	// maxDecoded bounds how much is decoded in search of the end of a body.
+	maxDecoded = 8 << 20
+)
 
-// decodeTail returns the last bytes of what is encoded in body, at most MaxPeek, and whether that is all of it.
-func decodeTail(body []byte, complete bool, names []string) (last []byte, all bool) {
-	d, err := decoder(bytes.NewReader(body), names)
+// encoded keeps an encoded body, and shows the ends of what it decodes to.
+type encoded struct {
+	codings []string
+	kept    []byte
+	lost    bool // there was more
+}
+
+// Write implements [io.Writer]. It never fails.
+func (e *encoded) Write(p []byte) (int, error) {
+	if e.lost = e.lost || len(e.kept)+len(p) > maxEncoded; e.lost {
+		e.kept = nil
+	} else {
+		e.kept = append(e.kept, p...)
+	}
+	return len(p), nil
+}
+
+// show decodes what was kept.
+func (e *encoded) show() (body []byte, all bool) {
+	d, err := decoder(bytes.NewReader(e.kept), e.codings)
 	if err != nil {
 		return nil, false
 	}
 	defer func() { _ = d.Close() }()
-	decoded := &tail{ReadCloser: d, done: func(b []byte, whole bool) { last, all = b, whole && complete }}
-	_, _ = io.Copy(io.Discard, io.LimitReader(decoded, maxDecoded))
-	decoded.show(false)
-	return last, all
+	var decoded ends
+	n, err := io.Copy(&decoded, io.LimitReader(d, maxDecoded))
+	body, all = decoded.show()
+	return body, all && err == nil && n < maxDecoded && !e.lost
 }

@@ -49,8 +49,11 @@
 // get the encoded bytes. If the body has not started to arrive after a second, the profile uses status and header only.
 //
 // Some profiles charge an estimate and correct it later. If status and header show what the call cost, as they do for failed calls, the
-// estimate is corrected at once. Otherwise it is corrected when you have read the body to its end or close it, by what was read. The
-// profiles of LLM vendors learn their estimates from the cost of earlier calls: see [pacer.LearnedOf].
+// estimate is corrected at once. Otherwise it is corrected when you have read the body to its end or close it, by what was read. Some
+// profiles then also read what the body reports about limits. They see the first and the last 64 KiB of what you read, and nothing between
+// them. Nothing is held back for that: a stream of events passes as it comes. Until then, such a call keeps up to 160 KiB in memory, and
+// 128 KiB more while the profile reads them. An encoded body is kept as it came, up to 512 KiB; of a longer one, the profile sees nothing.
+// The profiles of LLM vendors learn their estimates from the cost of earlier calls: see [pacer.LearnedOf].
 //
 // # Redirects
 //

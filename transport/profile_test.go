@@ -108,7 +108,7 @@ func TestAPeekIsBounded(t *testing.T) {
 	})
 }
 
-// points is a profile whose calls are estimated at ten points and report their real cost at the end of the body.
+// points is a profile whose calls are estimated at ten points and report their real cost in the body.
 var points = policies.Profile{
 	Name:   "points",
 	Scopes: []policies.Scope{{Name: "shop", Value: func(r *http.Request) string { return r.URL.Hostname() }}},
@@ -120,6 +120,7 @@ var points = policies.Profile{
 			return []policies.Cost{{Policy: "points", N: n}}
 		}
 		_, cost, ok := bytes.Cut(r.Body, []byte("cost="))
+		cost, _, _ = bytes.Cut(cost, []byte(";"))
 		n, err := strconv.ParseInt(string(cost), 10, 64)
 		if !ok || err != nil {
 			return nil
@@ -150,6 +151,9 @@ func readBytes(n int64) reader {
 func TestACallIsSettledWhenItsCostIsKnown(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 5*policies.MaxPeek) + "cost=4"
+	half := strings.Repeat("x", 100_000)
+	start, middle, end := "cost=4;"+half+half, half+"cost=4;"+half, half+half+"cost=4;"
+	noise := string(randomBytes(400_000))
 	for name, c := range map[string]struct {
 		status  int
 		body    string
@@ -170,6 +174,16 @@ func TestACallIsSettledWhenItsCostIsKnown(t *testing.T) {
 		"in the header":             {http.StatusOK, "data", []string{"Points", "7"}, readNothing, 93},
 		"in the header of a 404":    {http.StatusNotFound, "data cost=3", []string{"Points", "7"}, readAll, 93},
 		"in the header, no body":    {http.StatusNoContent, "", []string{"Points", "0"}, readNothing, 100},
+		"at the start of 200 KB":    {http.StatusOK, start, nil, readAll, 96},
+		"in the middle, unseen":     {http.StatusOK, middle, nil, readAll, 90},
+		"at the end of 200 KB":      {http.StatusOK, end, nil, readAll, 96},
+		"at the start, then closed": {http.StatusOK, start, nil, readBytes(150_000), 96},
+		"closed before the end":     {http.StatusOK, end, nil, readBytes(150_000), 90},
+		"encoded, at the start":     {http.StatusOK, encode(t, "gzip", start), []string{"Content-Encoding", "gzip"}, readAll, 96},
+		"encoded, in the middle":    {http.StatusOK, encode(t, "gzip", middle), []string{"Content-Encoding", "gzip"}, readAll, 90},
+		"encoded, at the end":       {http.StatusOK, encode(t, "gzip", end), []string{"Content-Encoding", "gzip"}, readAll, 96},
+		"encoded, of 400 KB":        {http.StatusOK, encode(t, "gzip", noise+"cost=4;"), []string{"Content-Encoding", "gzip"}, readAll, 96},
+		"encoded, too long":         {http.StatusOK, encode(t, "gzip", "cost=4;"+noise+noise), []string{"Content-Encoding", "gzip"}, readAll, 90},
 		"in an encoded body":        {http.StatusOK, encode(t, "gzip", "data cost=3"), []string{"Content-Encoding", "gzip"}, readAll, 97},
 		"in a long encoded body":    {http.StatusOK, encode(t, "zstd", long), []string{"Content-Encoding", "zstd"}, readAll, 96},
 		"in what nobody can decode": {http.StatusOK, "data cost=3", []string{"Content-Encoding", "acme"}, readAll, 90},

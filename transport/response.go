@@ -13,8 +13,8 @@ import (
 // reportTimeout bounds how long a response is held back while the store takes note of its "slow down".
 const reportTimeout = 5 * time.Second
 
-// read shows a response to the profile, with as much of its body as the profile wants to see.
-func (t *Transport) read(req *http.Request, resp *http.Response) policies.Reading {
+// read shows a response to the profile, with as much of its body as the profile wants to see, and reports whether that is all of it.
+func (t *Transport) read(req *http.Request, resp *http.Response) (reading policies.Reading, whole bool) {
 	reply := &policies.Reply{Request: req, Status: resp.StatusCode, Header: resp.Header}
 	if t.profile.Peek != nil && resp.StatusCode != http.StatusSwitchingProtocols { // that body is a connection
 		if n := min(t.profile.Peek(resp), policies.MaxPeek); n > 0 {
@@ -22,47 +22,72 @@ func (t *Transport) read(req *http.Request, resp *http.Response) policies.Readin
 		}
 	}
 	reply.Now = time.Now()
-	reading := t.profile.Read(reply)
-	if t.endpoint != nil {
-		reading.Feedback = slices.Clone(reading.Feedback) // the profile may return the same one each time
-		for i := range reading.Feedback {
-			reading.Feedback[i].Within = ScopeEndpoint
-		}
+	reading = t.profile.Read(reply)
+	reading.Feedback = t.confine(reading.Feedback)
+	return reading, reply.Complete
+}
+
+// confine bounds the effect of feedback as [WithEndpoint] says.
+func (t *Transport) confine(fs []policies.Feedback) []policies.Feedback {
+	if t.endpoint == nil {
+		return fs
 	}
-	return reading
+	fs = slices.Clone(fs) // the profile may return the same one each time
+	for i := range fs {
+		fs[i].Within = ScopeEndpoint
+	}
+	return fs
 }
 
 // report gives the pacer what was read from a response. It must not be lost when the caller leaves, and its failure is no
 // reason to withhold the response: the next caller will read the same.
-func report(ctx context.Context, slot *pacer.Reservation, reading policies.Reading) {
-	if len(reading.Feedback) == 0 {
+func report(ctx context.Context, slot *pacer.Reservation, fs []policies.Feedback) {
+	if len(fs) == 0 {
 		_ = slot.Report(ctx) // the call only counts as answered: nothing goes to the store
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
 	defer cancel()
-	_ = slot.Report(ctx, reading.Feedback...)
+	_ = slot.Report(ctx, fs...)
 }
 
-// settle corrects the charge when the cost is known: at once, from status and header, or else when the caller has read the body to
-// its end or closes it, from as much of it as was read.
-func (t *Transport) settle(req *http.Request, resp *http.Response, slot *pacer.Reservation) {
+// finish corrects the charge when the cost is known: at once, from status and header, or else when the caller has read the body to its end
+// or closes it, from what was read. It then also reports the limits that the rest of the body is about, if Read has not seen the whole.
+func (t *Transport) finish(req *http.Request, resp *http.Response, slot *pacer.Reservation, whole bool) {
+	settle, readEnd := t.profile.Settle, t.profile.ReadEnd
+	if settle == nil && readEnd == nil {
+		return
+	}
 	ctx := context.WithoutCancel(req.Context())
 	reply := &policies.Reply{Request: req, Status: resp.StatusCode, Header: resp.Header, Now: time.Now()}
 	none := resp.Body == nil || resp.Body == http.NoBody
-	reply.Complete = none
-	costs := t.profile.Settle(reply)
-	if costs != nil || none || resp.StatusCode == http.StatusSwitchingProtocols {
-		t.charge(ctx, slot, costs)
+	if settle != nil {
+		reply.Complete = none
+		if costs := settle(reply); costs != nil {
+			t.charge(ctx, slot, costs)
+			settle = nil
+		}
+	}
+	if whole {
+		readEnd = nil
+	}
+	if none || resp.StatusCode == http.StatusSwitchingProtocols || settle == nil && readEnd == nil {
 		return
 	}
-	names := codings(resp.Header)
-	resp.Body = &tail{ReadCloser: resp.Body, whole: len(names) > 0, done: func(last []byte, complete bool) {
-		if len(names) > 0 {
-			last, complete = decodeTail(last, complete, names)
+	var seen memory = new(ends)
+	if names := codings(resp.Header); len(names) > 0 {
+		seen = &encoded{codings: names}
+	}
+	resp.Body = &watched{ReadCloser: resp.Body, seen: seen, done: func(body []byte, complete bool) {
+		reply.Body, reply.Complete, reply.Now = body, complete, time.Now()
+		if settle != nil {
+			t.charge(ctx, slot, settle(reply))
 		}
-		reply.Body, reply.Complete, reply.Now = last, complete, time.Now()
-		t.charge(ctx, slot, t.profile.Settle(reply))
+		if readEnd != nil {
+			if fs := readEnd(reply); len(fs) > 0 {
+				report(ctx, slot, t.confine(fs))
+			}
+		}
 	}}
 }
 

@@ -82,15 +82,13 @@ func (t *Transport) send(req *http.Request, a *attempt) (resp *http.Response, er
 	if err != nil {
 		return resp, err
 	}
-	reading := t.read(req, resp)
-	report(ctx, slot, reading)
+	reading, whole := t.read(req, resp)
+	report(ctx, slot, reading.Feedback)
 	t.leaveRefused(ctx, resp, slot)
 	if a != nil {
 		a.observe(reading)
 	}
-	if t.profile.Settle != nil {
-		t.settle(req, resp, slot)
-	}
+	t.finish(req, resp, slot, whole)
 	permit.watch(resp)
 	answered = true
 	return resp, nil

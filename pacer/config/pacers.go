@@ -43,7 +43,7 @@ type Pacers struct {
 // live is a pacer that runs.
 type live struct {
 	pacer   *pacer.Pacer
-	declare declarer  // nil: its policies cannot change
+	declare declarer  // the same, but in tests
 	holds   *upstream // whose policies it has
 }
 
@@ -71,9 +71,7 @@ func (f *File) Open(opts ...PacerOption) (*Pacers, error) {
 			mistakes = append(mistakes, u.at.wrap(err))
 			continue
 		}
-		l := &live{pacer: one, holds: u}
-		l.declare, _ = any(one).(declarer)
-		p.live[u.name] = l
+		p.live[u.name] = &live{pacer: one, declare: one, holds: u}
 	}
 	if len(mistakes) > 0 {
 		return nil, errors.Join(append(mistakes, p.Close())...)
@@ -249,18 +247,15 @@ func (p *Pacers) declare(f *File) (errs []error, checks []func() []error) {
 			continue
 		}
 		was := l.holds
-		switch {
-		case u.policiesKey() == was.policiesKey():
-		case l.declare == nil:
-			errs = append(errs, restart(u.policiesAt, "the list of its policies", "the previous setting stays in effect"))
-		default:
-			if err := l.declare.Declare(p.configOf(u, nil).Policies...); err != nil {
-				errs = append(errs, u.policiesAt.wrap(err))
-				continue
-			}
-			l.holds = u
-			checks = append(checks, func() []error { return l.overruled(was, u) })
+		if u.policiesKey() == was.policiesKey() {
+			continue
 		}
+		if err := l.declare.Declare(p.configOf(u, nil).Policies...); err != nil {
+			errs = append(errs, u.policiesAt.wrap(err))
+			continue
+		}
+		l.holds = u
+		checks = append(checks, func() []error { return l.overruled(was, u) })
 	}
 	p.file = f
 	return errs, checks

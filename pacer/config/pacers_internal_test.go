@@ -112,17 +112,6 @@ func TestApplyReportsWhatIsNotTaken(t *testing.T) {
 	require.Len(t, d.lists, 1)
 }
 
-// A pacer without Declare keeps its policies until the next start.
-func TestApplyWithoutDeclare(t *testing.T) {
-	t.Parallel()
-	p, _ := opened(t, before)
-	p.live["a"].declare = nil
-	err := p.Apply(parsed(t, strings.Replace(before, "5/s", "6/s", 1)))
-	require.ErrorIs(t, err, ErrRestart)
-	require.EqualError(t, err, "f:4:15: upstreams.a.policies: the list of its policies has changed, and takes effect when the program restarts: until then, the previous setting stays in effect")
-	require.NoError(t, p.Apply(parsed(t, before)))
-}
-
 // Whatever cannot change while the program runs is reported, and the rest holds.
 func TestApplyReportsWhatNeedsARestart(t *testing.T) {
 	t.Parallel()

@@ -1,12 +1,18 @@
 package otelpacer_test
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"log/slog"
+	"maps"
+	"math"
 	"os"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/faulty"
 	"github.com/headway-go/headway/pacer/otelpacer"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/airtable"
@@ -36,11 +43,18 @@ import (
 	"github.com/headway-go/headway/policies/zendesk"
 )
 
-// An alert is a rule of the documentation.
+// An alert is a rule of the documentation, and what Prometheus has scraped of a registry to evaluate it.
 type alert struct {
 	name, expr string
 	pending    time.Duration // its "for"
 	since      map[string]time.Time
+	scrapes    []scraped
+}
+
+// A scraped is what a registry had at a time, by the names and labels of the series.
+type scraped struct {
+	at  time.Time
+	all map[string]series
 }
 
 // alerts returns the rules of the documentation.
@@ -77,6 +91,7 @@ func alertNamed(t *testing.T, name string) *alert {
 
 // series are labels and a value.
 type series struct {
+	name   string
 	labels map[string]string
 	value  float64
 }
@@ -89,37 +104,82 @@ func (s *series) key(by []string) string {
 	return strings.Join(values, " ")
 }
 
-// comparison is `max by (a, b) (metric{c="d"}) > 1`: rules that are evaluated here have no other form, but for "unless on (a)" between two.
-var comparison = regexp.MustCompile(`^(max|sum) by \(([^()]*)\) \((\w+)(?:\{(\w+)="([^"]*)"\})?\) > ([\d.]+)$`)
+// scrape remembers what a registry has now.
+func (a *alert) scrape(t *testing.T, registry *prometheus.Registry) {
+	t.Helper()
+	now := scraped{time.Now(), make(map[string]series)}
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		for _, one := range f.GetMetric() {
+			labels := make(map[string]string)
+			for _, l := range one.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			add := func(name, le string, value float64) {
+				s := series{name, maps.Clone(labels), value}
+				if le != "" {
+					s.labels["le"] = le
+				}
+				now.all[fmt.Sprint(name, s.labels)] = s
+			}
+			if h := one.GetHistogram(); h != nil {
+				for _, b := range h.GetBucket() {
+					add(f.GetName()+"_bucket", fmt.Sprint(b.GetUpperBound()), float64(b.GetCumulativeCount()))
+				}
+				add(f.GetName()+"_bucket", fmt.Sprint(math.Inf(1)), float64(h.GetSampleCount()))
+			} else {
+				add(f.GetName(), "", one.GetGauge().GetValue()+one.GetCounter().GetValue())
+			}
+		}
+	}
+	a.scrapes = append(a.scrapes, now)
+}
 
-// compare evaluates a comparison by what a registry has.
-func compare(t *testing.T, registry *prometheus.Registry, expr string) (above []series) {
+// comparison is a term of a rule, such as `max by (a, b) (metric{c="d"}) > 1`. Rules have no other form, but for "unless on (a)" and "or"
+// between two.
+var comparison = regexp.MustCompile(`^(?:histogram_quantile\(([\d.]+), )?(max|sum) by \(([^()]*)\) \((?:(rate|increase)\()?(\w+)(?:\{(\w+)="([^"]*)"\})?` +
+	`(?:\[(\w+)\])?(?: unless (\w+) offset (\w+))?\)+ > ([\d.]+)$`)
+
+// compare evaluates a comparison.
+func (a *alert) compare(t *testing.T, expr string) (above []series) {
 	t.Helper()
 	m := comparison.FindStringSubmatch(expr)
 	require.NotNil(t, m, expr)
-	least, err := strconv.ParseFloat(m[6], 64)
+	least, err := strconv.ParseFloat(m[11], 64)
 	require.NoError(t, err)
-	families, err := registry.Gather()
-	require.NoError(t, err)
-	by, groups := strings.Split(m[2], ", "), make(map[string]*series)
-	for _, f := range families {
-		for _, one := range f.GetMetric() {
-			s := series{make(map[string]string), one.GetGauge().GetValue() + one.GetCounter().GetValue()}
-			for _, l := range one.GetLabel() {
-				s.labels[l.GetName()] = l.GetValue()
-			}
-			if f.GetName() != m[3] || m[4] != "" && s.labels[m[4]] != m[5] {
+	by, groups := strings.Split(m[3], ", "), make(map[string]*series)
+	for id, s := range a.scrapes[len(a.scrapes)-1].all {
+		if s.name != m[5] || m[6] != "" && s.labels[m[6]] != m[7] {
+			continue
+		}
+		if m[4] != "" {
+			s.value = a.increase(t, id, m[8])
+		}
+		if m[10] != "" {
+			require.Equal(t, m[5], m[9])
+			before := a.before(t, m[10])
+			if _, there := before[len(before)-1].all[id]; there {
 				continue
 			}
-			switch g := groups[s.key(by)]; {
-			case g == nil:
-				groups[s.key(by)] = &s
-			case m[1] == "sum":
-				g.value += s.value
-			default:
-				g.value = max(g.value, s.value)
-			}
 		}
+		switch g := groups[s.key(by)]; {
+		case g == nil:
+			g = &series{"", make(map[string]string), s.value}
+			for _, name := range by {
+				g.labels[name] = s.labels[name]
+			}
+			groups[s.key(by)] = g
+		case m[2] == "sum":
+			g.value += s.value
+		default:
+			g.value = max(g.value, s.value)
+		}
+	}
+	if m[1] != "" {
+		part, err := strconv.ParseFloat(m[1], 64)
+		require.NoError(t, err)
+		groups = quantiles(t, part, slices.DeleteFunc(by, func(name string) bool { return name == "le" }), groups)
 	}
 	for _, g := range groups {
 		if g.value > least {
@@ -129,26 +189,84 @@ func compare(t *testing.T, registry *prometheus.Registry, expr string) (above []
 	return above
 }
 
-// fires evaluates the rule, as Prometheus does now and then, and returns the policies that it fires for.
+// before returns the scrapes until some time ago, and an empty one first.
+func (a *alert) before(t *testing.T, ago string) []scraped {
+	t.Helper()
+	d, err := time.ParseDuration(ago)
+	require.NoError(t, err)
+	all := []scraped{{}}
+	for _, one := range a.scrapes {
+		if time.Since(one.at) >= d { //realtime: the tests of the alerts run in virtual time
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// increase returns by how much a counter grew within a range. As for Prometheus, one that is new did not grow before it was first scraped.
+func (a *alert) increase(t *testing.T, id, within string) (sum float64) {
+	t.Helper()
+	last := math.Inf(1)
+	for _, one := range a.scrapes[len(a.before(t, within))-1:] {
+		if s, there := one.all[id]; there {
+			sum, last = sum+max(0, s.value-last), s.value
+		}
+	}
+	return sum
+}
+
+// quantiles returns a quantile of each histogram, of which groups are the buckets.
+func quantiles(t *testing.T, part float64, by []string, groups map[string]*series) map[string]*series {
+	t.Helper()
+	bound := func(s *series) float64 {
+		le, err := strconv.ParseFloat(s.labels["le"], 64)
+		require.NoError(t, err)
+		return le
+	}
+	buckets := make(map[string][]*series)
+	for _, g := range groups {
+		buckets[g.key(by)] = append(buckets[g.key(by)], g)
+	}
+	all := make(map[string]*series)
+	for key, some := range buckets {
+		slices.SortFunc(some, func(a, b *series) int { return cmp.Compare(bound(a), bound(b)) })
+		rank, from, below := part*some[len(some)-1].value, 0.0, 0.0
+		for _, b := range some {
+			if to := bound(b); b.value >= rank && b.value > 0 && !math.IsInf(to, 1) {
+				all[key] = &series{"", b.labels, from + (to-from)*(rank-below)/(b.value-below)}
+				break
+			}
+			from, below = bound(b), b.value
+		}
+	}
+	return all
+}
+
+// fires evaluates the rule, as Prometheus does now and then, and returns the policies that it fires for, or upstreams.
 func (a *alert) fires(t *testing.T, registry *prometheus.Registry) (firing []string) {
 	t.Helper()
-	terms := strings.Split(a.expr, " unless on (")
-	all := compare(t, registry, terms[0])
-	for _, term := range terms[1:] {
-		on, expr, _ := strings.Cut(term, ") ")
-		by, not := strings.Split(on, ", "), compare(t, registry, expr)
-		all = slices.DeleteFunc(all, func(s series) bool {
-			return slices.ContainsFunc(not, func(other series) bool { return s.key(by) == other.key(by) })
-		})
+	a.scrape(t, registry)
+	var all []series
+	for _, either := range strings.Split(a.expr, " or ") {
+		terms := strings.Split(either, " unless on (")
+		some := a.compare(t, terms[0])
+		for _, term := range terms[1:] {
+			on, expr, _ := strings.Cut(term, ") ")
+			by, not := strings.Split(on, ", "), a.compare(t, expr)
+			some = slices.DeleteFunc(some, func(s series) bool {
+				return slices.ContainsFunc(not, func(other series) bool { return s.key(by) == other.key(by) })
+			})
+		}
+		all = append(all, some...)
 	}
 	since := make(map[string]time.Time)
 	for i := range all {
-		policy := all[i].labels["headway_policy"]
-		if since[policy] = a.since[policy]; since[policy].IsZero() {
-			since[policy] = time.Now()
+		about := cmp.Or(all[i].labels["headway_policy"], all[i].labels["headway_upstream"])
+		if since[about] = a.since[about]; since[about].IsZero() {
+			since[about] = time.Now()
 		}
-		if time.Since(since[policy]) >= a.pending { //realtime: the tests of the alerts run in virtual time
-			firing = append(firing, policy)
+		if time.Since(since[about]) >= a.pending && !slices.Contains(firing, about) { //realtime: the tests of the alerts run in virtual time
+			firing = append(firing, about)
 		}
 	}
 	a.since = since
@@ -281,4 +399,137 @@ func TestAPauseOfAKeyRaisesAnAlert(t *testing.T) {
 		require.Equal(t, []string{"daily"}, paused.fires(t, registry))
 		require.Empty(t, spent.fires(t, registry))
 	})
+}
+
+// fireWithin requires that an alert fires for something within some time, and not before all of its "for" is over.
+func (a *alert) fireWithin(t *testing.T, registry *prometheus.Registry, about string, most time.Duration, meanwhile func()) {
+	t.Helper()
+	began := time.Now()
+	require.Empty(t, a.fires(t, registry))
+	for time.Since(began) < most { //realtime: the tests of the alerts run in virtual time
+		meanwhile()
+		time.Sleep(30 * time.Second) //realtime: the tests of the alerts run in virtual time
+		synctest.Wait()
+		if slices.Equal([]string{about}, a.fires(t, registry)) {
+			require.GreaterOrEqual(t, time.Since(began), a.pending) //realtime: the tests of the alerts run in virtual time
+			return
+		}
+	}
+	require.Fail(t, "no alert", "%s: %s", a.name, strings.Join(scrape(registry), "\n"))
+}
+
+// silent requires that an alert that fires stops within some time, or that one that does not fire keeps silent.
+func (a *alert) silent(t *testing.T, registry *prometheus.Registry, after, during time.Duration, meanwhile func()) {
+	t.Helper()
+	for began := time.Now(); time.Since(began) < after+during; { //realtime: the tests of the alerts run in virtual time
+		meanwhile()
+		time.Sleep(30 * time.Second) //realtime: the tests of the alerts run in virtual time
+		synctest.Wait()
+		if firing := a.fires(t, registry); time.Since(began) > after { //realtime: the tests of the alerts run in virtual time
+			require.Empty(t, firing)
+		}
+	}
+}
+
+// observed returns a Pacer whose hooks and state a registry has.
+func observed(t *testing.T, c *pacer.Config) (*pacer.Pacer, *otelpacer.Telemetry, *prometheus.Registry) {
+	t.Helper()
+	telemetry, registry := newExporter(t, otelpacer.Config{})
+	c.Upstream, c.Hooks, c.Jitter, c.Logger = "crm", []*pacer.Hooks{telemetry.Hooks()}, pacer.NoJitter, slog.New(slog.DiscardHandler)
+	p, err := pacer.New(*c)
+	require.NoError(t, err)
+	stop, err := telemetry.Observe(p)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, p.Close())
+	})
+	return p, telemetry, registry
+}
+
+// A process that is without its store for a minute raises an alert, until the store is back.
+func TestALostStoreRaisesAnAlert(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shared := faulty.New()
+		p, _, registry := observed(t, &pacer.Config{Store: shared, Processes: 1, Policies: []policies.Policy{policies.PerSecond(1)}})
+		call := func() { require.NoError(t, p.Wait(t.Context())) }
+		rule := alertNamed(t, "HeadwayWithoutStore")
+		rule.silent(t, registry, 0, 5*time.Minute, call)
+		shared.Suffer(faulty.Faults{All: faulty.ErrDown})
+		rule.fireWithin(t, registry, "crm", 3*time.Minute, call)
+		shared.Suffer(faulty.Faults{})
+		rule.silent(t, registry, time.Minute, 5*time.Minute, call)
+	})
+}
+
+// Waits that come near the longest that is allowed raise an alert; shorter ones do not.
+func TestLongWaitsRaiseAnAlert(t *testing.T) {
+	t.Parallel()
+	for wait, alarming := range map[time.Duration]bool{20 * time.Second: false, 55 * time.Second: true} {
+		synctest.Test(t, func(t *testing.T) {
+			p, _, registry := observed(t, &pacer.Config{Policies: []policies.Policy{policies.Rate(1, wait).Burst(1)}, MaxWait: time.Minute})
+			ctx, cancel := context.WithCancel(t.Context())
+			var caller sync.WaitGroup
+			defer caller.Wait()
+			defer cancel()
+			caller.Go(func() {
+				for p.Wait(ctx) == nil { //nolint:revive // until the end
+				}
+			})
+			rule := alertNamed(t, "HeadwayWaitsNearMaxWait")
+			if !alarming {
+				rule.silent(t, registry, 0, 30*time.Minute, func() {})
+				return
+			}
+			rule.fireWithin(t, registry, "crm", 30*time.Minute, func() {})
+		})
+	}
+}
+
+// A single refusal raises an alert for ten minutes.
+func TestARefusalRaisesAnAlert(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, _, registry := observed(t, &pacer.Config{Policies: []policies.Policy{policies.Daily(1, time.UTC)}})
+		rule := alertNamed(t, "HeadwayRefusals")
+		require.NoError(t, p.Wait(t.Context()))
+		rule.silent(t, registry, 0, 20*time.Minute, func() {})
+		for range 2 { // the first one of its kind makes the series
+			rule.fireWithin(t, registry, "daily", 30*time.Second, func() { require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet) })
+			rule.silent(t, registry, 11*time.Minute, 20*time.Minute, func() {})
+		}
+	})
+}
+
+// Missing figures raise an alert: of a fleet whose state cannot be read, and of events that were too many.
+func TestMissingFiguresRaiseAnAlert(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, telemetry, registry := observed(t, &pacer.Config{Policies: []policies.Policy{policies.PerSecond(1)}})
+		rule := alertNamed(t, "HeadwayNotObserved")
+		rule.silent(t, registry, 0, 20*time.Minute, func() {})
+		rule.fireWithin(t, registry, "", time.Minute, func() { telemetry.Hooks().Dropped(1) })
+		rule.silent(t, registry, 11*time.Minute, 20*time.Minute, func() {})
+		closed := newPacer(t, nil)
+		require.NoError(t, closed.Close())
+		stop, err := telemetry.Observe(closed)
+		require.NoError(t, err)
+		rule.fireWithin(t, registry, "crm", 5*time.Minute, func() {})
+		stop()
+		rule.silent(t, registry, 11*time.Minute, 20*time.Minute, func() {})
+	})
+}
+
+// Every alert of the documentation is evaluated by one of these tests, or by TestPrometheusSeesTheStore.
+func TestAllAlertsAreTested(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, a := range alerts(t) {
+		names = append(names, a.name)
+	}
+	require.Equal(t, []string{
+		"HeadwayPaused", "HeadwayQuotaNearlySpent", "HeadwayWithoutStore", "HeadwayWaitsNearMaxWait", "HeadwayRefusals", "HeadwayProcessesDisagree",
+		"HeadwayNotObserved",
+	}, names)
 }

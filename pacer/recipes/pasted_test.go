@@ -2,6 +2,7 @@ package recipes_test
 
 import (
 	"context"
+	"fmt"
 	"go/format"
 	"go/parser"
 	"go/token"
@@ -56,49 +57,53 @@ func newPasted(t *testing.T, name, title, code string) *pasted {
 	return p
 }
 
-// build compiles files, and returns the folder of what it has built: by their names, those of tests with ".test". It needs the network
-// only if the modules are not there yet.
+// build compiles files, and returns the folder of what it has built: tests by their names with ".test", and one program of all programs,
+// whose first argument is a name: to link one takes seconds. It needs the network only if the modules are not there yet.
 func build(t *testing.T, all ...*pasted) (bin string) {
 	t.Helper()
 	dir, err := os.MkdirTemp(".", ".pasted") //nolint:usetesting // it is to be in the module
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	bin = t.TempDir()
-	var folders, programs, tests []string
-	for _, p := range all {
-		folder := "./" + filepath.Join(dir, p.name)
-		folders = append(folders, folder)
+	write := func(folder, file, code string) string {
+		folder = "./" + filepath.Join(dir, folder)
 		require.NoError(t, os.MkdirAll(folder, 0o700))
-		file := "pasted.go"
-		if p.isTest {
-			file = "pasted_test.go"
-		}
-		require.NoError(t, os.WriteFile(filepath.Join(folder, file), []byte(p.code), 0o600))
-		if p.harness != "" {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, file), []byte(code), 0o600))
+		return folder
+	}
+	var tests []string
+	imports, cases := `import "os"`+"\n", ""
+	for _, p := range all {
+		switch {
+		case p.pkg == "main":
+			code := strings.Replace(strings.Replace(p.code, "package main\n", "package "+p.name+"\n", 1), "func main() {", "func Main() {", 1)
+			write(p.name, "pasted.go", code)
+			imports += fmt.Sprintf("import %q\n", "github.com/headway-go/headway/pacer/recipes/"+filepath.Base(dir)+"/"+p.name)
+			cases += fmt.Sprintf("\tcase %q:\n\t\t%s.Main()\n", p.name, p.name)
+		case p.isTest:
+			tests = append(tests, write(p.name, "pasted_test.go", p.code))
+		default:
 			harness, err := os.ReadFile(p.harness)
 			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(filepath.Join(folder, "harness_test.go"), harness, 0o600))
-		}
-		if p.pkg == "main" {
-			programs = append(programs, folder)
-		} else {
-			tests = append(tests, folder)
+			write(p.name, "pasted.go", p.code)
+			tests = append(tests, write(p.name, "harness_test.go", string(harness)))
 		}
 	}
-	compile(t, folders, "vet")
+	bin = t.TempDir()
 	const small = "-ldflags=-s -w" // nobody debugs them
-	compile(t, programs, "build", small, "-o", bin+"/")
-	compile(t, tests, "test", "-c", small, "-vet=off", "-o", bin+"/")
+	if cases != "" {
+		main := write("programs", "main.go", "package main\n"+imports+"func main() {\n\tswitch os.Args[1] {\n"+cases+"\t}\n}\n")
+		compile(t, "build", small, "-o", bin+"/", main)
+	}
+	if len(tests) > 0 {
+		compile(t, append([]string{"test", "-c", small, "-vet=off", "-o", bin + "/"}, tests...)...)
+	}
 	return bin
 }
 
-// compile has the go command do something with the packages of some folders, if there are any.
-func compile(t *testing.T, folders []string, args ...string) {
+// compile runs the go command.
+func compile(t *testing.T, args ...string) {
 	t.Helper()
-	if len(folders) == 0 {
-		return
-	}
-	out, err := exec.CommandContext(t.Context(), "go", append(args, folders...)...).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
 	require.NoError(t, err, "go %s: %s", args[0], out)
 }
 

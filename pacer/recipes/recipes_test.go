@@ -23,7 +23,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Every recipe runs as it is pasted, and prints what the page says.
+// Every recipe, and the program of docs/jobs.md, runs as it is pasted, and prints what the page says.
 func TestTheRecipes(t *testing.T) {
 	t.Parallel()
 	_, sections := readPage(t, "recipes.md")
@@ -51,6 +51,10 @@ func TestTheRecipes(t *testing.T) {
 		}
 		all = append(all, p)
 	}
+	page, _ := readPage(t, "jobs.md")
+	jobs := newPasted(t, "jobs", "docs/jobs.md", goBlock.FindStringSubmatch(page)[1])
+	jobs.prints = textBlock.FindStringSubmatch(page)[1]
+	all = append(all, jobs)
 	bin := build(t, all...)
 	vendors := serve(t)
 	for _, p := range all {
@@ -58,7 +62,7 @@ func TestTheRecipes(t *testing.T) {
 			t.Parallel()
 			switch {
 			case strings.Contains(p.code, "signal.NotifyContext"):
-				rollout(t, filepath.Join(bin, p.name))
+				rollout(t, filepath.Join(bin, "programs"), p.name)
 				return
 			case p.callsVendors() && (runtime.GOOS == "darwin" || runtime.GOOS == "windows"):
 				t.Skip("programs take certificates from SSL_CERT_FILE on other systems only")
@@ -67,13 +71,13 @@ func TestTheRecipes(t *testing.T) {
 				return
 			}
 			require.NotEmpty(t, p.prints, "the page does not say what the program prints")
-			require.Equal(t, p.prints, run(t, vendors, filepath.Join(bin, p.name)))
+			require.Equal(t, p.prints, run(t, vendors, filepath.Join(bin, "programs"), p.name))
 		})
 	}
 }
 
 // rollout runs the program of a pod: it serves, and ends in good order.
-func rollout(t *testing.T, path string) {
+func rollout(t *testing.T, command ...string) {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr, ContextTimeoutEnabled: true})
 	defer rdb.Close()
@@ -83,7 +87,7 @@ func rollout(t *testing.T, path string) {
 	require.NoError(t, listener.Close())
 
 	var out strings.Builder
-	pod := exec.CommandContext(t.Context(), path)
+	pod := exec.CommandContext(t.Context(), command[0], command[1:]...)
 	pod.Env = append(os.Environ(), "REDIS_ADDR="+rdb.Options().Addr, "LISTEN="+addr, "HOSTNAME=sync-1")
 	pod.Stdout, pod.Stderr = &out, &out
 	require.NoError(t, pod.Start())
@@ -129,13 +133,4 @@ func TestThePageAboutTesting(t *testing.T) {
 	require.True(t, p.isTest)
 	out := run(t, nil, filepath.Join(build(t, p), "page.test"), "-test.v", "-test.count=1")
 	require.Equal(t, strings.Count(p.code, "\nfunc Test"), strings.Count(out, "--- PASS: "), out)
-}
-
-// The program of docs/jobs.md prints what the page says.
-func TestThePageAboutJobs(t *testing.T) {
-	t.Parallel()
-	page, _ := readPage(t, "jobs.md")
-	p := newPasted(t, "jobs", "docs/jobs.md", goBlock.FindStringSubmatch(page)[1])
-	p.prints = textBlock.FindStringSubmatch(page)[1]
-	require.Equal(t, p.prints, run(t, nil, filepath.Join(build(t, p), p.name)))
 }

@@ -1,11 +1,8 @@
-// Package riverpacer has the jobs of River (https://riverqueue.com), a queue in PostgreSQL, go at a Pacer's pace, and no worker wait for
-// it: a job that may not go yet is snoozed until its slot.
+// Package riverpacer has the jobs of River (https://riverqueue.com), a queue in PostgreSQL, go at a Pacer's pace: a job that may not go yet is
+// snoozed until shortly before its slot.
 //
-//	middleware := riverpacer.New(p)
 //	client, err := river.NewClient(driver, &river.Config{
-//		Middleware:        []rivertype.Middleware{middleware},
-//		FetchCooldown:     10 * time.Millisecond,
-//		FetchPollInterval: 25 * time.Millisecond,
+//		Middleware: []rivertype.Middleware{riverpacer.New(p)},
 //		...
 //	})
 //
@@ -23,10 +20,11 @@
 //
 // # Timing
 //
-// A slot that is past is not given back, so a job has to be fetched in time. River fetches every FetchPollInterval, a second by default.
-// The middleware has a job available [Lead] before its slot, and waits for the rest, 30 ms at most. So FetchPollInterval should be about
-// 20 ms, unless the policy has a slack (a burst, or windows): then it may be longer by that. A job that is too
-// late nevertheless is snoozed once more, and no policy is exceeded.
+// A slot that is past is not given back, so a job has to be fetched in time. River fetches every FetchPollInterval, a second by default. So a
+// job is available that much before the slack of its slot is over: it comes in time, and waits in the worker for the rest, at most
+// [DefaultDelay]. With a slack above that, such as that of windows of minutes, no worker waits. To wait less, let the clients fetch more
+// often, every 25 ms, say, and tell both [New] and [InsertOpts] with [ComesWithin]. A job that is too late nevertheless gets another slot,
+// behind all that are booked, and no policy is exceeded.
 //
 // # Attempts
 //

@@ -15,7 +15,10 @@ import (
 )
 
 const (
-	// Lead is how long before its slot a job is to be available.
+	// DefaultDelay is how long after it is available a job comes to a worker, at most, with River's defaults: a client fetches jobs every
+	// second.
+	DefaultDelay = 1250 * time.Millisecond
+	// Lead is how long before its slot a job is to be available at least.
 	Lead = 25 * time.Millisecond
 	// scheduledEvery is how often River looks for jobs that are scheduled. One whose time comes sooner is made available at once, and
 	// snoozed: https://pkg.go.dev/github.com/riverqueue/river#JobSnooze.
@@ -31,12 +34,13 @@ type Middleware struct {
 
 	p       *pacer.Pacer
 	options func(*rivertype.JobRow) []pacer.Option
+	delay   time.Duration
 	turn    func(*rivertype.JobRow, time.Time, *pacer.Reservation, error) // for tests; nil for none
 }
 
 var _ rivertype.WorkerMiddleware = (*Middleware)(nil)
 
-// An Option sets something of a [Middleware].
+// An Option sets something of a [Middleware], or of [InsertOpts].
 type Option func(*Middleware)
 
 // WithOptions sets what jobs carry that were inserted without a token: scopes, costs, lanes. Their slots may be as far away as [pacer.MaxWait]
@@ -45,12 +49,21 @@ func WithOptions(options func(*rivertype.JobRow) []pacer.Option) Option {
 	return func(m *Middleware) { m.options = options }
 }
 
+// ComesWithin says how long after it is available a job comes to a worker, at most: the clients' FetchPollInterval, and what a fetch takes. A
+// job whose slack is shorter than that is available so much earlier, and waits in the worker for its slot. Defaults to [DefaultDelay].
+func ComesWithin(d time.Duration) Option {
+	return func(m *Middleware) { m.delay = max(Lead, d) }
+}
+
+// lead returns how long before its slot a job is to be available that may be so much late.
+func (m *Middleware) lead(slack time.Duration) time.Duration { return max(Lead, m.delay-slack) }
+
 // New returns a middleware for the calls of a Pacer. It panics if the Pacer is nil.
 func New(p *pacer.Pacer, opts ...Option) *Middleware {
 	if p == nil {
 		panic("riverpacer: New needs a Pacer")
 	}
-	m := &Middleware{p: p, options: func(*rivertype.JobRow) []pacer.Option { return nil }}
+	m := &Middleware{p: p, delay: DefaultDelay, options: func(*rivertype.JobRow) []pacer.Option { return nil }}
 	for _, o := range opts {
 		o(m)
 	}
@@ -58,8 +71,13 @@ func New(p *pacer.Pacer, opts ...Option) *Middleware {
 }
 
 // InsertOpts returns insert options that have a job carry the token of a booking and be available shortly before its slot: what
-// [pacer.Pacer.Book] returned. The rest is as in opts, which may be nil and are not changed. It panics if their metadata is no JSON object.
-func InsertOpts(tok string, wait time.Duration, opts *river.InsertOpts) *river.InsertOpts {
+// [pacer.Pacer.Book] returned. Of the options, [ComesWithin] matters. The rest is as in opts, which may be nil and are not changed. It panics if
+// their metadata is no JSON object.
+func InsertOpts(tok string, wait time.Duration, opts *river.InsertOpts, options ...Option) *river.InsertOpts {
+	m := Middleware{delay: DefaultDelay}
+	for _, o := range options {
+		o(&m)
+	}
 	var with river.InsertOpts
 	if opts != nil {
 		with = *opts
@@ -76,7 +94,7 @@ func InsertOpts(tok string, wait time.Duration, opts *river.InsertOpts) *river.I
 		panic(fmt.Sprintf("riverpacer: Metadata is no JSON object: %v", err))
 	}
 	with.Metadata = encoded
-	if wait -= Lead; wait > scheduledEvery {
+	if wait -= m.lead(pacer.SlackOf(tok)); wait > scheduledEvery {
 		with.ScheduledAt = time.Now().Add(wait)
 	}
 	return &with
@@ -116,7 +134,7 @@ func (m *Middleware) Work(ctx context.Context, job *rivertype.JobRow, doInner fu
 
 // redeem redeems a job's booking, and books it first if it has none. A job that may go later is snoozed.
 func (m *Middleware) redeem(ctx context.Context, job *rivertype.JobRow) (*pacer.Reservation, error) {
-	tok := Token(job)
+	tok, patience := Token(job), m.delay+pacer.RedeemEarly-Lead
 	if tok == "" {
 		var wait time.Duration
 		var err error
@@ -126,13 +144,13 @@ func (m *Middleware) redeem(ctx context.Context, job *rivertype.JobRow) (*pacer.
 		if err = river.MetadataSet(ctx, metadataKey, tok); err != nil {
 			return nil, errors.Join(err, m.p.CancelBooking(ctx, tok))
 		}
-		if wait > pacer.RedeemEarly {
-			return nil, river.JobSnooze(wait - Lead)
+		if wait > patience {
+			return nil, river.JobSnooze(wait - m.lead(pacer.SlackOf(tok)))
 		}
 	}
-	r, err := m.p.Redeem(ctx, tok, pacer.Attempt(int64(max(1, job.Attempt))))
+	r, err := m.p.Redeem(ctx, tok, pacer.Attempt(int64(max(1, job.Attempt))), pacer.MaxWait(patience))
 	if later, ok := errors.AsType[*pacer.LaterError](err); ok {
-		return nil, river.JobSnooze(max(0, later.Wait-Lead))
+		return nil, river.JobSnooze(max(0, later.Wait-m.lead(later.Slack)))
 	}
 	return r, err
 }

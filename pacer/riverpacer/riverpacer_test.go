@@ -85,7 +85,7 @@ func work(know string) {
 	if err := p.Ready(ctx); err != nil {
 		panic(err)
 	}
-	m := riverpacer.New(p, riverpacer.OnTurn(
+	m := riverpacer.New(p, riverpacer.ComesWithin(riverpacer.Lead), riverpacer.OnTurn(
 		func(job *rivertype.JobRow, began time.Time, r *pacer.Reservation, err error) {
 			if _, snoozed := errors.AsType[*river.JobSnoozeError](err); snoozed {
 				err = nil
@@ -122,7 +122,7 @@ func TestAFleetOfWorkers(t *testing.T) {
 		for range min(left, 20) {
 			tok, wait, err := p.Book(t.Context())
 			require.NoError(t, err)
-			some = append(some, river.InsertManyParams{Args: callArgs{}, InsertOpts: riverpacer.InsertOpts(tok, wait, nil)})
+			some = append(some, river.InsertManyParams{Args: callArgs{}, InsertOpts: riverpacer.InsertOpts(tok, wait, nil, riverpacer.ComesWithin(riverpacer.Lead))})
 		}
 		_, err := client.InsertMany(t.Context(), some)
 		require.NoError(t, err)
@@ -194,7 +194,7 @@ func TestJobsWithoutATokenAreBooked(t *testing.T) {
 		defer mu.Unlock()
 		slots = append(slots, slot)
 		return nil
-	}, riverpacer.WithOptions(func(*rivertype.JobRow) []pacer.Option { return []pacer.Option{pacer.MaxWait(time.Minute)} }))
+	}, riverpacer.ComesWithin(0), riverpacer.WithOptions(func(*rivertype.JobRow) []pacer.Option { return []pacer.Option{pacer.MaxWait(time.Minute)} }))
 	_, err := s.InsertMany(t.Context(), slices.Repeat([]river.InsertManyParams{{Args: callArgs{}}}, 8))
 	require.NoError(t, err)
 	for range 8 {
@@ -258,7 +258,9 @@ func TestInsertOpts(t *testing.T) {
 	given := river.InsertOpts{Queue: "q"}
 	before := time.Now()
 	far := riverpacer.InsertOpts("x", time.Hour, &given)
-	require.WithinRange(t, far.ScheduledAt, before.Add(time.Hour-riverpacer.Lead), time.Now().Add(time.Hour-riverpacer.Lead))
+	require.WithinRange(t, far.ScheduledAt, before.Add(time.Hour-riverpacer.DefaultDelay), time.Now().Add(time.Hour-riverpacer.DefaultDelay))
+	soon := riverpacer.InsertOpts("x", time.Hour, nil, riverpacer.ComesWithin(0))
+	require.WithinRange(t, soon.ScheduledAt, before.Add(time.Hour-riverpacer.Lead), time.Now().Add(time.Hour-riverpacer.Lead))
 	require.Equal(t, "q", far.Queue)
 	require.Zero(t, given.ScheduledAt)
 	require.Equal(t, "x", riverpacer.Token(&rivertype.JobRow{Metadata: far.Metadata}))

@@ -55,7 +55,7 @@ type Grant struct {
 	At    Instant       // the slot; if not OK, when it would have been, at the earliest if AtLeast
 	Slack time.Duration // how much later than At the call may go
 
-	// Binds is the index of the limit that decided At, or BindsNothing or BindsUpstream.
+	// Binds is the index of the limit that decided At, or BindsNothing, BindsUpstream or BindsStore.
 	Binds int
 	// Paused says that Binds names a limit because it is paused.
 	Paused bool
@@ -112,6 +112,7 @@ func (g *Grant) Bound(limits []Limit, c *Call, reach time.Duration) {
 const (
 	BindsNothing  = -1 // the call may go when it asked to
 	BindsUpstream = -2 // the whole upstream is paused
+	BindsStore    = -3 // the store is out of reach, and this process has no share without it: see ErrNoShare
 )
 
 // Wait returns how long after the decision the slot is.

@@ -15,10 +15,10 @@ type Member interface { //nolint:interfacebloat // it is what one type does, for
 	Readier
 
 	// Await waits until the member can decide about calls: it does not know its share of any limit before the shared store has
-	// answered for the first time. It returns at once from then on, and if it need not know. It returns an error that matches
-	// [ErrNoContact] if that lasts beyond latest, a time by this machine's clock (zero for no bound), or the context's deadline; the
-	// context's error if it is cancelled; [ErrClosed] if closed is closed; and the store's own error if it does not let this process in.
-	// Whatever latest is, it waits for the answer to the first request, as all calls do.
+	// answered for the first time, nor if it loses that one too soon afterwards. It returns at once otherwise, and if it need not know. It
+	// returns an error that matches [ErrNoContact] or [ErrNoShare] if that lasts beyond latest, a time by this machine's clock (zero for no
+	// bound), or the context's deadline; the context's error if it is cancelled; [ErrClosed] if closed is closed; and the store's own error
+	// if it does not let this process in. Whatever latest is, it waits for the answer to the first request, as all calls do.
 	Await(ctx context.Context, latest time.Time, closed <-chan struct{}) error
 
 	// Now estimates the store's time.

@@ -12,9 +12,13 @@ import (
 // asked because it did not answer before.
 var ErrUnreachable = errors.New("pacer: the store is out of reach")
 
-// ErrNoContact matches the *pacer.StoreError of a store that has never answered this process, or not for so long that it has a share: see
-// pacer.Config.Processes. It also matches ErrUnreachable.
+// ErrNoContact matches the *pacer.StoreError of a store that has never answered this process: see pacer.Config.Processes. It also matches
+// ErrUnreachable.
 var ErrNoContact = errors.New("pacer: the store has not answered since this process started")
+
+// ErrNoShare matches the *pacer.StoreError of a process that lost its store so soon after it joined the fleet that other processes may not
+// count it yet: see pacer.Config.Processes. It also matches ErrUnreachable.
+var ErrNoShare = fmt.Errorf("%w, and has not known this process long enough to go on without it", ErrUnreachable)
 
 // ErrClosed is what a decorator of a store returns that was closed: no further operation is begun.
 var ErrClosed = errors.New("pacer: closed: make a new Pacer, or close this one only when nobody uses it")

@@ -16,7 +16,8 @@
 // to a base, that base pauses, because its limit is the lower one. Otherwise the user pauses.
 //
 // A 429 that contains PUBLIC_API_BILLING_LIMIT_EXCEEDED means that a workspace has spent its calls for the month (plans Free and Team).
-// Repeating the call is pointless until the next month or a new plan, and no other call is paused. Replies report no counts.
+// Repeating the call is pointless until the next month or a new plan. The base pauses for [MonthlyProbe], and then one call finds out
+// whether it may go on; other bases of the workspace find out by themselves. Replies report no counts.
 //
 // # What is not known
 //

@@ -19,7 +19,7 @@ var Profile = policies.Profile{
 	Name:        "airtable",
 	Credentials: []string{"Authorization"},
 	Scopes:      []policies.Scope{{Name: ScopeBase, Value: base}, {Name: ScopeUser, Value: user}},
-	Peek:        peek,
+	Peek:        fields.PeekRefusal,
 	Read:        fields.HeedUnavailable(read),
 }
 
@@ -40,33 +40,28 @@ func user(r *http.Request) string {
 	return fields.Caller(r)
 }
 
-// maxError is how much of an error is read.
-const maxError = 4 << 10
-
-func peek(r *http.Response) int {
-	if r.StatusCode != http.StatusTooManyRequests {
-		return 0
-	}
-	return maxError
-}
-
 // monthSpent is the code that Airtable sends when a workspace has spent its calls for the month. Only the limit is documented, not the
 // code: https://support.airtable.com/docs/managing-api-call-limits-in-airtable
 const monthSpent = "PUBLIC_API_BILLING_LIMIT_EXCEEDED"
+
+// MonthlyProbe is how long calls pause when the month's calls are spent. It is this package's own choice: Airtable reports no time.
+const MonthlyProbe = 15 * time.Minute
 
 func read(r *policies.Reply) policies.Reading {
 	if r.Status != http.StatusTooManyRequests {
 		return policies.Reading{}
 	}
-	if bytes.Contains(r.Body, []byte(monthSpent)) { // also finds it in a truncated body, and in either form of Airtable's errors
-		return policies.Reading{Verdict: policies.Spent}
-	}
 	f := policies.Feedback{Source: "429", Policies: []string{PolicyUser}, Otherwise: policies.Everyone, Refused: true, Certain: true, Wait: Penalty}
 	if base(r.Request) != "" {
 		f.Policies, f.Otherwise = []string{PolicyBase}, policies.TheCall
 	}
-	if wait, ok := fields.RetryAfter(r.Header, r.Now); ok && wait > Penalty {
+	verdict := policies.Limited
+	if bytes.Contains(r.Body, []byte(monthSpent)) { // also finds it in a truncated body, and in either form of Airtable's errors
+		verdict, f.Source, f.Wait = policies.Spent, monthSpent, MonthlyProbe
+		f.Policies, f.Otherwise = []string{PolicyBase}, policies.TheCall // the workspace of the base; the user has others
+	}
+	if wait, ok := fields.RetryAfter(r.Header, r.Now); ok && wait > f.Wait {
 		f.Source, f.Wait = "Retry-After", wait
 	}
-	return policies.Reading{Verdict: policies.Limited, Feedback: []policies.Feedback{f}}
+	return policies.Reading{Verdict: verdict, Feedback: []policies.Feedback{f}}
 }

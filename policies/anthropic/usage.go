@@ -9,8 +9,8 @@ import (
 )
 
 // settle finds the tokens that an answer used. An answer has one object named "usage"; a stream has one at its start, with the input, and
-// one at its end, with the output. The last report counts, so the search starts at the end. What is not reported keeps its estimate. A call
-// that failed or was refused has used no tokens.
+// one at its end, with the output. The last report counts, so the search starts at the end. The start of a stream does not know its output.
+// What is not reported keeps its estimate. A call that failed or was refused has used no tokens.
 func settle(r *policies.Reply) []policies.Cost {
 	if r.Status >= http.StatusBadRequest {
 		return []policies.Cost{{Policy: PolicyInputTokens}, {Policy: PolicyOutputTokens}}
@@ -26,7 +26,8 @@ func settle(r *policies.Reply) []policies.Cost {
 		if input < 0 {
 			input = in
 		}
-		if output < 0 {
+		line := body[bytes.LastIndexByte(body[:at], '\n')+1 : at]
+		if output < 0 && !bytes.Contains(line, []byte(`"message_start"`)) {
 			output = out
 		}
 		body = body[:at]

@@ -18,14 +18,15 @@
 //
 // Jira answers 429 with Retry-After, and RateLimit-Reason names the limit: jira-quota-global-based, jira-quota-tenant-based,
 // jira-burst-based or jira-per-issue-on-write. Only this limit pauses; if the stack does not have the policy of a quota, the widest scope
-// that binds the call pauses. Some replies with 503 also have a Retry-After: then only that call waits. X-RateLimit-Reset, an instant of
+// that binds the call pauses. Some replies with 5xx also have a Retry-After: then only that call waits. X-RateLimit-Reset, an instant of
 // ISO 8601 that may lack its seconds, is sent with refusals only, and is used if there is no Retry-After.
 //
 // # What the counts report
 //
-// X-RateLimit-Limit and -Remaining are about the token bucket. Beta-RateLimit, in structured fields, omits what is left until most of it is
-// used, which means that plenty is left. It has also been seen with a wrong t next to r=0. So it is used for the pool only, and without its
-// t.
+// X-RateLimit-Limit and -Remaining are about the token bucket, unless RateLimit-Reason or X-RateLimit-NearLimit: true says that they are
+// about a quota. RateLimit and RateLimit-Policy name their limits: global-app-quota, tenant-app-quota and jira-burst-based. They omit what is
+// left until most of it is used, which means that plenty is left. The same fields with Beta- before their names, and X-Beta-RateLimit-*, are
+// "informational only": such a limit refuses no call yet, so they are not used.
 //
 // # Not modelled
 //

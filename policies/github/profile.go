@@ -119,7 +119,7 @@ func settle(r *policies.Reply) []policies.Cost {
 }
 
 // queryCost matches the points of a query in its answer.
-var queryCost = regexp.MustCompile(`"rateLimit"\s*:\s*\{[^{}]*"cost"\s*:\s*([0-9]+)`)
+var queryCost = regexp.MustCompile(`"rateLimit"\s*:\s*\{[^{}]*"cost"\s*:\s*([0-9]+)[\s,}]`)
 
 const (
 	// maxError is how much of an error is read.

@@ -13,9 +13,13 @@
 //
 // HubSpot answers 429 with a policyName in the body. TEN_SECONDLY_ROLLING is over after ten seconds, SECONDLY after one second, and DAILY
 // at midnight. HubSpot documents no Retry-After; if a reply has one, it applies. HubSpot does not report how long it is until midnight. So
-// a DAILY refusal pauses calls for [DailyProbe], and the policy of the day knows when the day ends.
+// a DAILY refusal pauses calls for [DailyProbe], and the policy of the day knows when the day ends. Errors without policyName name it in
+// their message.
+//
+// A 423 means that too much was written at once: the call waits for the two seconds that the lock lasts. A 477 means that the account moves
+// to another data centre, for up to a day: all calls wait as long as its Retry-After requests.
 //
 // # Not modelled
 //
-// The limits of the search API and of public apps, for which HubSpot's page has no numbers; 423 Locked.
+// The limits of the search API and of public apps, for which HubSpot's page has no numbers.
 package hubspot

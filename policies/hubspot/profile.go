@@ -3,6 +3,7 @@ package hubspot
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/headway-go/headway/policies"
@@ -14,6 +15,12 @@ const (
 	DailyProbe = 15 * time.Minute
 	// interval is the window if the reply does not report it.
 	interval = 10 * time.Second
+	// LimitLocked is the limit of a 423. No policy has this name, so only that call waits.
+	LimitLocked = "locked"
+	// locked is how long a lock lasts. Source: https://developers.hubspot.com/docs/api-reference/error-handling
+	locked = 2 * time.Second
+	// migrating is the status of an account that moves to another data centre, for up to 24 hours. Source: the same page
+	migrating = 477
 )
 
 // Profile is the profile of HubSpot's APIs.
@@ -21,22 +28,12 @@ var Profile = policies.Profile{
 	Name:        "hubspot",
 	Credentials: []string{"Authorization"},
 	Scopes:      []policies.Scope{{Name: ScopeApp, Value: app}},
-	Peek:        peek,
+	Peek:        fields.PeekRefusal,
 	Read:        fields.HeedUnavailable(read),
 }
 
 func app(r *http.Request) string {
 	return fields.Caller(r)
-}
-
-// maxError is how much of an error is read.
-const maxError = 4 << 10
-
-func peek(r *http.Response) int {
-	if r.StatusCode != http.StatusTooManyRequests {
-		return 0
-	}
-	return maxError
 }
 
 func read(r *policies.Reply) policies.Reading {
@@ -45,8 +42,18 @@ func read(r *policies.Reply) policies.Reading {
 	if !ok || window == 0 {
 		window = interval
 	}
-	if r.Status == http.StatusTooManyRequests {
+	switch r.Status {
+	case http.StatusTooManyRequests:
 		reading = refusal(r, window)
+	case http.StatusLocked: // too much was written at once
+		reading.Verdict = policies.Limited
+		reading.Feedback = []policies.Feedback{{
+			Source: "423", Policies: []string{LimitLocked}, Otherwise: policies.TheCall, Refused: true, Wait: locked,
+		}}
+	case migrating:
+		if wait, ok := fields.RetryAfter(r.Header, r.Now); ok {
+			reading.Feedback = []policies.Feedback{{Source: "Retry-After", Wait: wait}}
+		}
 	}
 	if fields.Cached(r.Header) {
 		return reading
@@ -73,8 +80,14 @@ func read(r *policies.Reply) policies.Reading {
 func refusal(r *policies.Reply, window time.Duration) policies.Reading {
 	var body struct {
 		PolicyName string `json:"policyName"`
+		Message    string `json:"message"`
 	}
 	_ = json.Unmarshal(r.Body, &body) // an unreadable body names no policy
+	if body.PolicyName == "" {        // newer errors name it in the message only: "You have reached your ten_secondly_rolling limit."
+		name, _ := strings.CutPrefix(body.Message, "You have reached your ")
+		name, _, _ = strings.Cut(name, " ")
+		body.PolicyName = strings.ToUpper(name)
+	}
 	verdict := policies.Limited
 	f := policies.Feedback{Source: "policyName", Refused: true, Otherwise: policies.Everyone}
 	switch body.PolicyName {

@@ -5,15 +5,18 @@
 //
 // # What Notion limits
 //
-// Notion allows each integration three calls a second on average, and "some bursts beyond". The credential identifies the integration.
-// Source: https://developers.notion.com/reference/request-limits
+// Notion gives each connection (integration) a number of requests for 60 seconds, and each workspace one that all of its connections share.
+// Both depend on the workspace's plan. The credential identifies the connection. [Limits] keeps the older and lower limit, an average of
+// three requests a second with "some bursts beyond", which is for any plan. Source: https://developers.notion.com/reference/request-limits
 //
 // # How it refuses
 //
-// Notion answers 429 with the code rate_limited and a Retry-After in whole seconds, for which the integration pauses. Other statuses report
-// nothing about limits, and replies report no counts.
+// Notion answers 429 with the code rate_limited and a Retry-After in whole seconds, for which the integration pauses: up to a minute by the
+// limit of the connection, and perhaps longer by that of the workspace. A rate_limit_reason names the limit, but its values are not all
+// documented, and each requests the same of this connection. A 529 means that the service has too much to do: all calls wait as long as its
+// Retry-After requests. Replies report no counts.
 //
 // # What is not known
 //
-// How large a burst may be, and over which time the average is taken. Notion plans limits that differ by the workspace's pricing plan.
+// The numbers of the plans, where the 60 seconds begin, and which endpoints have a limit of their own.
 package notion

@@ -19,7 +19,12 @@
 // whose limit is 0, or that has something left of the minute, is read as such a refusal. Then the calls of the org pause, or only the
 // refused call if the stack does not have [Concurrent], and the counts are not used.
 //
+// A 429 with the code of an SMS, an email or a telephone call is about one user, or about the messages of the org in a day: it delays
+// only the refused call.
+//
 // # Not modelled
 //
-// Traffic of Microsoft Office 365 and of agents, whose calls at once are counted separately.
+// What one user may do: 40 requests in 10 seconds to an endpoint, and some a second to sign in. A refusal by such a limit that reports
+// calls left of the minute is read as one by the number of calls at once. Traffic of Microsoft Office 365 and of agents, whose calls at
+// once are counted separately.
 package okta

@@ -1,6 +1,7 @@
 package okta
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"time"
@@ -13,7 +14,19 @@ import (
 var Profile = policies.Profile{
 	Name:   "okta",
 	Scopes: []policies.Scope{{Name: ScopeEndpoint, Value: endpoint}, {Name: ScopeOrg, Value: org}},
+	Peek:   fields.PeekRefusal,
 	Read:   fields.HeedUnavailable(read),
+}
+
+// LimitMessages is the limit of the messages and telephone calls that Okta sends to a user, or for an org. No policy has this name, so
+// only the refused call waits.
+const LimitMessages = "messages"
+
+// messages holds how long to wait after a refusal by that limit, by its code; 0 if its period is a day or 30 days.
+// Source: https://developer.okta.com/docs/reference/error-codes/
+var messages = map[string]time.Duration{ //nolint:gochecknoglobals // a constant table
+	"E0000109": 30 * time.Second, "E0000118": 5 * time.Second, "E0000133": 30 * time.Second, // SMS, email, telephone call
+	"E0000146": 0, "E0000147": 0, "E0000186": 0, "E0000204": 0, "E0000205": 0,
 }
 
 func org(r *http.Request) string { return strings.ToLower(r.URL.Hostname()) }
@@ -55,6 +68,16 @@ func read(r *policies.Reply) policies.Reading {
 		}
 		if wait, ok := fields.RetryAfter(r.Header, r.Now); ok {
 			f.Source, f.Wait = "Retry-After", wait
+		}
+		var body struct {
+			ErrorCode string `json:"errorCode"`
+		}
+		_ = json.Unmarshal(r.Body, &body)             // an unreadable body has no code
+		if wait, ok := messages[body.ErrorCode]; ok { // the fields are about the endpoint, which did not refuse the call
+			f.Source, f.Policies, f.Wait, counted = body.ErrorCode, []string{LimitMessages}, wait, reported && limit > 0
+			if wait == 0 {
+				reading.Verdict = policies.Spent
+			}
 		}
 		reading.Feedback = append(reading.Feedback, f)
 	}

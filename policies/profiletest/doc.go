@@ -36,7 +36,7 @@
 // occurs twice was sent on two lines. What follows the first blank line is the body, without the line end before the next section. The
 // response arrived at [Now], unless it has a Date of its own.
 //
-// The reading is what the profile reports, in its order, and nothing else:
+// The reading is what the profile reports, in its order, and nothing else. What ReadEnd reports follows what Read does:
 //
 //	scope     name=value, for each scope that the request carries
 //	cost      policy=n; the policy is * for all that have no cost of their own; known= times= most= follow, if the cost is learned
@@ -51,10 +51,16 @@
 // With HEADWAY_UPDATE=1 in the environment, [Replay] writes the reading section instead of comparing it. Review the difference before you
 // keep it: it decides what a pacer does.
 //
+// # The table
+//
+// A README.md beside the files has a table of all that the vendor's pages and SDKs document about limits: each field, its unit, each status
+// and error code, where it is documented, what the profile makes of it, and in `name.txt` the files that show it. A row without a file says
+// why it is not read.
+//
 // # Rules
 //
 // All functions here also check the rules of [policies.Profile]: no time and no cost is negative, names are valid, the same input gives the
-// same output, and the profile changes nothing that it is given and consumes no body. Of a reply's body, it gets as much as Peek requested,
-// and no more than [policies.MaxPeek]. A field of more than 4 KiB must count as absent. Profiles run in parallel, so the race detector finds
+// same output, and the profile changes nothing that it is given and consumes no body. Of a reply's body, Read gets as much as Peek requested,
+// and no more than [policies.MaxPeek]; Settle and ReadEnd get both ends. A field of more than 4 KiB must count as absent. Profiles run in parallel, so the race detector finds
 // what they share.
 package profiletest

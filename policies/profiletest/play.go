@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/headway-go/headway/policies"
@@ -51,23 +52,32 @@ func play(p policies.Profile, x *exchange, v variant) *outcome {
 	if p.Read != nil {
 		o.watch(reply, func() { o.reading = p.Read(reply) })
 	}
+	body := []byte(x.body)
+	end := &policies.Reply{
+		Request: req, Status: x.status, Header: x.header.Clone(), Body: ends(body), Complete: len(body) <= 2*policies.MaxPeek, Now: Now(),
+	}
 	if p.Settle != nil {
-		body := []byte(x.body)
-		last := body[max(0, len(body)-policies.MaxPeek):]
 		start := &policies.Reply{Request: req, Status: x.status, Header: x.header.Clone(), Complete: len(body) == 0, Now: Now()}
 		o.watch(start, func() { o.settled = p.Settle(start) })
 		if o.settled == nil && len(body) > 0 {
-			end := &policies.Reply{
-				Request: req, Status: x.status, Header: x.header.Clone(),
-				Body: last, Complete: len(last) == len(body), Now: Now(),
-			}
 			o.watch(end, func() { o.settled = p.Settle(end) })
 		}
+	}
+	if p.ReadEnd != nil && !reply.Complete && len(body) > 0 {
+		o.watch(end, func() { o.reading.Feedback = slices.Concat(o.reading.Feedback, p.ReadEnd(end)) })
 	}
 	if after := snapshot(req); !reflect.DeepEqual(before, after) {
 		o.faultf("the request was %v and is %v (rule: a profile changes nothing that it is given)", before, after)
 	}
 	return o
+}
+
+// ends returns what Settle and ReadEnd get of a body: see [policies.Reply].
+func ends(body []byte) []byte {
+	if len(body) <= 2*policies.MaxPeek {
+		return body
+	}
+	return slices.Concat(body[:policies.MaxPeek], []byte{0}, body[len(body)-policies.MaxPeek:])
 }
 
 func (o *outcome) faultf(format string, args ...any) {

@@ -15,10 +15,15 @@ import (
 func Now() time.Time { return time.Date(2026, time.November, 10, 12, 0, 0, 0, time.UTC) }
 
 // Replay runs each file dir/*.txt as a subtest: it gives the file's request and response to the profile, and fails if the profile reads
-// anything but what the file says, or breaks a rule of [policies.Profile]. It fails if there are no files.
+// anything but what the file says, or breaks a rule of [policies.Profile]. It fails if there are no files. If dir has a README.md, it also
+// fails unless the rows of its table name each file, and no other.
 func Replay(t *testing.T, p policies.Profile, dir string) {
 	t.Helper()
-	for _, path := range paths(t, dir) {
+	files := paths(t, dir)
+	for _, failure := range table(dir, files) {
+		t.Error(failure)
+	}
+	for _, path := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(path) //nolint:gosec // the caller's own test data

@@ -24,10 +24,11 @@ var Profile = policies.Profile{
 		{Name: ScopeREST, Value: func(r *http.Request) string { return store(r, !isQuery(r)) }},
 		{Name: ScopeGraphQL, Value: func(r *http.Request) string { return store(r, isQuery(r)) }},
 	},
-	Costs:  costs,
-	Peek:   peek,
-	Read:   fields.HeedUnavailable(read),
-	Settle: settle,
+	Costs:   costs,
+	Peek:    peek,
+	Read:    fields.HeedUnavailable(read),
+	Settle:  settle,
+	ReadEnd: readEnd,
 }
 
 func isQuery(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/graphql.json") }
@@ -82,11 +83,14 @@ func read(r *policies.Reply) policies.Reading {
 type cost struct {
 	Requested *float64 `json:"requestedQueryCost"`
 	Actual    *float64 `json:"actualQueryCost"`
-	Throttle  *struct {
-		Maximum   float64 `json:"maximumAvailable"`
-		Available float64 `json:"currentlyAvailable"`
-		Restore   float64 `json:"restoreRate"`
-	} `json:"throttleStatus"`
+	Throttle  *status  `json:"throttleStatus"`
+}
+
+// status is what a reply reports about the points of a store.
+type status struct {
+	Maximum   float64 `json:"maximumAvailable"`
+	Available float64 `json:"currentlyAvailable"`
+	Restore   float64 `json:"restoreRate"`
 }
 
 type answer struct {
@@ -131,18 +135,37 @@ func readQuery(r *policies.Reply) policies.Reading {
 			Source: "THROTTLED", Policies: []string{PolicyGraphQL}, Otherwise: policies.Everyone, Refused: true, Wait: c.wait(),
 		})
 	}
-	if c.Throttle == nil || fields.Cached(r.Header) {
-		return reading
-	}
-	available, ok := points(c.Throttle.Available)
-	size, sized := points(c.Throttle.Maximum)
-	if ok && sized && size > 0 {
-		reading.Feedback = append(reading.Feedback, policies.Feedback{
-			Source: "throttleStatus", Policies: []string{PolicyGraphQL}, Otherwise: policies.Everyone,
-			Limit: policies.Reported(size), Remaining: policies.Reported(available),
-		})
-	}
+	reading.Feedback = append(reading.Feedback, c.Throttle.feedback(r)...)
 	return reading
+}
+
+// readEnd reads the points that are left at the end of a long reply.
+func readEnd(r *policies.Reply) []policies.Feedback {
+	if r.Status != http.StatusOK || !isQuery(r.Request) {
+		return nil
+	}
+	var s *status
+	name := []byte(`"throttleStatus":`)
+	if at := bytes.LastIndex(r.Body, name); at < 0 || json.NewDecoder(bytes.NewReader(r.Body[at+len(name):])).Decode(&s) != nil {
+		return nil
+	}
+	return s.feedback(r)
+}
+
+// feedback returns what is left; nothing if s is nil.
+func (s *status) feedback(r *policies.Reply) []policies.Feedback {
+	if s == nil || fields.Cached(r.Header) {
+		return nil
+	}
+	available, ok := points(s.Available)
+	size, sized := points(s.Maximum)
+	if !ok || !sized || size == 0 {
+		return nil
+	}
+	return []policies.Feedback{{
+		Source: "throttleStatus", Policies: []string{PolicyGraphQL}, Otherwise: policies.Everyone,
+		Limit: policies.Reported(size), Remaining: policies.Reported(available),
+	}}
 }
 
 // wait returns how long it takes until the points that a query lacked are available; a second if the reply does not report it.

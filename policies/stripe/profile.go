@@ -38,7 +38,7 @@ var Profile = policies.Profile{
 			return account(r) + " write"
 		}},
 	},
-	Peek: peek,
+	Peek: fields.PeekRefusal,
 	Read: fields.HeedUnavailable(read),
 }
 
@@ -62,16 +62,6 @@ func account(r *http.Request) string {
 func endpoint(r *http.Request) (parts []string, template string) {
 	parts = strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	return parts, names.Template(parts, 2)
-}
-
-// maxError is how much of an error is read.
-const maxError = 4 << 10
-
-func peek(r *http.Response) int {
-	if r.StatusCode != http.StatusTooManyRequests {
-		return 0
-	}
-	return maxError
 }
 
 func read(r *policies.Reply) policies.Reading {

@@ -14,7 +14,7 @@ import (
 var Profile = policies.Profile{
 	Name:   "twilio",
 	Scopes: []policies.Scope{{Name: ScopeAccount, Value: account}, {Name: ScopeEndpoint, Value: endpoint}},
-	Peek:   peek,
+	Peek:   fields.PeekRefusal,
 	Read:   fields.HeedUnavailable(read),
 }
 
@@ -47,23 +47,19 @@ func endpoint(r *http.Request) string {
 }
 
 const (
-	// codeTooMany is the code of a refusal that is about the account. Source: https://www.twilio.com/docs/api/errors/20429
-	codeTooMany = 20429
 	// LimitProduct is the limit of a product, such as the attempts to verify one number. No policy has this name, so only the refused call
 	// waits.
 	LimitProduct = "product"
-	// maxError is how much of an error is read.
-	maxError = 4 << 10
 )
 
-func peek(r *http.Response) int {
-	if r.StatusCode != http.StatusTooManyRequests {
-		return 0
-	}
-	return maxError
-}
+// ofAccount reports the codes of refusals that are about the account: of the REST API, and of two resources of Flex. Sources:
+// https://www.twilio.com/docs/api/errors/20429, …/45719 and …/45780
+func ofAccount(code int) bool { return code == 0 || code == 20429 || code == 45719 || code == 45780 }
 
-// read reads every 429 as a refusal. One with another code than that of the account is by a product's limit.
+// verify is the host of a product whose own limits have the account's code. Source: https://www.twilio.com/docs/api/errors/20429
+const verify = "verify.twilio.com"
+
+// read reads every 429 as a refusal. One by Verify, or with another code than the account's, is by a product's limit.
 func read(r *policies.Reply) policies.Reading {
 	if r.Status != http.StatusTooManyRequests {
 		return policies.Reading{}
@@ -74,7 +70,8 @@ func read(r *policies.Reply) policies.Reading {
 	var body struct {
 		Code int `json:"code"`
 	}
-	if json.Unmarshal(r.Body, &body) == nil && body.Code != 0 && body.Code != codeTooMany {
+	_ = json.Unmarshal(r.Body, &body) // an unreadable body has no code
+	if !ofAccount(body.Code) || strings.EqualFold(r.Request.URL.Hostname(), verify) {
 		f.Policies, f.Otherwise = []string{LimitProduct}, policies.TheCall
 	}
 	if wait, ok := fields.RetryAfter(r.Header, r.Now); ok {

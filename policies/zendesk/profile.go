@@ -53,7 +53,8 @@ func (c *counter) feedback(otherwise policies.Otherwise) policies.Feedback {
 		Limit: policies.Reported(c.total), Remaining: policies.Reported(c.remaining), Reset: c.resets,
 	}
 	switch c.policy {
-	case PolicyAccount, PolicyHelpCenter, PolicyTicketsIndex, PolicyTicketsIndexDeep, PolicyTicketsUpdate, PolicyIncrementalExports, PolicyUser:
+	case PolicyAccount, PolicyHelpCenter, PolicyTicketsIndex, "tickets-index-pagination", PolicyTicketsIndexDeep, PolicyTicketsUpdate,
+		PolicyIncrementalExports, PolicyUser, "search-index":
 		f.Window = time.Minute
 	}
 	return f

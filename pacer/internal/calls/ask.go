@@ -61,6 +61,14 @@ type Ask struct {
 	pooled *pooled      // of a call that any one of some credentials may make; nil for others
 }
 
+// Passed takes time that has passed off what the call may wait.
+func (a *Ask) Passed(d time.Duration) {
+	if a.MaxWait < store.Forever {
+		a.MaxWait = max(0, a.MaxWait-d)
+	}
+	a.NotBefore = max(0, a.NotBefore-d)
+}
+
 // Call is [Reader.New] for a call that is to be made: not if its context has ended or the Pacer is closed.
 func (r *Reader) Call(ctx context.Context, opts []Option) (Ask, error) {
 	a := Ask{Options: opts}

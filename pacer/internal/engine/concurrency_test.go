@@ -11,65 +11,6 @@ import (
 
 func id(n int64) engine.Call { return engine.Call{ID: n} }
 
-// A call has a permit from when it goes until it is over, or its lease runs out. Who finds none is queued.
-func TestPermits(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, inFlight(2, 100*ms))
-	a := r.account()
-	b := r.goes(0, id(1))
-	require.Equal(t, engine.Grant{OK: true, At: 0, Slack: 1000 * ms, Binds: engine.BindsNothing}, b.Grant)
-	require.Equal(t, []engine.Charge{{From: 1, To: 1}}, b.charges)
-	require.Equal(t, int64(1), r.inspect(0).Remaining)
-	r.goes(30*ms, id(2))
-	r.goes(30*ms, id(2)) // who has a permit asks again: it is the same one
-	require.Equal(t, engine.Inspection{Next: 100 * ms, Pace: 2, Full: 130 * ms}, r.inspect(30*ms))
-
-	b, _ = r.late(30*ms, id(3))
-	require.Equal(t, engine.Grant{At: 30 * ms, Binds: 0}, b.Grant, "one that does not wait")
-	require.Zero(t, r.inspect(30*ms).Queued)
-
-	r.stands(40*ms, id(3), 100*ms, 0) // when the first lease runs out
-	r.stands(40*ms, id(4), 130*ms, 1) // when the second one does
-	r.stands(40*ms, id(5), 40*ms+1000*ms, 2)
-	require.Equal(t, int64(3), r.inspect(40*ms).Queued)
-	require.False(t, a.Release(9), "nobody knows it")
-	require.True(t, a.Release(2))
-	require.False(t, a.Release(2))
-	require.Equal(t, []int64{3}, r.stack[0].Next(epoch+50*ms, 0), "there is a permit for one")
-	r.stands(50*ms, id(6), 50*ms+1000*ms, 3) // not for one that comes now
-	r.stands(50*ms, id(4), 100*ms, 1)
-	r.goes(50*ms, id(3))
-	r.stands(50*ms, id(4), 100*ms, 0)
-	require.True(t, a.Release(1))
-	require.True(t, a.Release(3))
-	require.Equal(t, []int64{4, 5}, r.stack[0].Next(epoch+50*ms, 0), "there are permits for two")
-	a.Renew(r.limit(), epoch+50*ms, 1, epoch)
-	a.Renew(r.limit(), epoch+50*ms, 3, epoch)
-	require.True(t, a.Release(4), "it was queued")
-	r.stands(60*ms, id(5), 150*ms, 0)
-	r.stands(60*ms, id(6), 150*ms, 1)
-}
-
-// A lease runs out after its length, not a microsecond before, unless it is renewed.
-func TestLeases(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, inFlight(1, 100*ms))
-	a, l := r.account(), r.limit()
-	r.goes(0, id(1))
-	require.Equal(t, epoch+100*ms, a.Expires())
-	a.Renew(l, epoch+60*ms, 1, epoch)
-	require.Equal(t, epoch+160*ms, a.Expires())
-	r.stands(100*ms, id(2), 160*ms, 0)
-	r.stands(160*ms-1, id(2), 161*ms-1, 0) // it asks again after a millisecond at the soonest
-	r.goes(160*ms, id(2))
-	a.Renew(l, epoch+200*ms, 1, epoch)
-	require.Zero(t, r.inspect(200*ms).Remaining)
-	require.True(t, a.Release(2))
-	r.stands(200*ms, id(3), 300*ms, 0) // one that is renewed counts even if it had lost its permit
-	a.Reset(0)
-	r.goes(200*ms, id(3))
-}
-
 // A slot is given back with its permit. A charge without a permit has none to give back.
 func TestPermitsAreGivenBack(t *testing.T) {
 	t.Parallel()
@@ -86,35 +27,6 @@ func TestPermitsAreGivenBack(t *testing.T) {
 	require.False(t, r.account().Slow(r.limit(), epoch, epoch))
 	require.Zero(t, r.inspect(0).Remaining)
 	require.Equal(t, int64(1), r.inspect(100*ms).Remaining)
-}
-
-// Where only calls count that have run for long, any number may begin while not too many have.
-func TestPermitsOfLongCalls(t *testing.T) {
-	t.Parallel()
-	spec := inFlight(2, 100*ms)
-	spec.After = 20 * ms
-	r := newRig(t, spec)
-	for i := range int64(5) {
-		r.goes(i*5*ms, id(i+1))
-	}
-	require.Equal(t, int64(1), r.inspect(20*ms).Remaining, "one of them is a long one")
-	r.goes(25*ms-1, id(6))
-	require.Zero(t, r.inspect(25*ms).Remaining)
-	r.stands(25*ms, id(7), 25*ms+1000*ms, 0) // a permit may be free at any time
-	b, _ := r.late(25*ms, id(8))
-	require.Equal(t, engine.Grant{At: 25 * ms, Binds: 0}, b.Grant)
-	require.True(t, r.account().Release(1))
-	require.Equal(t, []int64{7}, r.stack[0].Next(epoch+25*ms, 0))
-	r.stands(26*ms+10*ms, id(7), 36*ms+1000*ms, 0) // but now those of 10 and 15 ms are long ones too
-
-	// Renewing a call does not make it young, and one that nobody knew began when it says.
-	r = newRig(t, spec)
-	r.goes(0, id(1))
-	r.account().Renew(r.limit(), epoch+15*ms, 1, epoch+15*ms)
-	require.Equal(t, int64(1), r.inspect(20*ms).Remaining)
-	r.account().Renew(r.limit(), epoch+20*ms, 2, epoch+1*ms)
-	require.Equal(t, int64(1), r.inspect(20*ms).Remaining)
-	require.Equal(t, int64(0), r.inspect(21*ms).Remaining)
 }
 
 // The upstream lets fewer run, for a while: no less than one.

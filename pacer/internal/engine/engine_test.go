@@ -9,57 +9,6 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// The slot of a call is the first that all its policies admit, and what decided it is named.
-func TestReserveJointSlot(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, rate(2, 10), fixed(3, 100, 0), sliding(4, 50, 2))
-	for i, c := range []struct {
-		from, at, slack int64
-		binds           int
-	}{
-		{0, 0, 0, engine.BindsNothing},
-		{0, 0, 10, engine.BindsNothing},
-		{0, 10, 10, 0},
-		{0, 100, 0, 1}, // the window is full; of the rate it has [100, 110)
-		{0, 150, 0, 2}, // the four before all count for the bucket 100
-		{150, 150, 10, engine.BindsNothing},
-		{150, 200, 0, 1}, // the window from 100 on is full
-	} {
-		b := r.book(0, c.from, 1)
-		require.Equal(t, engine.Grant{OK: true, At: c.at, Slack: c.slack, Binds: c.binds}, b.Grant, "call %d", i)
-		require.Len(t, b.charges, 3)
-	}
-}
-
-// Each policy may have a cost of its own.
-func TestReserveCosts(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, fixed(10, 100, 0), fixed(10, 1000, 0))
-	b := r.ask(0, engine.Call{Cost: 9, Costs: []int64{1, 4}, MaxWait: always})
-	require.Equal(t, []engine.Charge{{From: epoch, To: 1, Seen: 1}, {From: epoch, To: 4, Seen: 4}}, b.charges)
-	b = r.ask(0, engine.Call{Cost: 3, MaxWait: always})
-	require.Equal(t, []engine.Charge{{From: epoch, To: 3, Seen: 4}, {From: epoch, To: 3, Seen: 7}}, b.charges)
-	require.Equal(t, int64(1000), r.ask(0, engine.Call{Costs: []int64{1, 4}, MaxWait: always}).At)
-}
-
-// A refusal says when the slot would have been, and charges nothing.
-func TestReserveRefusal(t *testing.T) {
-	t.Parallel()
-	specs := []policies.Spec{rate(2, 10), fixed(3, 100, 0)}
-	r, same := newRig(t, specs...), newRig(t, specs...)
-	for _, one := range []*rig{r, same} {
-		one.book(0, 0, 1)
-		one.book(0, 70, 2)
-	}
-	for now := range int64(100) {
-		require.False(t, r.ask(now, engine.Call{Cost: 1, MaxWait: 99 - now}).OK)
-	}
-	require.Equal(t, engine.Grant{At: 100, Binds: 1}, r.ask(1, engine.Call{Cost: 1, MaxWait: 98}).Grant, "a microsecond too short")
-	require.Equal(t, engine.Grant{At: 120, Binds: engine.BindsNothing}, r.ask(0, engine.Call{Cost: 1, NotBefore: 120, MaxWait: 119}).Grant)
-	require.Equal(t, same.book(1, 1, 1), r.ask(1, engine.Call{Cost: 1, MaxWait: 99}), "just long enough, and as if nobody had been refused")
-	require.Equal(t, same.free(), r.free())
-}
-
 // Nothing goes in a pause, of the whole upstream or of one policy. The one that ends last is named.
 func TestReservePauses(t *testing.T) {
 	t.Parallel()
@@ -94,27 +43,6 @@ func TestReservePauses(t *testing.T) {
 			require.Equal(t, engine.Grant{OK: true, At: 100, Slack: g.Slack, Binds: 1}, engine.Grant{OK: true, At: ask(1).At, Slack: g.Slack, Binds: 1})
 		})
 	}
-}
-
-// A pause is not what binds if a policy then admits the call only later.
-func TestReservePausedOnlyIfThatDecides(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, fixed(1, 100, 0))
-	r.account().Pause(epoch + 50)
-	require.Equal(t, engine.Grant{OK: true, At: 50, Slack: 49, Binds: 0, Paused: true}, r.book(0, 0, 1).Grant)
-	require.Equal(t, engine.Grant{OK: true, At: 100, Slack: 99, Binds: 0}, r.book(0, 0, 1).Grant)
-}
-
-// A call that no policy binds goes at once, or after the pause, and has a second to spread in.
-func TestReserveWithoutPolicies(t *testing.T) {
-	t.Parallel()
-	g, charges := engine.Reserve(epoch, 0, nil, engine.Call{Cost: 1}, nil)
-	require.Equal(t, engine.Grant{OK: true, At: epoch, Slack: 1000 * ms, Binds: engine.BindsNothing}, g)
-	require.Empty(t, charges)
-	g, _ = engine.Reserve(epoch, epoch+5, nil, engine.Call{Cost: 1, MaxWait: 5}, nil)
-	require.Equal(t, engine.Grant{OK: true, At: epoch + 5, Slack: 1000 * ms, Binds: engine.BindsUpstream}, g)
-	g, _ = engine.Reserve(epoch, epoch+5, nil, engine.Call{Cost: 1, MaxWait: 4}, nil)
-	require.Equal(t, engine.Grant{At: epoch + 5, Binds: engine.BindsUpstream}, g)
 }
 
 // Charges are appended to those that are there.

@@ -32,14 +32,6 @@ func (w *Window) Counts() map[int64]int64 {
 	return counts
 }
 
-// Open returns how much of a bucket is on its way.
-func (w *Window) Open(begin int64) int64 {
-	if one := w.at(begin); one != nil {
-		return one.open
-	}
-	return 0
-}
-
 // Sums returns what a window remembers and what its buckets say: of the total, and of the window that ends with bucket k. Peak
 // is what it remembers of the fullest window that has bucket k in it, none if it does not, and fullest what that holds.
 func (w *Window) Sums(l *Limit, k int64) (total, counted, moved, anew, peak, fullest int64) {

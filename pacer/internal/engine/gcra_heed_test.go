@@ -107,38 +107,6 @@ func TestGCRAClaimLeavesRoom(t *testing.T) {
 	require.Equal(t, gaps(100), r.free())
 }
 
-// A pause is only ever made longer, and ends when it is resumed. It says nothing about virtual time.
-func TestPause(t *testing.T) {
-	t.Parallel()
-	for name, r := range map[string]*rig{
-		"gcra": newRig(t, rate(2, 10)), "window": newRig(t, fixed(2, 1000, 0)), "leases": newRig(t, inFlight(2, 100)),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a, l := r.account(), r.limit()
-			require.Zero(t, a.Paused())
-			a.Pause(epoch + 50)
-			a.Pause(epoch + 30)
-			require.Equal(t, epoch+50, a.Paused())
-			require.Equal(t, epoch+50, a.Expires())
-			g := r.ask(0, engine.Call{Cost: 1, MaxWait: 49})
-			require.Equal(t, engine.Grant{At: 50, Binds: 0, Paused: true}, g.Grant)
-			for now, want := range map[int64]engine.Inspection{
-				0: {Paused: 50, Next: 50}, 49: {Paused: 50, Next: 50}, 50: {Remaining: 2, Next: 50}, 60: {Remaining: 2, Next: 60},
-			} {
-				want.Pace, want.Full = a.Inspect(l, epoch+now).Pace, max(50, now)
-				require.Equal(t, want, r.inspect(now), "at %d", now)
-			}
-			a.Resume(epoch + 20)
-			require.Zero(t, a.Paused())
-			require.LessOrEqual(t, a.Expires(), epoch)
-			require.Equal(t, int64(20), r.ask(20, engine.Call{Cost: 1, MaxWait: always}).At)
-			a.Reset(epoch + 5_000) // what was charged is past
-			require.Equal(t, engine.NewAccount(l.Spec.Algorithm), a)
-		})
-	}
-}
-
 // A pause ends by itself when the account is next written to.
 func TestGCRAForgetsItsPause(t *testing.T) {
 	t.Parallel()
@@ -148,57 +116,6 @@ func TestGCRAForgetsItsPause(t *testing.T) {
 	require.Equal(t, epoch+5, r.account().Paused())
 	r.book(5, 5, 1)
 	require.Zero(t, r.account().Paused())
-}
-
-// Resuming keeps what is charged.
-func TestResumeKeepsCharges(t *testing.T) {
-	t.Parallel()
-	for name, r := range map[string]*rig{"gcra": newRig(t, rate(2, 1000)), "window": newRig(t, fixed(2, 1000, 0))} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r.book(0, 0, 2)
-			r.account().Pause(epoch + 3000)
-			r.account().Resume(epoch + 10)
-			require.Equal(t, int64(1000), r.ask(10, engine.Call{Cost: 1, MaxWait: always}).At)
-			r.account().Pause(epoch + 6000)
-			r.account().Resume(epoch + 5000)
-			require.Equal(t, engine.NewAccount(r.limit().Spec.Algorithm), r.account(), "by then it is as good as new")
-		})
-	}
-}
-
-// An account that was inspected answers what it would then do, and nothing changes.
-func TestGCRAInspect(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		before []step
-		now    int64
-		want   engine.Inspection
-	}{
-		"a new one":           {nil, 0, engine.Inspection{Remaining: 3, Next: 0}},
-		"one went":            {[]step{{0, 0, 1, 0, 0}}, 0, engine.Inspection{Remaining: 2, Next: 0, Full: 10}},
-		"all went":            {[]step{{0, 0, 3, 0, 0}}, 0, engine.Inspection{Remaining: 0, Next: 10, Full: 30}},
-		"one is to come":      {[]step{{0, 0, 3, 0, 0}, {0, 0, 1, 10, 20}}, 0, engine.Inspection{Next: 20, Backlog: 1, Full: 40}},
-		"it goes now":         {[]step{{0, 0, 3, 0, 0}, {0, 0, 1, 10, 20}}, 10, engine.Inspection{Next: 20, Full: 40}},
-		"half an interval on": {[]step{{0, 0, 3, 0, 0}}, 15, engine.Inspection{Remaining: 1, Next: 15, Full: 30}},
-		"before one to come":  {[]step{{0, 100, 1, 100, 20}}, 0, engine.Inspection{Remaining: 3, Next: 0, Backlog: 0, Full: 110}}, // a backlog is rounded down, by one behind free time
-		"in a small gap":      {[]step{{0, 0, 1, 0, 0}, {0, 0, 1, 0, 10}, {0, 30, 3, 30, 0}}, 5, engine.Inspection{Remaining: 1, Next: 5, Backlog: 2, Full: 60}},
-		"a gap that is now":   {[]step{{0, 10, 1, 10, 0}, {0, 20, 3, 20, 0}}, 0, engine.Inspection{Remaining: 1, Next: 0, Backlog: 2, Full: 50}},
-		"when all is past":    {[]step{{0, 0, 3, 0, 0}}, 500, engine.Inspection{Remaining: 3, Next: 500, Full: 500}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, rate(3, 10))
-			for _, x := range c.before {
-				require.Equal(t, x.slot, r.book(x.now, x.from, x.cost).At)
-			}
-			c.want.Pace = 10
-			before, next := r.free(), r.account().Expires()
-			require.Equal(t, c.want, r.inspect(c.now))
-			require.Equal(t, before, r.free())
-			require.Equal(t, next, r.account().Expires())
-		})
-	}
 }
 
 // A charge depends on the placement that it is given, and on nothing that other searches left behind.

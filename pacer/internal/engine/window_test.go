@@ -3,13 +3,11 @@ package engine_test
 import (
 	"math/rand/v2"
 	"testing"
-	"time"
 	_ "time/tzdata" // Berlin's
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/engine"
-	"github.com/headway-go/headway/policies"
 )
 
 // A window is a bucket: what goes in it counts to its end. A call may be late to the end, less the guard.
@@ -64,48 +62,6 @@ func TestWindowSlots(t *testing.T) {
 	}
 }
 
-// A day has 23 hours when clocks go forward and 25 when they go back, and its limit is the same.
-func TestWindowCalendar(t *testing.T) {
-	t.Parallel()
-	berlin, err := time.LoadLocation("Europe/Berlin")
-	require.NoError(t, err)
-	for name, c := range map[string]struct {
-		policy policies.Policy
-		month  time.Month
-		day    int
-		length time.Duration
-	}{
-		"23 hours":              {policies.Daily(2, berlin), time.March, 31, 23 * time.Hour},
-		"24 hours":              {policies.Daily(2, berlin), time.April, 1, 24 * time.Hour},
-		"25 hours":              {policies.Daily(2, berlin), time.October, 27, 25 * time.Hour},
-		"a month":               {policies.Monthly(2, berlin), time.February, 1, 29 * 24 * time.Hour},
-		"31 days, less an hour": {policies.Monthly(2, berlin), time.March, 1, 31*24*time.Hour - time.Hour},
-		"an hour":               {policies.Hourly(2, berlin), time.October, 27, time.Hour},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, c.policy.Skew(time.Minute).Spec())
-			begin := time.Date(2024, c.month, c.day, 0, 0, 0, 0, berlin).UnixMicro() - epoch
-			length, minute := engine.Micros(c.length), engine.Micros(time.Minute)
-			l := r.limit()
-			l.Bounds = l.Spec.Calendar.Bounds(epoch+begin, epoch+begin+2*length)
-			last := begin + length - minute - 1
-			require.Equal(t, booking{engine.Grant{OK: true, At: last, Binds: engine.BindsNothing}, []engine.Charge{{From: epoch + begin, To: 1, Seen: 1}}},
-				r.book(last, last, 1), "the last instant before the guard")
-			b := r.book(begin, begin, 1)
-			require.Equal(t, begin, b.At, "the same window")
-			require.Equal(t, length-minute-1, b.Slack)
-			require.Equal(t, begin+length, r.book(begin, begin, 1).At, "the next one")
-			require.Equal(t, begin+length, r.book(last+1, last+1, 1).At, "in the guard")
-
-			end := l.Bounds[len(l.Bounds)-1]
-			require.Equal(t, end, l.Horizon())
-			g := r.ask(begin, engine.Call{Cost: 1, NotBefore: end - epoch - begin, MaxWait: always})
-			require.Equal(t, engine.Grant{At: end - epoch, Binds: 0}, g.Grant, "nobody knows when windows begin from there on")
-		})
-	}
-}
-
 // Before the table of a calendar, for a clock that steps back, windows have their usual length. Behind it they are not known.
 func TestWindowBeyondCalendar(t *testing.T) {
 	t.Parallel()
@@ -130,38 +86,6 @@ func TestWindowBeyondCalendar(t *testing.T) {
 		require.Equal(t, want.bucket, c.From-base, "at %d", now)
 		require.Equal(t, want.slack, slack, "at %d", now)
 	}
-}
-
-// A call that is given back makes room in its bucket, and for all that would have counted it.
-func TestWindowCancel(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, fixed(2, 100, 0))
-	a, b := r.book(0, 0, 1), r.book(0, 0, 1)
-	require.Equal(t, int64(100), r.book(0, 0, 2).At)
-	require.Equal(t, int64(200), r.book(0, 0, 1).At)
-	r.cancel(0, a)
-	require.Equal(t, map[int64]int64{0: 1, 100: 2, 200: 1}, r.counts())
-	require.Equal(t, int64(0), r.book(0, 0, 1).At, "the room is found again, though the queue was known to be longer")
-	r.cancel(99, b)
-	require.Equal(t, int64(99), r.book(99, 99, 1).At)
-	r.cancel(100, b)
-	require.Equal(t, int64(2), r.counts()[0], "it is past")
-	r.cancel(99, b)
-	r.cancel(99, b)
-	r.cancel(99, b)
-	require.Equal(t, map[int64]int64{100: 2, 200: 1}, r.counts(), "never less than nothing")
-	before := r.counts()
-	r.cancel(99, booking{charges: []engine.Charge{{From: epoch + 300, To: 1}}})
-	require.Equal(t, before, r.counts(), "there is no such bucket")
-
-	r = newRig(t, sliding(2, 10, 3))
-	a = r.book(0, 20, 2)
-	require.Equal(t, int64(60), r.book(0, 0, 1).At)
-	r.cancel(59, a)
-	require.Equal(t, map[int64]int64{60: 1}, r.counts(), "what counts for a bucket that is to come can be given back")
-	require.Equal(t, int64(30), r.book(10, 30, 1).At)
-	r.cancel(70, booking{charges: []engine.Charge{{From: epoch + 30, To: 1}}})
-	require.Equal(t, int64(1), r.counts()[30], "it counts no more")
 }
 
 // A call that is given back makes room even in buckets before its own, that it would have been counted with.

@@ -52,20 +52,21 @@ func (a *attempt) isOver() bool {
 	}
 }
 
-// A noContactError says that the store has never answered, and why the last attempt failed.
+// A noContactError says that the store has never answered, or not for long enough, and why the last attempt failed.
 type noContactError struct {
+	kind  error // store.ErrNoContact or store.ErrNoShare
 	cause error
 	end   error // context.DeadlineExceeded if that is why a call waits no longer
 }
 
 // Error implements error.
 func (e *noContactError) Error() string {
-	return store.ErrNoContact.Error() + ": " + strings.TrimPrefix(e.cause.Error(), store.ErrUnreachable.Error()+": ")
+	return e.kind.Error() + ": " + strings.TrimPrefix(e.cause.Error(), store.ErrUnreachable.Error()+": ")
 }
 
 // Unwrap returns what the error matches.
 func (e *noContactError) Unwrap() []error {
-	all := []error{store.ErrNoContact, store.ErrUnreachable, e.cause}
+	all := []error{e.kind, store.ErrUnreachable, e.cause}
 	if e.end != nil {
 		all = append(all, e.end)
 	}
@@ -161,7 +162,10 @@ func (w *Store) leavesContact(ctx context.Context) error {
 
 // noContact returns the error of a call for which the store has not answered in time.
 func (w *Store) noContact(end error) error {
-	e := &noContactError{cause: w.overdue(), end: end}
+	e := &noContactError{kind: store.ErrNoContact, cause: w.overdue(), end: end}
+	if w.state.Load() != unknown {
+		e.kind = store.ErrNoShare
+	}
 	if p := w.failure.Load(); p != nil {
 		e.cause = unreachable(*p)
 	}

@@ -143,7 +143,7 @@ func New(backing store.Shared, c *Config) *Store {
 		w.local.policy = func(l *store.Limit) policies.Policy { return byName[l.Policy] }
 	}
 	w.SetPolicies(c.Policies)
-	w.local.permits = c.Permits
+	w.local.permits, w.local.firstID, w.local.reserved = c.Permits, newID(), make(map[store.Key]int64)
 	w.absences.Store(1)
 	w.local.store = memstore.New(memstore.WithClock(w.Now))
 	w.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{

@@ -26,6 +26,10 @@ type localStore struct {
 	store     *memstore.Store
 	permits   func() []notes.Report // which calls hold permits
 	permitsIn int                   // the absence for which the local accounts know of those
+	firstID   int64                 // of the permits that reserveShares reserves
+	reserved  map[store.Key]int64   // how many of them the process owes the store
+	returning bool                  // they are reserved
+	blocked   notes.Reports         // undo what keeps calls from shares that are not
 	grants    []*localGrant         // granted, and not known to have gone
 	folded    int                   // how many tickets there were when those that had gone were last looked for
 	spent     map[store.Key]*record // of what has gone
@@ -149,8 +153,16 @@ func (a *localStore) begin(ctx context.Context, known *ledger, stack, own *store
 			limit, _ := a.policy(&stack.Limits[i]).Limit()
 			initial = append(initial, t.startLocal(i, own.Limits[i].Spec, away, limit, int64(now))...)
 			if share := own.Limits[i].Spec; share.Algorithm == policies.Concurrency {
-				for range min(t.others(share.Limit, int64(now)), maxForeign) {
-					initial = append(initial, store.Note{Kind: store.NoteRenew, Limit: i, Value: 1e14 + rand.Int64N(9e14), At: now})
+				foreign := min(t.others(share.Limit, int64(now)), maxForeign)
+				if a.returning { // too late to reserve this share: calls wait until the store decides
+					foreign = share.Limit
+				}
+				for range foreign {
+					id := newID()
+					initial = append(initial, store.Note{Kind: store.NoteRenew, Limit: i, Value: id, At: now})
+					if a.returning {
+						a.blocked.Add(&own.Limits[i], store.Note{Kind: store.NoteRelease, Value: id})
+					}
 				}
 			}
 		}
@@ -180,6 +192,48 @@ func (a *localStore) running() []notes.Report {
 		return nil
 	}
 	return a.permits()
+}
+
+// newID returns an ID for a call that is not of this process, or none.
+func newID() int64 { return 1e14 + rand.Int64N(9e14) }
+
+// reserveShares returns reports that reserve, of each limit in use, the permits that calls of this process may begin to use until the store
+// decides again: from then on others get permits, perhaps before this process has reported which calls run. It owes the store their return.
+func (a *localStore) reserveShares(known *ledger, away absence) []notes.Report {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.returning = true
+	var reserve, release notes.Reports
+	now, running := a.store.Now(), a.running()
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	for k, t := range known.keys {
+		if t.seeded != away.number || t.limit.Spec.Algorithm != policies.Concurrency {
+			continue
+		}
+		l := a.share(&store.Stack{Limits: []store.Limit{t.limit}}, away).Limits[0]
+		for i := range min(l.Spec.Limit, maxForeign) - permitsOf(running, &l) {
+			reserve.Add(&t.limit, store.Note{Kind: store.NoteRenew, Value: a.firstID + i, At: now})
+			if i >= a.reserved[k] {
+				release.Add(&t.limit, store.Note{Kind: store.NoteRelease, Value: a.firstID + i})
+				a.reserved[k] = i + 1
+			}
+		}
+	}
+	for _, m := range release.All {
+		a.owe(debt{limits: m.Limits, notes: m.Notes})
+	}
+	return reserve.All
+}
+
+// returned ends what reserveShares began: the process is back, or has failed to come back.
+func (a *localStore) returned(ctx context.Context, upstream string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, m := range a.blocked.All {
+		_, _, _ = a.store.Report(ctx, store.Stack{Upstream: upstream, Limits: m.Limits}, m.Notes)
+	}
+	a.returning, a.blocked = false, notes.Reports{}
 }
 
 // maxForeign bounds how many permits of others a process heeds in a share: no share has more that it would miss.
@@ -353,9 +407,10 @@ func (a *localStore) droppedSince() (n int) {
 
 // A bill is what a process spent locally, and what else it has to report to the store.
 type bill struct {
-	spent  map[store.Key]*record
-	pauses map[store.Key]pausedLimit
-	owed   []debt
+	spent    map[store.Key]*record
+	pauses   map[store.Key]pausedLimit
+	owed     []debt
+	reserved map[store.Key]int64
 }
 
 // take takes the bill of what has gone. The caller either pays it or puts it back.
@@ -363,8 +418,8 @@ func (a *localStore) take() bill {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.fold(a.store.Now())
-	b := bill{a.spent, a.pauses, a.owed}
-	a.spent, a.pauses, a.owed, a.owing = nil, nil, nil, 0
+	b := bill{a.spent, a.pauses, a.owed, a.reserved}
+	a.spent, a.pauses, a.owed, a.owing, a.reserved = nil, nil, nil, 0, make(map[store.Key]int64)
 	return b
 }
 
@@ -385,7 +440,7 @@ func (a *localStore) put(b bill) {
 	for _, p := range b.pauses {
 		a.paused(p)
 	}
-	a.owed, a.owing = append(b.owed, a.owed...), 0
+	a.owed, a.owing, a.reserved = append(b.owed, a.owed...), 0, b.reserved
 	for i := range a.owed {
 		a.owing += a.owed[i].size()
 	}

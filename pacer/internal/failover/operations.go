@@ -51,10 +51,8 @@ func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 		if away.over == nil {
 			return w.local.reserve(ctx, &w.ledger, &stack, calls, grants, away)
 		}
-		if w.waitsOn(away, calls, grants) {
-			return nil
-		}
-		return w.Reserve(ctx, stack, calls, grants)
+		w.refuseWithoutShare(calls, grants)
+		return nil
 	case LetThrough:
 		now := w.Now()
 		for i := range grants {
@@ -66,25 +64,13 @@ func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 	return w.refused()
 }
 
-// waitsOn answers calls of a process that has no share: they are to ask again. A little time passes until then, so that they do not ask
-// again and again; if the process needs no share any more meanwhile, waitsOn returns false. Calls that come later wait in Await.
-func (w *Store) waitsOn(away absence, calls []store.Call, grants []store.Grant) bool {
-	if slices.ContainsFunc(calls, func(c store.Call) bool { return c.MaxWait > 0 }) {
-		timer := time.NewTimer(probeEvery)
-		defer timer.Stop()
-		select {
-		case <-away.over:
-			return false
-		case <-timer.C:
-		case <-w.closing:
-		}
-	}
+// refuseWithoutShare answers calls of a process that has no share. Those that are queued ask again after a while; the others wait in Await.
+func (w *Store) refuseWithoutShare(calls []store.Call, grants []store.Grant) {
 	now := w.Now()
 	for i := range calls {
 		queued := calls[i].ID != 0 && calls[i].MaxWait > 0
-		grants[i] = store.Grant{Now: now, At: now.Add(2 * probeEvery), AtLeast: !queued, Binds: store.BindsUpstream, Charges: grants[i].Charges[:0], Queued: queued}
+		grants[i] = store.Grant{Now: now, At: now.Add(2 * probeEvery), AtLeast: !queued, Binds: store.BindsStore, Charges: grants[i].Charges[:0], Queued: queued}
 	}
-	return true
 }
 
 // returned forgets the slots that calls give back with their request: the store may grant the same ones again.

@@ -13,6 +13,9 @@ func (w *Store) Ready(ctx context.Context, upstream string) error {
 	if !ok {
 		return w.within(ctx, "ready", func(ctx context.Context) error {
 			_, err := w.store.Pauses(ctx, store.Stack{Upstream: upstream})
+			if err != nil && w.store.Fault(err) == store.Unreachable {
+				return unreachable(err)
+			}
 			return err
 		})
 	}

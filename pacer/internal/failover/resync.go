@@ -31,6 +31,7 @@ func (w *Store) resync(ctx context.Context) (time.Duration, error) {
 	wait, err := w.join(ctx)
 	if err != nil {
 		w.barrier.Store(0)
+		w.local.returned(ctx, w.config.Upstream)
 		w.failed(err)
 		w.matures()
 	}
@@ -44,7 +45,13 @@ func (w *Store) resync(ctx context.Context) (time.Duration, error) {
 // until which they stay local, and at which all of them return.
 func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	if w.barrier.Load() == 0 {
+		began := time.Now()
 		p, err := w.heartbeat(ctx, false, w.untilAllAreBack())
+		slow := err == nil && w.failure.Load() == nil && time.Since(began) > w.config.Timeout
+		if slow && p.Alive > 1 && w.config.Processes == 0 { // others may have lost the store meanwhile: it can wait for them, as it has no share
+			w.failed(w.overdue())
+			p, err = w.heartbeat(ctx, false, w.untilAllAreBack())
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -60,6 +67,11 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 			return 0, err
 		}
 		w.epoch.Store(&p.Epoch)
+		if away := w.away.Load(); away != nil && away.over == nil && w.config.Mode == Local {
+			if _, err := w.sendReports(ctx, w.local.reserveShares(&w.ledger, *away), nil); err != nil {
+				return 0, err
+			}
+		}
 		if w.config.Mode == Local {
 			w.barrier.Store(min(int64(p.Barrier), int64(p.Now)+maxBarrier.Microseconds()))
 		}
@@ -76,6 +88,7 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	w.absences.Add(1) // the next one is another
 	was := w.state.Swap(shared)
 	w.barrier.Store(0)
+	w.local.returned(ctx, w.config.Upstream)
 	w.endAbsence(nil)
 	if was == local || was == unknown && w.contact.wasReported() {
 		w.reportReturn()
@@ -89,7 +102,7 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 
 // untilAllAreBack returns how long it takes at most until all who have lost the store know that it is back: a probe that fails, the pause
 // after it, and one that is answered. A process that has never been there does not know for how long they have lost it, and what their
-// pauses are; if its first attempt has found the store, it takes it that nobody has lost it.
+// pauses are; if its first attempt has found the store in time, it takes it that nobody has lost it.
 func (w *Store) untilAllAreBack() time.Duration {
 	pause := w.probePause()
 	switch {

@@ -1,11 +1,13 @@
 package failover
 
 import (
+	"cmp"
 	"container/heap"
 	"fmt"
-	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,7 +23,8 @@ type fleet struct {
 	now     time.Duration
 	events  events
 	epoch   store.Instant
-	entries map[*member]entry // of the store
+	entries []*member     // that the store knows, in the order in which they came
+	expires time.Duration // when the first of them does, at the earliest
 	members []*member
 }
 
@@ -29,13 +32,12 @@ type fleet struct {
 type member struct {
 	standing
 
-	pause time.Duration
-	next  time.Duration // when it sends its next heartbeat, or gets the answer to the last one
-	calls bool
-	gone  bool
+	since, until time.Duration // the store knows it
+	pause        time.Duration
+	next         time.Duration // when it sends its next heartbeat, or gets the answer to the last one
+	calls        bool
+	gone         bool
 }
-
-type entry struct{ came, until time.Duration }
 
 type event struct {
 	at time.Duration
@@ -80,7 +82,16 @@ func (f *fleet) join() {
 
 func (f *fleet) leave(m *member, leaves bool) {
 	if m.gone = true; leaves {
-		delete(f.entries, m)
+		f.forget(func(other *member) bool { return other == m })
+	}
+}
+
+// forget removes entries of the store.
+func (f *fleet) forget(which func(*member) bool) {
+	f.entries = slices.DeleteFunc(f.entries, which)
+	f.expires = math.MaxInt64
+	for _, m := range f.entries {
+		f.expires = min(f.expires, m.until)
 	}
 }
 
@@ -97,19 +108,19 @@ func (f *fleet) heartbeat(m *member) {
 		if m.gone {
 			return
 		}
-		maps.DeleteFunc(f.entries, func(_ *member, e entry) bool { return e.until <= f.now })
-		e, known := f.entries[m]
-		if !known {
-			e.came = f.now
+		if f.now >= f.expires {
+			f.forget(func(other *member) bool { return other.until <= f.now })
 		}
-		e.until = f.now + lives
-		f.entries[m] = e
-		p := store.Membership{Now: f.instant(f.now), Alive: len(f.entries), Epoch: store.Epoch{Began: f.epoch}}
-		for _, other := range f.entries {
-			if other.came < e.came {
-				p.Rank++
-			}
+		before := func(other *member, since time.Duration) int { return cmp.Compare(other.since, since) }
+		rank, _ := slices.BinarySearchFunc(f.entries, m.since, before)
+		if !slices.Contains(f.entries[rank:], m) {
+			m.since = f.now
+			rank, _ = slices.BinarySearchFunc(f.entries, m.since, before)
+			f.entries = append(f.entries, m)
 		}
+		m.until = f.now + lives
+		f.expires = min(f.expires, m.until)
+		p := store.Membership{Now: f.instant(f.now), Alive: len(f.entries), Rank: rank, Epoch: store.Epoch{Began: f.epoch}}
 		f.after(back, func() {
 			m.answered(f.clock(sent), &p, lives)
 			every := ScheduleOf(m.n).Heartbeat
@@ -187,6 +198,7 @@ func TestSharesAddUpToAtMostOne(t *testing.T) {
 		"20 start at once":         starts(20, 50*time.Millisecond),
 		"20 start":                 starts(20, 5*time.Second),
 		"60 start":                 starts(60, time.Second),
+		"600 start at once":        starts(600, 50*time.Millisecond),
 		"8 grow to 20":             churns(8, 0, 12, 3*time.Second),
 		"30 become 45":             churns(30, 25, 40, 6*time.Second),
 		"200 become 180":           churns(200, 120, 100, 10*time.Second),
@@ -197,11 +209,11 @@ func TestSharesAddUpToAtMostOne(t *testing.T) {
 				t.Parallel()
 				some := 0.0
 				for seed := range uint64(seeds) {
-					f := &fleet{rng: rand.New(rand.NewPCG(1, seed)), epoch: 1, entries: make(map[*member]entry)}
+					f := &fleet{rng: rand.New(rand.NewPCG(1, seed)), epoch: 1}
 					lost := s(f)
 					if forgets {
 						f.after(max(0, lost-f.random(12*time.Second)), func() {
-							clear(f.entries)
+							f.entries = nil
 							f.epoch++
 						})
 					}

@@ -55,10 +55,16 @@ type Store struct {
 	requests  int
 }
 
-// An entry is an operation that changed something.
+// An entry is an operation that changed something. What it was called with is its own, and what it returns when it is done again nobody's.
 type entry struct {
 	at store.Instant
 	do func(*memstore.Store)
+}
+
+// An answer is what an operation returns.
+type answer[T any] struct {
+	is  T
+	err error
 }
 
 // A count is a bucket of a window.
@@ -223,10 +229,11 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// write does a part of an operation, and remembers it.
-func (s *Store) write(do func(*memstore.Store)) {
-	s.log = append(s.log, entry{s.now(), do})
-	do(s.mem)
+// write does a part of an operation, and remembers it. do may be done again at any time: it has copies of what its caller keeps, and changes
+// nothing but a store.
+func write[T any](s *Store, do func(*memstore.Store) T) T {
+	s.log = append(s.log, entry{s.now(), func(m *memstore.Store) { do(m) }})
+	return do(s.mem)
 }
 
 // repeated reports whether an operation was done before.
@@ -235,9 +242,10 @@ func (s *Store) repeated(o *store.Once) bool {
 		return false
 	}
 	k := store.Once{By: o.By, Number: o.Number}
-	was := s.done[k]
-	s.write(func(*memstore.Store) { s.done[k] = true })
-	return was
+	return write(s, func(*memstore.Store) (was bool) {
+		was, s.done[k] = s.done[k], true
+		return was
+	})
 }
 
 // Reserve implements [store.Store].
@@ -258,20 +266,17 @@ func (s *Store) ReserveAll(ctx context.Context, batches []store.Batch) error {
 			for j := range calls {
 				calls[j].Costs, calls[j].Held = slices.Clone(calls[j].Costs), slices.Clone(calls[j].Held)
 			}
-			var err error
-			into := b.Grants
-			s.write(func(m *memstore.Store) {
-				if into == nil { // replayed
-					into = make([]store.Grant, len(calls))
+			a := write(s, func(m *memstore.Store) (a answer[[]store.Grant]) {
+				a.is = make([]store.Grant, len(calls))
+				if a.err = m.Reserve(ctx, stack, calls, a.is); a.err == nil {
+					s.countAll(&stack, calls, a.is)
 				}
-				if err = m.Reserve(ctx, stack, calls, into); err == nil {
-					s.countAll(&stack, calls, into)
-				}
-				into = nil
+				return a
 			})
-			if err != nil {
-				return err
+			if a.err != nil {
+				return a.err
 			}
+			copy(b.Grants, a.is)
 		}
 		return nil
 	})
@@ -311,12 +316,15 @@ func (s *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 		}
 		for i := range batches {
 			stack, grants := batches[i].Stack.Clone(), slices.Clone(batches[i].Grants)
-			s.write(func(m *memstore.Store) {
-				err = cmp.Or(err, m.Cancel(ctx, stack, grants))
+			for j := range grants {
+				grants[j].Charges = slices.Clone(grants[j].Charges)
+			}
+			err = cmp.Or(err, write(s, func(m *memstore.Store) error {
 				for j := range grants {
 					s.count(&stack, grants[j].Charges, -1)
 				}
-			})
+				return m.Cancel(ctx, stack, grants)
+			}))
 		}
 		return err
 	})
@@ -328,17 +336,15 @@ func (s *Store) Report(ctx context.Context, stack store.Stack, notes []store.Not
 		if now = s.now(); s.repeated(stack.Once) {
 			return nil
 		}
-		stack, notes, replayed := stack.Clone(), slices.Clone(notes), false
-		s.write(func(m *memstore.Store) {
-			at, n, failed := m.Report(ctx, stack, notes)
-			if !replayed {
-				now, changed, err, replayed = at, n, failed, true
-			}
+		stack, notes := stack.Clone(), slices.Clone(notes)
+		a := write(s, func(m *memstore.Store) (a answer[int]) {
+			_, a.is, a.err = m.Report(ctx, stack, notes)
 			for i := range notes {
 				if n := &notes[i]; n.Kind == store.NoteSettle && stack.Limits[n.Limit].Spec.Algorithm == policies.Window {
 					s.counts[count{stack.Limits[n.Limit].Key(), n.Charge.From}] += n.Actual - n.Cost
 				}
 			}
+			return a
 		})
 		for i := range notes {
 			if notes[i].Kind == store.NoteReset || notes[i].Kind == store.NoteResume {
@@ -346,7 +352,8 @@ func (s *Store) Report(ctx context.Context, stack store.Stack, notes []store.Not
 				s.news = true
 			}
 		}
-		return err
+		changed = a.is
+		return a.err
 	})
 	return now, changed, err
 }
@@ -379,8 +386,12 @@ func (s *Store) Set(ctx context.Context, upstream string, changes []store.Settin
 	err = s.operate(ctx, writes, func() (err error) {
 		changes := slices.Clone(changes)
 		s.began.Resets++
-		s.write(func(m *memstore.Store) { all, err = m.Set(ctx, upstream, changes) })
-		return err
+		a := write(s, func(m *memstore.Store) (a answer[*store.Settings]) {
+			a.is, a.err = m.Set(ctx, upstream, changes)
+			return a
+		})
+		all = a.is
+		return a.err
 	})
 	return all, err
 }
@@ -389,15 +400,19 @@ func (s *Store) Set(ctx context.Context, upstream string, changes []store.Settin
 func (s *Store) Redeem(ctx context.Context, stack store.Stack, b store.Booking) (r store.Redemption, err error) {
 	err = s.operate(ctx, writes, func() (err error) {
 		stack, b, began := stack.Clone(), b, b.Epoch.Began == s.began.Began
-		s.write(func(m *memstore.Store) {
+		b.Refund = slices.Clone(b.Refund)
+		a := write(s, func(m *memstore.Store) (a answer[store.Redemption]) {
+			b := b
 			if began {
 				b.Epoch, _ = m.Epoch()
 			}
-			if r, err = m.Redeem(ctx, stack, b); err == nil && r.Result == store.BookingDone {
+			if a.is, a.err = m.Redeem(ctx, stack, b); a.err == nil && a.is.Result == store.BookingDone {
 				s.count(&stack, b.Refund, -1)
 			}
+			return a
 		})
-		return err
+		r = a.is
+		return a.err
 	})
 	return r, err
 }
@@ -418,10 +433,12 @@ func (s *Store) Heartbeat(ctx context.Context, upstream string, b store.Heartbea
 				l.send(s.faults.Away/2, store.News{Changes: []store.Change{{Kind: store.EpochBegan, Now: now}}})
 			}
 		}
-		s.write(func(*memstore.Store) {
-			if s.alive[b.ID] = now.Add(b.TTL); b.TTL > 0 && !slices.Contains(s.came, b.ID) {
-				s.came = append(s.came, b.ID)
+		id, until := b.ID, now.Add(b.TTL)
+		write(s, func(*memstore.Store) bool {
+			if s.alive[id] = until; until > now && !slices.Contains(s.came, id) {
+				s.came = append(s.came, id)
 			}
+			return true
 		})
 		if b.Barrier > 0 && s.barrier <= now {
 			s.barrier = now.Add(b.Barrier)

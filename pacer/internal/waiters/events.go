@@ -52,6 +52,7 @@ type Refusal struct {
 	About      bool          // For is an estimate
 	AtLeast    bool          // the slot may be later: a calendar does not reach so far
 	ByDeadline bool          // MaxWait is what the context's deadline left
+	NoShare    bool          // the store is out of reach, and the process has no share without it
 }
 
 // A binding is what a call waits for, as its owner sees it: which limit, and why.
@@ -171,7 +172,7 @@ func (s *Waiters) refusal(c *Call) Refusal {
 			Limit: c.limit(g.Binds), Cost: c.cost(g.Binds), Paused: g.Paused || g.Binds == store.BindsUpstream,
 			Queued: g.Queued, Ahead: g.Ahead, For: g.Wait(),
 		},
-		MaxWait: call.MaxWait, ByDeadline: c.byDeadline, AtLeast: g.AtLeast,
+		MaxWait: call.MaxWait, ByDeadline: c.byDeadline, AtLeast: g.AtLeast, NoShare: g.Binds == store.BindsStore,
 	}
 }
 

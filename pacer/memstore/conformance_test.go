@@ -1,4 +1,4 @@
-package pacer_test
+package memstore_test
 
 import (
 	"os"
@@ -23,7 +23,7 @@ func TestMemoryStoreConforms(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.Fixture {
 		t.Helper()
 		f := memoryFixture(t)
-		f.Seeds = extent(30, 300)
+		f.Seeds = extent(10, 300)
 		return f
 	})
 }
@@ -39,13 +39,12 @@ func TestMemoryStoreRepeatsItself(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			storetest.Differential(t, memoryFixture(t), memoryFixture(t), extent(40, 500), plan, 1)
+			storetest.Differential(t, memoryFixture(t), memoryFixture(t), extent(15, 500), plan, 1)
 		})
 	}
 }
 
-// extent returns its first value, or the second if HEADWAY_LONG is set. Tests choose the number of their random histories, the size of their
-// crowds and the length of their watches by it.
+// extent returns its first value, or the second if HEADWAY_LONG is set. Tests choose the number of their random histories by it.
 func extent[T any](short, long T) T {
 	if os.Getenv("HEADWAY_LONG") != "" {
 		return long
