@@ -435,8 +435,8 @@ func TestWhoNeedNotWaitForTheFirstContact(t *testing.T) {
 	})
 }
 
-// A process that loses its store before it has a share says so, whoever asks and however long it may wait: also the call that finds the store
-// lost, and one that is queued for a permit. Calls that may wait for so long go when the store is back.
+// Every call of a process that loses its store before it has a share fails with an error that says so, also the call that finds the store
+// lost, and one that is queued for a permit. Calls that may wait for long enough go when the store is back.
 func TestACallOfAProcessWithoutAShare(t *testing.T) {
 	t.Parallel()
 	permits := policies.InFlight(1).Named("permits")

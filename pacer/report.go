@@ -17,8 +17,8 @@ import (
 
 // Report passes what the upstream reported to the store, for every process that shares it. The context and options give the scopes of the
 // calls that it is about. Use it for what you learn outside of a call, such as from a status page. It does not know which call was
-// answered: each refusal counts as one that pauses, and what is left cannot be told apart from what calls in flight will take. So report
-// an answer to a call by [Pacer.Do] or [Reservation.Report], which use more of a limit.
+// answered: each refusal counts as one that pauses, and what is left may still count what calls in flight will take. So report an answer
+// to a call by [Pacer.Do] or [Reservation.Report], which use more of a limit.
 //
 // If f.Wait is set, Report pauses the policies that f names. If it names none, it pauses the policies with the widest scope that bind the
 // call, within f.Within. Waiting calls of any process whose slot falls inside the pause give their slot back and reserve again behind the
