@@ -73,8 +73,6 @@ func spent(t *testing.T, p *pacer.Pacer, tok string, why error, opts ...pacer.Op
 
 var perSecond = policies.Rate(10, time.Second).Burst(1)
 
-func first[A, B any](a A, _ B) A { return a }
-
 func TestSlackOfABooking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ps := booking(t, 1, policies.Rate(10, time.Second).Burst(4))

@@ -19,7 +19,7 @@ const (
 	LimitLocked = "locked"
 	// locked is how long a lock lasts. Source: https://developers.hubspot.com/docs/api-reference/error-handling
 	locked = 2 * time.Second
-	// migrating is the status of an account that moves to another data centre, for up to 24 hours. Source: the same page
+	// migrating is the status of an account that moves to another data centre, for up to 24 hours. The source is the same page.
 	migrating = 477
 )
 

@@ -24,7 +24,7 @@ const LimitMessages = "messages"
 
 // messages holds how long to wait after a refusal by that limit, by its code; 0 if its period is a day or 30 days.
 // Source: https://developer.okta.com/docs/reference/error-codes/
-var messages = map[string]time.Duration{ //nolint:gochecknoglobals // a constant table
+var messages = map[string]time.Duration{
 	"E0000109": 30 * time.Second, "E0000118": 5 * time.Second, "E0000133": 30 * time.Second, // SMS, email, telephone call
 	"E0000146": 0, "E0000147": 0, "E0000186": 0, "E0000204": 0, "E0000205": 0,
 }
@@ -55,7 +55,7 @@ func read(r *policies.Reply) policies.Reading {
 	reported := first && second
 	counted := reported && limit > 0
 	var reading policies.Reading
-	if r.Status == http.StatusTooManyRequests {
+	if r.Status == http.StatusTooManyRequests { //nolint:nestif // one reply, in the order of its parts
 		reading.Verdict = policies.Limited
 		f := policies.Feedback{Source: "X-Rate-Limit-Reset", Policies: []string{PolicyEndpoint}, Otherwise: policies.TheCall, Refused: true}
 		// Okta documents a limit of 0. If something is left of the minute, the limit on calls at once must have refused the call.

@@ -45,35 +45,8 @@ func (w *Store) resync(ctx context.Context) (time.Duration, error) {
 // until which they stay local, and at which all of them return.
 func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	if w.barrier.Load() == 0 {
-		began := time.Now()
-		p, err := w.heartbeat(ctx, false, w.untilAllAreBack())
-		slow := err == nil && w.failure.Load() == nil && time.Since(began) > w.config.Timeout
-		if slow && p.Alive > 1 && w.config.Processes == 0 { // others may have lost the store meanwhile: it can wait for them, as it has no share
-			w.failed(w.overdue())
-			p, err = w.heartbeat(ctx, false, w.untilAllAreBack())
-		}
-		if err != nil {
+		if err := w.arrive(ctx); err != nil {
 			return 0, err
-		}
-		known := w.knownEpoch() // zero at the first contact, when all that is known is what the heartbeat has just brought
-		forgotten := !known.IsZero() && p.Epoch.Began != known.Began || w.contradicted.Load()
-		if _, err := w.wasReset(ctx, p.Epoch); err != nil {
-			return 0, err
-		}
-		if err := w.remind(ctx, p.Now, forgotten); err != nil {
-			return 0, err
-		}
-		if err := w.reportPermits(ctx); err != nil {
-			return 0, err
-		}
-		w.epoch.Store(&p.Epoch)
-		if away := w.away.Load(); away != nil && away.over == nil && w.config.Mode == Local {
-			if _, err := w.sendReports(ctx, w.local.reserveShares(&w.ledger, *away), nil); err != nil {
-				return 0, err
-			}
-		}
-		if w.config.Mode == Local {
-			w.barrier.Store(min(int64(p.Barrier), int64(p.Now)+maxBarrier.Microseconds()))
 		}
 	}
 	if wait := store.Instant(w.barrier.Load()).Sub(w.Now()); wait > 0 {
@@ -98,6 +71,41 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	}
 	w.reportResumed()
 	return 0, nil
+}
+
+// arrive reports that the process has found the store, and what must be known there before any process is granted more, and sets the barrier.
+func (w *Store) arrive(ctx context.Context) error {
+	began := time.Now()
+	p, err := w.heartbeat(ctx, false, w.untilAllAreBack())
+	slow := err == nil && w.failure.Load() == nil && time.Since(began) > w.config.Timeout
+	if slow && p.Alive > 1 && w.config.Processes == 0 { // others may have lost the store meanwhile: it can wait for them, as it has no share
+		w.failed(w.overdue())
+		p, err = w.heartbeat(ctx, false, w.untilAllAreBack())
+	}
+	if err != nil {
+		return err
+	}
+	known := w.knownEpoch() // zero at the first contact, when all that is known is what the heartbeat has just brought
+	forgotten := !known.IsZero() && p.Epoch.Began != known.Began || w.contradicted.Load()
+	if _, err := w.wasReset(ctx, p.Epoch); err != nil {
+		return err
+	}
+	if err := w.remind(ctx, p.Now, forgotten); err != nil {
+		return err
+	}
+	if err := w.reportPermits(ctx); err != nil {
+		return err
+	}
+	w.epoch.Store(&p.Epoch)
+	if away := w.away.Load(); away != nil && away.over == nil && w.config.Mode == Local {
+		if _, err := w.sendReports(ctx, w.local.reserveShares(&w.ledger, *away), nil); err != nil {
+			return err
+		}
+	}
+	if w.config.Mode == Local {
+		w.barrier.Store(min(int64(p.Barrier), int64(p.Now)+maxBarrier.Microseconds()))
+	}
+	return nil
 }
 
 // untilAllAreBack returns how long it takes at most until all who have lost the store know that it is back: a probe that fails, the pause
