@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/failover"
+	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -183,8 +184,20 @@ type scene struct {
 	shared *shared
 	stack  store.Stack
 
-	mu   sync.Mutex
-	seen []failover.Change
+	mu    sync.Mutex
+	seen  []failover.Change
+	calls notes.Reports // that run
+	busy  bool          // one more begins each time that they are looked at
+}
+
+func (s *scene) running() []notes.Report {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy {
+		id := 1e14 + int64(len(s.calls.All))
+		s.calls.All = append(s.calls.All, notes.Report{Limits: s.stack.Limits, Notes: []store.Note{{Kind: store.NoteRenew, Value: id, At: s.Now()}}})
+	}
+	return slices.Clone(s.calls.All)
 }
 
 func (s *scene) changed(c failover.Change) {
@@ -208,7 +221,7 @@ func newSceneOf(mode failover.Mode, p policies.Policy) *scene {
 	s := &scene{shared: newShared(), stack: store.Stack{Upstream: "api", Limits: []store.Limit{{Policy: p.Name(), Spec: p.Spec()}}}}
 	s.Store = failover.New(s.shared, &failover.Config{
 		Upstream: "api", Mode: mode, Timeout: time.Second, Processes: 2, Policies: []policies.Policy{p},
-		Changed: s.changed,
+		Changed: s.changed, Permits: s.running,
 	})
 	return s
 }

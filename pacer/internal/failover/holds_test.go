@@ -176,3 +176,26 @@ func TestAStoreThatForgotLearnsTheLineOfOthers(t *testing.T) {
 		s.Close()
 	})
 }
+
+// A process that returns reserves its whole share until the store decides, though a call begins each time that it looks which ones run. One
+// whose share is too large for that begins none meanwhile.
+func TestAReturnReservesTheShare(t *testing.T) {
+	t.Parallel()
+	for limit, reserved := range map[int64]int64{8: 4, 9000: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			s := lost(t, policies.InFlight(limit), func(store.Instant) store.Holding { return store.Holding{} })
+			require.True(t, s.ask(t, store.Call{ID: 1e14, MaxWait: store.Forever}).OK)
+			s.mu.Lock()
+			s.busy = true
+			s.mu.Unlock()
+			s.shared.set(func() { s.shared.down = false })
+			for s.left(t) == limit { // the next probe finds the store
+				time.Sleep(10 * time.Millisecond)
+				synctest.Wait()
+			}
+			require.GreaterOrEqual(t, limit-s.left(t), max(1, reserved))
+			require.Equal(t, reserved > 0, s.ask(t, store.Call{ID: 2e14, MaxWait: store.Forever}).OK, "before the barrier")
+			s.Close()
+		})
+	}
+}

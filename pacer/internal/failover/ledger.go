@@ -99,7 +99,7 @@ func (r *ledger) evict(now int64) {
 func (r *ledger) learned(limits []store.Limit, all []store.Holding, running []notes.Report, at store.Instant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := int64(at)
+	now, own := int64(at), permitsOf(running)
 	for i := range all {
 		h := &all[i]
 		if h.Taken <= 0 && len(h.Buckets) == 0 && h.Permits <= 0 && r.keys[limits[i].Key()] == nil {
@@ -109,7 +109,8 @@ func (r *ledger) learned(limits []store.Limit, all []store.Holding, running []no
 		if now <= t.reset {
 			continue
 		}
-		t.held = held{at: now, front: now + max(0, h.Taken.Microseconds()), permits: h.Permits, own: permitsOf(running, &limits[i]), until: int64(h.Until), counts: t.held.counts[:0]}
+		t.held = held{at: now, front: now + max(0, h.Taken.Microseconds()), until: int64(h.Until), counts: t.held.counts[:0]}
+		t.held.permits, t.held.own = h.Permits, own[limits[i].Key()]
 		for _, b := range h.Buckets[max(0, len(h.Buckets)-maxBuckets):] {
 			t.held.counts = append(t.held.counts, bucketUse{bucket: b.From, n: b.To})
 		}
@@ -289,7 +290,6 @@ func (r *ledger) messages(now store.Instant, forgotten bool) []notes.Report {
 	for k, t := range r.keys {
 		switch {
 		case t.over() <= int64(now):
-			delete(r.keys, k)
 		case k == (store.Key{}):
 			m.Add(nil, t.notes(store.WholeUpstream, now, forgotten)...)
 		default:

@@ -2,6 +2,7 @@ package failover
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -28,8 +29,7 @@ type localStore struct {
 	permitsIn int                   // the absence for which the local accounts know of those
 	firstID   int64                 // of the permits that reserveShares reserves
 	reserved  map[store.Key]int64   // how many of them the process owes the store
-	returning bool                  // they are reserved
-	blocked   notes.Reports         // undo what keeps calls from shares that are not
+	covered   map[store.Key]bool    // the limits whose shares are reserved; nil unless the process is returning
 	grants    []*localGrant         // granted, and not known to have gone
 	folded    int                   // how many tickets there were when those that had gone were last looked for
 	spent     map[store.Key]*record // of what has gone
@@ -111,10 +111,18 @@ func (a *localStore) share(stack *store.Stack, away absence) store.Stack {
 	return own
 }
 
-// reserve grants slots.
+// errReturning is the error of a call that may not begin before the process has returned to its store, which would not know of it.
+var errReturning = errors.New("the permits of this process are not reserved")
+
+// reserve grants slots, or returns errReturning.
 func (a *localStore) reserve(ctx context.Context, known *ledger, stack *store.Stack, calls []store.Call, grants []store.Grant, away absence) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	for i := range stack.Limits {
+		if l := &stack.Limits[i]; a.covered != nil && l.Spec.Algorithm == policies.Concurrency && !a.covered[l.Key()] {
+			return errReturning
+		}
+	}
 	own := a.share(stack, away)
 	if err := a.begin(ctx, known, stack, &own, away); err != nil {
 		return err
@@ -153,16 +161,8 @@ func (a *localStore) begin(ctx context.Context, known *ledger, stack, own *store
 			limit, _ := a.policy(&stack.Limits[i]).Limit()
 			initial = append(initial, t.startLocal(i, own.Limits[i].Spec, away, limit, int64(now))...)
 			if share := own.Limits[i].Spec; share.Algorithm == policies.Concurrency {
-				foreign := min(t.others(share.Limit, int64(now)), maxForeign)
-				if a.returning { // too late to reserve this share: calls wait until the store decides
-					foreign = share.Limit
-				}
-				for range foreign {
-					id := newID()
-					initial = append(initial, store.Note{Kind: store.NoteRenew, Limit: i, Value: id, At: now})
-					if a.returning {
-						a.blocked.Add(&own.Limits[i], store.Note{Kind: store.NoteRelease, Value: id})
-					}
+				for range min(t.others(share.Limit, int64(now)), maxForeign) {
+					initial = append(initial, store.Note{Kind: store.NoteRenew, Limit: i, Value: newID(), At: now})
 				}
 			}
 		}
@@ -199,20 +199,26 @@ func newID() int64 { return 1e14 + rand.Int64N(9e14) }
 
 // reserveShares returns reports that reserve, of each limit in use, the permits that calls of this process may begin to use until the store
 // decides again: from then on others get permits, perhaps before this process has reported which calls run. It owes the store their return.
-func (a *localStore) reserveShares(known *ledger, away absence) []notes.Report {
+// Running are the calls that the store learns of with them. Calls that need more than maxReserved wait until the process is back.
+func (a *localStore) reserveShares(known *ledger, running []notes.Report, away absence) []notes.Report {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.returning = true
+	a.covered = make(map[store.Key]bool)
 	var reserve, release notes.Reports
-	now, running := a.store.Now(), a.running()
+	now, held, room := a.store.Now(), permitsOf(running), int64(maxReserved)
 	known.mu.Lock()
 	defer known.mu.Unlock()
 	for k, t := range known.keys {
 		if t.seeded != away.number || t.limit.Spec.Algorithm != policies.Concurrency {
 			continue
 		}
-		l := a.share(&store.Stack{Limits: []store.Limit{t.limit}}, away).Limits[0]
-		for i := range min(l.Spec.Limit, maxForeign) - permitsOf(running, &l) {
+		n := a.share(&store.Stack{Limits: []store.Limit{t.limit}}, away).Limits[0].Spec.Limit - held[k]
+		if n > room {
+			continue
+		}
+		room -= max(0, n)
+		a.covered[k] = true
+		for i := range n {
 			reserve.Add(&t.limit, store.Note{Kind: store.NoteRenew, Value: a.firstID + i, At: now})
 			if i >= a.reserved[k] {
 				release.Add(&t.limit, store.Note{Kind: store.NoteRelease, Value: a.firstID + i})
@@ -227,28 +233,29 @@ func (a *localStore) reserveShares(known *ledger, away absence) []notes.Report {
 }
 
 // returned ends what reserveShares began: the process is back, or has failed to come back.
-func (a *localStore) returned(ctx context.Context, upstream string) {
+func (a *localStore) returned() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, m := range a.blocked.All {
-		_, _, _ = a.store.Report(ctx, store.Stack{Upstream: upstream, Limits: m.Limits}, m.Notes)
-	}
-	a.returning, a.blocked = false, notes.Reports{}
+	a.covered = nil
 }
 
-// maxForeign bounds how many permits of others a process heeds in a share: no share has more that it would miss.
-const maxForeign = 4096
+// Bounds of what a process tells its accounts, and the store, about permits one by one.
+const (
+	maxForeign  = 4096 // of others in a share: no share has more that it would miss
+	maxReserved = 4096 // of all shares while it returns
+)
 
-// permitsOf returns how many permits of a limit calls hold.
-func permitsOf(all []notes.Report, l *store.Limit) (n int64) {
+// permitsOf returns how many permits of each limit calls hold.
+func permitsOf(all []notes.Report) map[store.Key]int64 {
+	held := make(map[store.Key]int64)
 	for _, m := range all {
 		for i := range m.Notes {
-			if note := &m.Notes[i]; note.Kind == store.NoteRenew && m.Limits[note.Limit].Key() == l.Key() {
-				n++
+			if note := &m.Notes[i]; note.Kind == store.NoteRenew {
+				held[m.Limits[note.Limit].Key()]++
 			}
 		}
 	}
-	return n
+	return held
 }
 
 // cancel gives local grants back to the accounts that they were charged to, which are of shares. It returns reports for the store about

@@ -49,9 +49,11 @@ func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 		}
 		calls, away := w.withoutHeld(&stack, calls), w.absence()
 		if away.over == nil {
-			return w.local.reserve(ctx, &w.ledger, &stack, calls, grants, away)
+			if err := w.local.reserve(ctx, &w.ledger, &stack, calls, grants, away); !errors.Is(err, errReturning) {
+				return err
+			}
 		}
-		w.refuseWithoutShare(calls, grants)
+		w.postpone(calls, grants)
 		return nil
 	case LetThrough:
 		now := w.Now()
@@ -64,8 +66,9 @@ func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 	return w.refused()
 }
 
-// refuseWithoutShare answers calls of a process that has no share. Those that are queued ask again after a while; the others wait in Await.
-func (w *Store) refuseWithoutShare(calls []store.Call, grants []store.Grant) {
+// postpone answers calls of a process that may not decide about them yet. Those that are queued ask again after a while; those of a process
+// without a share wait in Await.
+func (w *Store) postpone(calls []store.Call, grants []store.Grant) {
 	now := w.Now()
 	for i := range calls {
 		queued := calls[i].ID != 0 && calls[i].MaxWait > 0

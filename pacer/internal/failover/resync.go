@@ -31,7 +31,7 @@ func (w *Store) resync(ctx context.Context) (time.Duration, error) {
 	wait, err := w.join(ctx)
 	if err != nil {
 		w.barrier.Store(0)
-		w.local.returned(ctx, w.config.Upstream)
+		w.local.returned()
 		w.failed(err)
 		w.matures()
 	}
@@ -52,7 +52,8 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	if wait := store.Instant(w.barrier.Load()).Sub(w.Now()); wait > 0 {
 		return wait, nil
 	}
-	if err := w.reportPermits(ctx); err != nil {
+	// Those that run now must be known before those of calls that have ended, or never began, are given back.
+	if _, err := w.sendReports(ctx, w.local.running(), nil); err != nil {
 		return 0, err
 	}
 	if err := w.settle(ctx); err != nil {
@@ -61,7 +62,7 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	w.absences.Add(1) // the next one is another
 	was := w.state.Swap(shared)
 	w.barrier.Store(0)
-	w.local.returned(ctx, w.config.Upstream)
+	w.local.returned()
 	w.endAbsence(nil)
 	if was == local || was == unknown && w.contact.wasReported() {
 		w.reportReturn()
@@ -93,14 +94,13 @@ func (w *Store) arrive(ctx context.Context) error {
 	if err := w.remind(ctx, p.Now, forgotten); err != nil {
 		return err
 	}
-	if err := w.reportPermits(ctx); err != nil {
-		return err
-	}
 	w.epoch.Store(&p.Epoch)
+	permits := w.local.running()
 	if away := w.away.Load(); away != nil && away.over == nil && w.config.Mode == Local {
-		if _, err := w.sendReports(ctx, w.local.reserveShares(&w.ledger, *away), nil); err != nil {
-			return err
-		}
+		permits = append(permits, w.local.reserveShares(&w.ledger, permits, *away)...)
+	}
+	if _, err := w.sendReports(ctx, permits, nil); err != nil {
+		return err
 	}
 	if w.config.Mode == Local {
 		w.barrier.Store(min(int64(p.Barrier), int64(p.Now)+maxBarrier.Microseconds()))
@@ -120,13 +120,6 @@ func (w *Store) untilAllAreBack() time.Duration {
 		pause = longestProbe
 	}
 	return pause*5/4 + w.schedule().Spread + 2*w.config.Timeout
-}
-
-// reportPermits reports to the store which calls run: before the process waits for the others, so that its permits count however late it
-// returns, and anew before it gives back those of calls that have ended.
-func (w *Store) reportPermits(ctx context.Context) error {
-	_, err := w.sendReports(ctx, w.local.running(), nil)
-	return err
 }
 
 // remind reports to the store what this process remembers, in case the store has forgotten. A store that still has all that this process was
