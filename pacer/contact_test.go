@@ -27,8 +27,9 @@ func fresh(t *testing.T, r *remote, c pacer.Config, list ...policies.Policy) *pa
 
 // starts records when calls go.
 type starts struct {
-	mu  sync.Mutex
-	all []time.Time
+	mu      sync.Mutex
+	all     []time.Time
+	calling sync.WaitGroup // callers that join
 }
 
 func (s *starts) add() { s.addAt(time.Now()) }
@@ -54,6 +55,20 @@ func (s *starts) calls(ctx context.Context, p *pacer.Pacer) {
 		}
 	}
 }
+
+// join has callers make all calls that a Pacer allows, each after a while.
+func (s *starts) join(ctx context.Context, t *testing.T, p *pacer.Pacer, callers int, after func() time.Duration) {
+	t.Helper()
+	t.Cleanup(func() { closing(t, p) })
+	for range callers {
+		s.calling.Go(func() {
+			time.Sleep(after())
+			s.calls(ctx, p)
+		})
+	}
+}
+
+func withoutDelay() time.Duration { return 0 }
 
 // most returns the most starts within any window.
 func (s *starts) most(window time.Duration) int {
@@ -156,19 +171,12 @@ func playStart(t *testing.T, f *starting, seed uint64) {
 	r.barriers, r.slow, r.random = true, 200*time.Millisecond, rand.New(rand.NewPCG(seed, uint64(f.processes)<<32+uint64(f.lost+f.hangs)))
 	r.set(nil, 2*time.Millisecond)
 	var went starts
-	var wg sync.WaitGroup
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	start := func(n int) {
 		for range n {
 			p := fresh(t, r, pacer.Config{}, policies.PerSecond(limit).Burst(1))
-			t.Cleanup(func() { closing(t, p) })
-			for range f.callers {
-				wg.Go(func() {
-					time.Sleep(r.between(0, 50*time.Millisecond))
-					went.calls(ctx, p)
-				})
-			}
+			went.join(ctx, t, p, f.callers, func() time.Duration { return r.between(0, 50*time.Millisecond) })
 		}
 	}
 	start(f.processes)
@@ -187,7 +195,7 @@ func playStart(t *testing.T, f *starting, seed uint64) {
 	time.Sleep(2 * time.Second)
 	require.Greater(t, went.count()-n, limit/2, "seed %d", seed)
 	cancel()
-	wg.Wait()
+	went.calling.Wait()
 	most := limit + 1
 	if f.lost > 0 && (f.more > 0 || f.lost > 5*time.Second && f.processes < 600) {
 		most += f.processes // those that have a share: a call of each was under way
@@ -207,24 +215,17 @@ func TestAFleetReturnsTogether(t *testing.T) {
 			r.barriers, r.random = true, rand.New(rand.NewPCG(seed, 0))
 			r.set(nil, 2*time.Millisecond)
 			var went starts
-			var wg sync.WaitGroup
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			list := []policies.Policy{policies.PerSecond(limit).Burst(1)}
-			calls := func(p *pacer.Pacer) {
-				t.Cleanup(func() { closing(t, p) })
-				for range 4 {
-					wg.Go(func() { went.calls(ctx, p) })
-				}
-			}
 			for range r.alive {
-				calls(away(t, r, pacer.PaceLocally, list...))
+				went.join(ctx, t, away(t, r, pacer.PaceLocally, list...), 4, withoutDelay)
 			}
 			time.Sleep(time.Second)
 			r.set(errBroken, time.Duration(seed%2)*time.Second)
 			time.Sleep(r.between(0, 12*time.Second))
 			for range r.alive {
-				calls(fresh(t, r, pacer.Config{}, list...))
+				went.join(ctx, t, fresh(t, r, pacer.Config{}, list...), 4, withoutDelay)
 			}
 			time.Sleep(3 * time.Second)
 			went.mu.Lock()
@@ -236,14 +237,14 @@ func TestAFleetReturnsTogether(t *testing.T) {
 			r.set(nil, 2*time.Millisecond)
 			time.Sleep(5 * time.Second)
 			cancel()
-			wg.Wait()
+			went.calling.Wait()
 			require.LessOrEqual(t, went.most(time.Second), limit+1, "seed %d", seed)
 		})
 	}
 }
 
-// A process whose first request was under way while the store hung waits for those that have lost the store meanwhile: they use all of the limit
-// until they know that it is back.
+// A process whose first request was under way while the store hung waits for those that have lost the store meanwhile: they use all of the
+// limit until they know that it is back.
 func TestAFirstContactWithAStoreThatHung(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -251,27 +252,20 @@ func TestAFirstContactWithAStoreThatHung(t *testing.T) {
 		r := newRemote(4)
 		r.barriers = true
 		var went starts
-		var wg sync.WaitGroup
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		list := []policies.Policy{policies.PerSecond(limit).Burst(1)}
-		calls := func(p *pacer.Pacer) {
-			t.Cleanup(func() { closing(t, p) })
-			for range 4 {
-				wg.Go(func() { went.calls(ctx, p) })
-			}
-		}
 		for range r.alive {
-			calls(away(t, r, pacer.PaceLocally, list...))
+			went.join(ctx, t, away(t, r, pacer.PaceLocally, list...), 4, withoutDelay)
 		}
 		time.Sleep(5 * time.Second)
 		r.set(nil, 900*ms) // fewer than four timeouts
-		calls(fresh(t, r, pacer.Config{}, list...))
+		went.join(ctx, t, fresh(t, r, pacer.Config{}, list...), 4, withoutDelay)
 		time.Sleep(890 * ms)
 		r.set(nil, 2*ms)
 		time.Sleep(5 * time.Second)
 		cancel()
-		wg.Wait()
+		went.calling.Wait()
 		require.LessOrEqual(t, went.most(time.Second), limit+r.alive)
 	})
 }
@@ -442,7 +436,7 @@ func TestACallOfAProcessWithoutAShare(t *testing.T) {
 	permits := policies.InFlight(1).Named("permits")
 	for name, one := range map[string]struct {
 		all    []policies.Policy
-		atOnce bool
+		withoutDelay bool
 		call   func(context.Context, *pacer.Pacer, time.Duration) error
 	}{
 		"Allow": {nil, true, func(ctx context.Context, p *pacer.Pacer, _ time.Duration) error { return p.Allow(ctx) }},
@@ -497,7 +491,7 @@ func TestACallOfAProcessWithoutAShare(t *testing.T) {
 					require.NotErrorIs(t, err, pacer.ErrNoContact)
 					require.NotErrorIs(t, err, pacer.ErrRefused)
 					require.ErrorContains(t, err, "Config.Processes")
-					if one.atOnce {
+					if one.withoutDelay {
 						require.Zero(t, time.Since(began))
 						return
 					}

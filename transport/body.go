@@ -96,8 +96,8 @@ func (r *replay) Read(p []byte) (int, error) {
 // Close implements [io.Closer]. It ends a look ahead that has not come to its end.
 func (r *replay) Close() error { return r.rest.Close() }
 
-// shown is a body that shows its ends once: when it has been read to its end or to an error, or is closed.
-type shown struct {
+// A tee is a body that shows its ends once: when it has been read to its end or to an error, or is closed.
+type tee struct {
 	io.ReadCloser
 
 	mu   sync.Mutex // a body may be closed while it is read
@@ -113,7 +113,7 @@ type memory interface {
 }
 
 // Read implements [io.Reader].
-func (b *shown) Read(p []byte) (int, error) {
+func (b *tee) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	got := p[:n] // which panics if the reader lies, and must not while b is locked
 	b.mu.Lock()
@@ -128,13 +128,13 @@ func (b *shown) Read(p []byte) (int, error) {
 }
 
 // Close implements [io.Closer].
-func (b *shown) Close() error {
+func (b *tee) Close() error {
 	defer b.show(false)
 	return b.ReadCloser.Close()
 }
 
 // show shows what was read, if that has not been done.
-func (b *shown) show(end bool) {
+func (b *tee) show(end bool) {
 	b.mu.Lock()
 	seen := b.seen
 	b.seen = nil

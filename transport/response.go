@@ -78,7 +78,7 @@ func (t *Transport) finish(req *http.Request, resp *http.Response, slot *pacer.R
 	if names := codings(resp.Header); len(names) > 0 {
 		seen = &encoded{codings: names}
 	}
-	resp.Body = &shown{ReadCloser: resp.Body, seen: seen, done: func(body []byte, complete bool) {
+	resp.Body = &tee{ReadCloser: resp.Body, seen: seen, done: func(body []byte, complete bool) {
 		reply.Body, reply.Complete, reply.Now = body, complete, time.Now()
 		if settle != nil {
 			t.charge(ctx, slot, settle(reply))
