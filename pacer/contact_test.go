@@ -435,9 +435,9 @@ func TestACallOfAProcessWithoutAShare(t *testing.T) {
 	t.Parallel()
 	permits := policies.InFlight(1).Named("permits")
 	for name, one := range map[string]struct {
-		all    []policies.Policy
+		all          []policies.Policy
 		withoutDelay bool
-		call   func(context.Context, *pacer.Pacer, time.Duration) error
+		call         func(context.Context, *pacer.Pacer, time.Duration) error
 	}{
 		"Allow": {nil, true, func(ctx context.Context, p *pacer.Pacer, _ time.Duration) error { return p.Allow(ctx) }},
 		"AllowAtMost": {nil, true, func(ctx context.Context, p *pacer.Pacer, _ time.Duration) error {

@@ -65,7 +65,8 @@
 // # The parts
 //
 //	contact.go     what happens until the store has answered for the first time
-//	failover.go    the state, its changes, the budget of time for each request, the circuit breaker
+//	failover.go    the state, its changes, the budget of time for each request
+//	breaker.go     how a store that has just failed is left alone
 //	schedule.go    how often a process of a fleet of n reports
 //	standing.go    which processes have a share, by what heartbeats return
 //	operations.go  what a store does: Reserve, Cancel, Report, Status, each by the shared store or locally

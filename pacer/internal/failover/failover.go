@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
-
 	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/internal/deadline"
 	"github.com/headway-go/headway/pacer/internal/notes"
@@ -58,7 +56,7 @@ type Store struct {
 	keep   time.Duration
 
 	unscoped []store.Limit // of policies without a scope
-	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
+	breaker  breaker
 
 	contact contact
 	budget  atomic.Int64 // for how long a request may take before the first contact, as a time.Duration
@@ -146,11 +144,6 @@ func New(backing store.Shared, c *Config) *Store {
 	w.local.permits, w.local.firstID, w.local.reserved = c.Permits, newID(), make(map[store.Key]int64)
 	w.absences.Store(1)
 	w.local.store = memstore.New(memstore.WithClock(w.Now))
-	w.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-		Name:        "headway " + c.Upstream,
-		Timeout:     probeEvery,
-		ReadyToTrip: func(n gobreaker.Counts) bool { return n.ConsecutiveFailures > 0 },
-	})
 	return w
 }
 
@@ -240,16 +233,15 @@ func (w *Store) reachInTurn(ctx context.Context, name string, op func(context.Co
 // reach runs an operation of the store, unless it has just failed: it returns an ErrUnreachable then, and if the store
 // does not answer in time.
 func (w *Store) reach(ctx context.Context, name string, op func(context.Context) error) error {
-	done, err := w.breaker.Allow()
-	if err != nil {
+	done := w.breaker.allow()
+	if done == nil {
 		return errResting
 	}
-	err = w.within(ctx, name, op)
-	if w.isFailure(err) {
-		done(err)
+	err := w.within(ctx, name, op)
+	failed := w.isFailure(err)
+	if done(failed); failed {
 		return unreachable(err)
 	}
-	done(nil)
 	return err
 }
 

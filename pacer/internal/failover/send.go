@@ -49,24 +49,24 @@ func (w *Store) judge(r *batch.Request, err error) error {
 		return err
 	}
 	if !r.Dropped() { // otherwise that is known already: the state may be shared again
-		_ = w.trip(err)
+		_ = w.trip()
 	}
 	return unreachable(err)
 }
 
 // trip notes that the store has failed. It reports whether that is news.
-func (w *Store) trip(err error) bool {
-	done, resting := w.breaker.Allow()
-	if resting == nil {
-		done(err)
+func (w *Store) trip() bool {
+	done := w.breaker.allow()
+	if done != nil {
+		done(true)
 	}
-	return resting == nil
+	return done != nil
 }
 
 // Overdue implements [batch.Sender].
 func (w *Store) Overdue(calls int) error {
 	err := w.overdue()
-	if calls > 0 && w.trip(err) {
+	if calls > 0 && w.trip() {
 		w.requested("reserve", calls, time.Now().Add(-w.config.Timeout), err)
 	}
 	return err
