@@ -247,7 +247,7 @@ func (a *alert) fires(t *testing.T, registry *prometheus.Registry) (firing []str
 	t.Helper()
 	a.scrape(t, registry)
 	var all []series
-	for _, either := range strings.Split(a.expr, " or ") {
+	for either := range strings.SplitSeq(a.expr, " or ") {
 		terms := strings.Split(either, " unless on (")
 		some := a.compare(t, terms[0])
 		for _, term := range terms[1:] {
@@ -474,7 +474,7 @@ func TestLongWaitsRaiseAnAlert(t *testing.T) {
 			defer caller.Wait()
 			defer cancel()
 			caller.Go(func() {
-				for p.Wait(ctx) == nil { //nolint:revive // until the end
+				for p.Wait(ctx) == nil {
 				}
 			})
 			rule := alertNamed(t, "HeadwayWaitsNearMaxWait")

@@ -59,7 +59,7 @@ func TestMeasureDefaults(t *testing.T) { //nolint:tparallel // when it measures,
 					}
 					return nil
 				}))
-				var clients []interface{ Stop(context.Context) error }
+				var clients []interface{ Stop(ctx context.Context) error }
 				for range 2 {
 					p := newPacer(addr, all...)
 					defer p.Close()
