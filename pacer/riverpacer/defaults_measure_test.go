@@ -59,7 +59,9 @@ func TestMeasureDefaults(t *testing.T) { //nolint:tparallel // when it measures,
 					}
 					return nil
 				}))
-				var clients []interface{ Stop(ctx context.Context) error }
+				var clients []interface {
+					Stop(ctx context.Context) error
+				}
 				for range 2 {
 					p := newPacer(addr, all...)
 					defer p.Close()
