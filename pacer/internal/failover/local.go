@@ -2,7 +2,6 @@ package failover
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -111,24 +110,24 @@ func (a *localStore) share(stack *store.Stack, away absence) store.Stack {
 	return own
 }
 
-// errReturning is the error of a call that may not begin before the process has returned to its store, which would not know of it.
-var errReturning = errors.New("the permits of this process are not reserved")
-
-// reserve grants slots, or returns errReturning.
-func (a *localStore) reserve(ctx context.Context, known *ledger, stack *store.Stack, calls []store.Call, grants []store.Grant, away absence) error {
+// reserve grants slots. If the process is about to return to its store, which would not know of the calls, it returns the limit that they
+// have to wait for, or else BindsNothing.
+func (a *localStore) reserve(
+	ctx context.Context, known *ledger, stack *store.Stack, calls []store.Call, grants []store.Grant, away absence,
+) (waitsFor int, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range stack.Limits {
 		if l := &stack.Limits[i]; a.covered != nil && l.Spec.Algorithm == policies.Concurrency && !a.covered[l.Key()] {
-			return errReturning
+			return i, nil
 		}
 	}
 	own := a.share(stack, away)
 	if err := a.begin(ctx, known, stack, &own, away); err != nil {
-		return err
+		return store.BindsNothing, err
 	}
 	if err := a.store.Reserve(ctx, own, calls, grants); err != nil {
-		return err
+		return store.BindsNothing, err
 	}
 	limits := slices.Clone(stack.Limits) // the caller's may be used for something else
 	for i := range grants {
@@ -143,7 +142,7 @@ func (a *localStore) reserve(ctx context.Context, known *ledger, stack *store.St
 	if len(a.grants) > 2*a.folded+1024 {
 		a.fold(a.store.Now())
 	}
-	return nil
+	return store.BindsNothing, nil
 }
 
 // begin charges the local accounts of a stack, once in an absence, with what the store was known to hold.

@@ -48,12 +48,13 @@ func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 			w.returned(&stack, calls)
 		}
 		calls, away := w.withoutHeld(&stack, calls), w.absence()
+		waitsFor := store.BindsStore
 		if away.over == nil {
-			if err := w.local.reserve(ctx, &w.ledger, &stack, calls, grants, away); !errors.Is(err, errReturning) {
+			if waitsFor, err = w.local.reserve(ctx, &w.ledger, &stack, calls, grants, away); err != nil || waitsFor == store.BindsNothing {
 				return err
 			}
 		}
-		w.postpone(calls, grants)
+		w.postpone(calls, grants, waitsFor)
 		return nil
 	case LetThrough:
 		now := w.Now()
@@ -66,13 +67,13 @@ func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 	return w.refused()
 }
 
-// postpone answers calls of a process that may not decide about them yet. Those that are queued ask again after a while; those of a process
-// without a share wait in Await.
-func (w *Store) postpone(calls []store.Call, grants []store.Grant) {
+// postpone answers calls of a process that may not decide about them yet. Those that are queued ask again after a while; of the others those
+// of a process without a share wait in Await, and the rest is refused.
+func (w *Store) postpone(calls []store.Call, grants []store.Grant, waitsFor int) {
 	now := w.Now()
 	for i := range calls {
 		queued := calls[i].ID != 0 && calls[i].MaxWait > 0
-		grants[i] = store.Grant{Now: now, At: now.Add(2 * probeEvery), AtLeast: !queued, Binds: store.BindsStore, Charges: grants[i].Charges[:0], Queued: queued}
+		grants[i] = store.Grant{Now: now, At: now.Add(2 * probeEvery), AtLeast: !queued, Binds: waitsFor, Charges: grants[i].Charges[:0], Queued: queued}
 	}
 }
 
