@@ -19,7 +19,8 @@ type localCalls struct {
 	receipts []any
 }
 
-// resync gives up the slots that this process granted locally, for slots of the fleet. A call that cannot have one in time keeps its own.
+// resync gives up the slots that this process granted locally, for slots of the fleet, or for places in its queue. A call that cannot have
+// one in time keeps its own.
 // Calls whose exchange is still to come sleep on, and may go.
 func (s *Waiters) resync(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
@@ -105,7 +106,7 @@ func (s *Waiters) exchange(ctx context.Context, stack *store.Stack, all []*Call,
 	var old []store.Grant
 	s.mu.Lock()
 	for i, c := range some {
-		if err == nil && grants[i].OK {
+		if err == nil && (grants[i].OK || grants[i].Queued) {
 			old = append(old, c.grant[0])
 			c.grant[0], c.requested, c.known = grants[i], began, known
 			s.granted(c)
