@@ -93,8 +93,9 @@ func (t *record) others(share, now int64) int64 {
 	return max(0, t.held.permits-t.held.own-(t.limit.Spec.Limit-share))
 }
 
-// due returns what of a record of spent slots the store is to charge: of a window what each bucket got, of a rate as many
-// calls as still have an effect beyond the last one, which counts from when it went.
+// due returns what of a record of spent slots the store is to charge: of a window what each bucket got, of a rate as many calls as still
+// have an effect. They are added to those of others, who may have made theirs in the same instant; of a process that is alone, the last
+// one counts from when it went.
 func (t *record) due(now int64) []store.Note {
 	var notes []store.Note
 	for _, h := range t.counts {
@@ -107,9 +108,14 @@ func (t *record) due(now int64) []store.Note {
 	}
 	more := t.extra
 	if left := t.length(now); left > 0 {
-		last := now + left%t.each - t.each // began then
-		notes = append(notes, store.Note{Kind: store.NoteClaim, Charge: store.Charge{From: last, To: last + t.limit.Spec.Interval}})
 		more += left / t.each
+		last := now + left%t.each - t.each // began then
+		switch {
+		case t.each == t.limit.Spec.Interval:
+			notes = append(notes, store.Note{Kind: store.NoteClaim, Charge: store.Charge{From: last, To: last + t.each}})
+		case last+t.limit.Spec.Interval > now:
+			more++
+		}
 	}
 	if more > 0 {
 		notes = append(notes, store.Note{Kind: store.NoteSettle, Actual: more})

@@ -2,9 +2,12 @@ package failover
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -37,4 +40,25 @@ func TestALocalLineBeginsBehindOthers(t *testing.T) {
 	own.Interval *= 8
 	notes := r.startLocal(0, own, absence{processes: 8, since: store.Instant(now - late), found: store.Instant(now)}, 200, now)
 	require.GreaterOrEqual(t, notes[0].Charge.To, now+ahead)
+}
+
+// What processes spent at the same time adds up, where the store charges it.
+func TestWhatWasSpentAtOnceAddsUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const n, ago = 4, 10 * time.Millisecond
+		shared := memstore.New()
+		limit := store.Limit{Policy: "rate", Spec: policies.PerSecond(40).Burst(n).Named("rate").Spec()}
+		now := int64(shared.Now())
+		stack := store.Stack{Upstream: "api", Limits: []store.Limit{limit}}
+		for range n {
+			spent := record{limit: limit, each: n * limit.Spec.Interval}
+			spent.take(now-ago.Microseconds(), now-ago.Microseconds()+spent.each, now)
+			_, _, err := shared.Report(t.Context(), stack, spent.due(now))
+			require.NoError(t, err)
+		}
+		var grant [1]store.Grant
+		require.NoError(t, shared.Reserve(t.Context(), stack, []store.Call{{Cost: 1, MaxWait: time.Second}}, grant[:]))
+		require.GreaterOrEqual(t, grant[0].Wait(), 25*time.Millisecond-ago)
+	})
 }
