@@ -119,7 +119,7 @@ func (w *world) busy(from, to time.Time, permits float64) (least float64, when t
 	return least, when
 }
 
-// least returns the least part of what may go that went in a window between two instants: max(1 s, 20 calls), and of windows, which are
+// part returns the least part of what may go that went in a window between two instants: max(1 s, 20 calls), and of windows, which are
 // not used evenly, three seconds.
 func (w *world) part(from, to time.Time) (least float64, when time.Time) {
 	s := &w.cell.setup
@@ -133,23 +133,59 @@ func (w *world) part(from, to time.Time) (least float64, when time.Time) {
 	return w.least(from, to, length, s.rate)
 }
 
-// judgeMost judges that no bound is exceeded.
+// judgeMost judges that no bound is exceeded, but for what docs/reliability.md says.
 func (w *world) judgeMost(t *testing.T) {
 	t.Helper()
-	c := &w.cell
-	for i := range c.setup.bounds {
-		b := &c.setup.bounds[i]
-		if n, at := b.excess(w.went); n > c.allowed(b, int64(len(w.fleet))) {
-			t.Errorf("%s: %d more than %d in %v, %v after the start", c.name(), n, b.n, b.period, at.Sub(w.began))
+	for i := range w.cell.setup.bounds {
+		b := &w.cell.setup.bounds[i]
+		if n, at := b.excess(w.known(b)); n > w.beyond(b) {
+			t.Errorf("%s: %d more than %d in %v, %v after the start", w.cell.name(), n, b.n, b.period, at.Sub(w.began))
 		}
 	}
+}
+
+// known returns the calls of which all processes know that hold permits. Of those that ran when a fault began, and of those that began while
+// they ran, the others do not.
+func (w *world) known(b *bound) []deed {
+	if k := w.cell.weather.kind; b.period > 0 || k == works || k == slow {
+		return w.went
+	}
+	return slices.DeleteFunc(slices.Clone(w.went), func(d deed) bool {
+		return slices.ContainsFunc(w.events, func(at time.Time) bool { return d.to.After(at) && d.from.Before(at.Add(mostLasts)) })
+	})
+}
+
+// beyond returns how many calls go beyond a bound at most. While the store answers, none does, however late. At a return, a rate may have
+// room for one call more than its burst; one of a pool may have been granted since the last heartbeat what a process grants again; and a
+// call that costs more than the burst of a share goes all the same. Writes that are lost cost each process a call or two, and a clock that
+// steps makes room for another burst, or another count of a window.
+func (w *world) beyond(b *bound) int64 {
+	n, events := int64(len(w.fleet)), int64(len(w.events))
+	switch w.cell.weather.kind {
+	case works, slow:
+	case lost, flaps:
+		switch {
+		case b.burst == 0:
+			return 0
+		case w.cell.end == callsSettle:
+			return events*n + max(0, costly*n-b.burst)
+		case w.cell.setup.pool > 0:
+			return events * n
+		}
+		return events
+	case loses:
+		return events * 2 * n
+	case steps:
+		return events * max(b.burst, b.n)
+	}
+	return 0
 }
 
 func (w *world) judge(t *testing.T) {
 	t.Helper()
 	c := &w.cell
 	w.judgeMost(t)
-	during, after := c.expected()
+	during, after := c.promised()
 	for _, x := range []struct {
 		what     string
 		from, to time.Time
@@ -173,69 +209,30 @@ func (w *world) judge(t *testing.T) {
 // settled is how long after a fault all of a limit is used: processes wait for each other for a second, and then what they have spent counts.
 const settled = 2 * time.Second
 
-// expected returns the least part of what may go that is to go during a fault and after it: 95 % but for what follows.
-func (c *cell) expected() (during, after float64) {
-	during, after = 0.95, 0.95
+// promised returns the least part of what may go that is to go during a fault and after it; 0 where nothing is promised. Three seconds see
+// two of three windows at least. A fault in which each process has its share promises nothing of permits, which others hold until their
+// leases run out, of slots that are given back when they are nearly past, of calls that cost more than the burst of a share, and of
+// bookings, which no process makes without its store. One that comes and goes, or in which the store is far away, promises that limits
+// hold, and no more.
+func (c *cell) promised() (during, after float64) {
 	s := &c.setup
-	least := func(part *float64, n float64) { *part = min(*part, n) }
 	permits := slices.ContainsFunc(s.bounds, func(b bound) bool { return b.period == 0 })
-	if s.bursts { // three seconds see two or three of them
-		during, after = 0.6, 0.65
+	after = 0.95
+	switch {
+	case s.bursts:
+		after = 0.6
+	case s.fair && c.end == callsSettle: // those that cost less go ahead of others: docs/queues.md
+		return 0.6, 0.6
+	case permits && c.weather.kind == loses: // those whose return was lost come back when their leases run out
+		after = 0.5
+	case s.window && c.weather.kind == loses:
+		after = 0.6
 	}
-	if s.name == "fair shares" && c.end == callsSettle {
-		during, after = 0.4, 0.4
-	}
-	switch c.weather.kind {
-	case works:
-	case slow: // a permit is idle for two round trips, and what is given up is past when the store knows
-		if least(&during, 0.6); permits || c.end != callsEnd {
-			least(&during, 0.1)
-		}
-	case lost:
-		if permits { // what others held counts until their leases run out
-			least(&during, 0.4)
-		}
-		if c.end == callsCancel || c.end == callsSettle { // what was held is past when it is given back
-			least(&during, 0.4)
-		}
-		if s.scoped() && c.end == callsSettle { // a call costs more than the burst of a share
-			during = 0
-		}
-	case flaps:
-		during = 0
-	case loses: // a process returns to the store as after an outage; permits whose return was lost come back when their leases run out
-		if least(&during, 0.2); permits {
-			least(&after, 0.5)
-		}
-		if s.bursts {
-			during = 0
-		}
-	case steps:
-		least(&during, 0.3)
-	}
-	if s.book && c.weather.kind != works { // no process books or redeems without the store
-		during = 0
+	switch {
+	case c.weather.kind == works:
+		during = after
+	case c.weather.kind == lost && !permits && !s.book && (c.end == callsEnd || c.end == callsExpire):
+		during = min(after, 0.95)
 	}
 	return during, after
-}
-
-func (s *setup) scoped() bool {
-	return slices.ContainsFunc(s.bounds, func(b bound) bool { return b.scoped })
-}
-
-// allowed returns by how much a bound may be exceeded: not at all while the store answers. A process without it does not know what
-// others were granted since its last heartbeat, and when it returns, not what they have just begun. Of lost writes, it notices the first
-// that is granted again; a clock that steps forward makes room for another burst.
-func (c *cell) allowed(b *bound, processes int64) int64 {
-	switch c.weather.kind {
-	case works, slow:
-	case lost, flaps:
-		if c.weather.name == "garbage" { // what was done, though its reply was lost, is done again: more than there should be
-			return b.n
-		}
-		return 2 * processes
-	case loses, steps:
-		return max(b.n/2, 6*processes)
-	}
-	return 0
 }

@@ -35,7 +35,7 @@ import (
 type weather struct {
 	name  string
 	kind  kind
-	spoil func(ctx context.Context, s *faulty.Store, rng *rand.Rand) // until the context ends
+	spoil func(ctx context.Context, s *faulty.Store, rng *rand.Rand, happens func()) // until the context ends
 }
 
 // A kind says what a fault leaves of the store.
@@ -50,17 +50,19 @@ const (
 	steps             // it decides, by another clock
 )
 
-func steady(f faulty.Faults) func(context.Context, *faulty.Store, *rand.Rand) {
-	return func(ctx context.Context, s *faulty.Store, _ *rand.Rand) {
+func steady(f faulty.Faults) func(context.Context, *faulty.Store, *rand.Rand, func()) {
+	return func(ctx context.Context, s *faulty.Store, _ *rand.Rand, happens func()) {
+		happens()
 		s.Suffer(f)
 		<-ctx.Done()
 	}
 }
 
 // often does something again and again.
-func often(least, most time.Duration, do func(*faulty.Store, *rand.Rand)) func(context.Context, *faulty.Store, *rand.Rand) {
-	return func(ctx context.Context, s *faulty.Store, rng *rand.Rand) {
+func often(least, most time.Duration, do func(*faulty.Store, *rand.Rand)) func(context.Context, *faulty.Store, *rand.Rand, func()) {
+	return func(ctx context.Context, s *faulty.Store, rng *rand.Rand, happens func()) {
 		for ctx.Err() == nil {
+			happens()
 			do(s, rng)
 			select {
 			case <-ctx.Done():
@@ -75,8 +77,8 @@ const near = time.Millisecond
 
 var weathers = []weather{
 	{name: "none", kind: works, spoil: steady(faulty.Faults{Away: near})},
-	{name: "killed", kind: lost, spoil: func(ctx context.Context, s *faulty.Store, rng *rand.Rand) {
-		steady(faulty.Faults{All: faulty.ErrDown})(ctx, s, rng)
+	{name: "killed", kind: lost, spoil: func(ctx context.Context, s *faulty.Store, rng *rand.Rand, happens func()) {
+		steady(faulty.Faults{All: faulty.ErrDown})(ctx, s, rng, happens)
 		s.Forget()
 	}},
 	{name: "hung", kind: lost, spoil: steady(faulty.Faults{Hangs: true})},
@@ -111,6 +113,8 @@ type setup struct {
 	book   bool
 	rate   float64 // of the fleet in a second; 0 if permits alone bind calls
 	bursts bool    // all of it goes at once
+	window bool    // what went counts for a period
+	fair   bool
 }
 
 // A bound is a policy by its definition: of calls in flight if it has no period.
@@ -140,7 +144,7 @@ var (
 
 	setups = []setup{
 		{name: "a rate", list: []policies.Policy{rate40}, bounds: []bound{is40}, rate: 40},
-		{name: "AtMost", list: []policies.Policy{policies.AtMost(43, time.Second).Burst(4)}, bounds: []bound{{n: 43, period: time.Second}}, rate: 39.6},
+		{name: "AtMost", list: []policies.Policy{policies.AtMost(43, time.Second).Burst(4)}, bounds: []bound{{n: 43, period: time.Second}}, rate: 39.6, window: true},
 		{name: "a sliding window", list: []policies.Policy{policies.Sliding(40, time.Second)}, bounds: []bound{{n: 40, period: time.Second}}, rate: 39.6, bursts: true},
 		{
 			name: "a calendar", list: []policies.Policy{policies.Hourly(500, time.UTC), rate40},
@@ -162,7 +166,7 @@ var (
 			bounds: []bound{{n: 15, period: time.Second, burst: 4, scoped: true}},
 		},
 		{name: "a lane", list: []policies.Policy{rate40.Lane("batch", 50)}, bounds: []bound{is40}, opts: inLanes, rate: 40},
-		{name: "fair shares", list: []policies.Policy{rate40.Fair("tenant")}, bounds: []bound{is40}, opts: perTenant, rate: 40},
+		{name: "fair shares", list: []policies.Policy{rate40.Fair("tenant")}, bounds: []bound{is40}, opts: perTenant, rate: 40, fair: true},
 		{name: "bookings", list: []policies.Policy{rate40}, bounds: []bound{is40}, book: true, rate: 40},
 	}
 )
@@ -198,9 +202,6 @@ func named() bool { return strings.Contains(flag.Lookup("test.run").Value.String
 
 func TestCrosswise(t *testing.T) {
 	t.Parallel()
-	if !long() && !named() {
-		t.Skip("the order of goroutines decides about cells at the edge: HEADWAY_LONG=1, or -run and the name of a cell")
-	}
 	seeds := uint64(1)
 	if long() {
 		seeds = 3
@@ -233,9 +234,10 @@ type world struct {
 	fleet  []*pacer.Pacer
 	pools  []*pacer.Pool
 	began  time.Time
-	fault  time.Time // when it began
-	healed time.Time // when it ended
-	ended  time.Time // when the calls ended
+	fault  time.Time   // when it began
+	events []time.Time // when it, or one of many, began: see often
+	healed time.Time   // when it ended
+	ended  time.Time   // when the calls ended
 
 	mu   sync.Mutex
 	went []deed
@@ -254,10 +256,12 @@ type deed struct {
 
 // When the fault begins, and how long it and what comes after it last.
 const (
-	prelude = 5 * time.Second
-	during  = 5 * time.Second
-	coda    = 6 * time.Second
-	members = 8 // callers of each process
+	prelude   = 5 * time.Second
+	during    = 5 * time.Second
+	coda      = 6 * time.Second
+	members   = 8                      // callers of each process
+	mostLasts = 120 * time.Millisecond // that a call lasts
+	costly    = 2                      // what a call costs before it is settled for 1
 )
 
 // A sample over a real Redis: never more than the limit, whatever happens, and nothing is left.
@@ -287,6 +291,7 @@ func TestCrosswiseOverRedis(t *testing.T) {
 					require.NoError(t, err)
 					return is
 				}, func(ctx context.Context) {
+					here.events = []time.Time{time.Now()}
 					happens(server)
 					<-ctx.Done()
 					switch w.name {
@@ -312,7 +317,7 @@ func (c *cell) play(t *testing.T) {
 	w.store = faulty.New()
 	w.store.Suffer(faulty.Faults{Away: near})
 	w.run(t, rng, func() store.Store { return w.store }, func(ctx context.Context) {
-		c.weather.spoil(ctx, w.store, rng)
+		c.weather.spoil(ctx, w.store, rng, func() { w.events = append(w.events, time.Now()) })
 		w.store.Suffer(faulty.Faults{Away: near})
 	})
 	w.judge(t)
@@ -412,8 +417,8 @@ func (w *world) call(ctx context.Context, by, scope, n int, rng *rand.Rand) erro
 		defer cancel()
 		ctx = some
 	case callsSettle:
-		d.reserved = 2
-		opts = append(opts, pacer.Cost(2))
+		d.reserved = costly
+		opts = append(opts, pacer.Cost(costly))
 	}
 	r, err := w.acquire(ctx, by, opts)
 	if err != nil {
@@ -424,10 +429,10 @@ func (w *world) call(ctx context.Context, by, scope, n int, rng *rand.Rand) erro
 	if w.pools != nil {
 		d.scope = r.Credential()
 	}
-	lasts(time.Duration(20+rng.IntN(100)) * time.Millisecond)
+	lasts(20*time.Millisecond + time.Duration(rng.Int64N(int64(mostLasts-20*time.Millisecond))))
 	if end == callsSettle {
 		if err := r.Settle(context.WithoutCancel(ctx), pacer.Cost(1)); err != nil {
-			d.cost = 2
+			d.cost = costly
 			w.failed(err)
 		}
 	}
