@@ -67,8 +67,13 @@ func Now(h http.Header, now time.Time) time.Time {
 }
 
 // Cached reports whether a response comes from a cache (RFC 9111 section 5.1): what it reports about limits is then old, and was meant for
-// another client. If several caches left an Age, one positive Age is enough.
+// another client. If several caches left an Age, one positive Age is enough. A cache in the client itself (httpcache) sets X-From-Cache.
+//
+// Source: https://pkg.go.dev/github.com/gregjones/httpcache#pkg-constants
 func Cached(h http.Header) bool {
+	if Get(h, "X-From-Cache") == "1" {
+		return true
+	}
 	for _, v := range Values(h, "Age") {
 		for one := range strings.SplitSeq(v, ",") {
 			if age, ok := Number(one); ok && age > 0 {

@@ -154,6 +154,7 @@ func TestCached(t *testing.T) {
 	require.False(t, fields.Cached(nil))
 	require.True(t, fields.Cached(http.Header{"Age": {"0", "30"}}), "of two caches")
 	require.False(t, fields.Cached(http.Header{"Age": {"0", "0"}}))
+	require.True(t, fields.Cached(http.Header{"X-From-Cache": {"1"}}), "of a cache in the client")
 }
 
 // Whatever is sent, the wait is not negative, and what Go prints is read as it was meant.
