@@ -233,8 +233,11 @@ func lastCost(body []byte) (actual float64, ok bool) {
 	if at < 0 {
 		return 0, false
 	}
-	number, _, _ := bytes.Cut(bytes.TrimSpace(body[at+len(name):]), []byte(","))
-	number, _, _ = bytes.Cut(number, []byte("}"))
-	actual, err := strconv.ParseFloat(string(bytes.TrimSpace(number)), 64)
+	rest := body[at+len(name):]
+	end := bytes.IndexAny(rest, ",}") // without either, the number may be cut off
+	if end < 0 {
+		return 0, false
+	}
+	actual, err := strconv.ParseFloat(string(bytes.TrimSpace(rest[:end])), 64)
 	return actual, err == nil
 }
