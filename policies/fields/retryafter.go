@@ -37,7 +37,16 @@ func Get(h http.Header, name string) string {
 // such as "120, 120".
 //
 // It ignores values in none of these forms (negative, garbage). If no valid value is left, ok is false.
+//
+// Retry-After-Ms and X-Ms-Retry-After-Ms (Azure) report milliseconds, and precede Retry-After, which is the same rounded up.
+// Source: https://github.com/openai/openai-python/blob/main/src/openai/_base_client.py and
+// https://github.com/Azure/azure-sdk-for-go/blob/main/sdk/azcore/internal/shared/constants.go
 func RetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
+	for _, name := range []string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
+		if wait, ok = Milliseconds(Get(h, name)); ok {
+			return wait, true
+		}
+	}
 	values := Values(h, "Retry-After")
 	if len(values) == 0 {
 		return 0, false
