@@ -133,6 +133,9 @@ func TestVendorsReadBothEnds(t *testing.T) {
 	)
 	left := []policies.Feedback{{
 		Source: "throttleStatus", Policies: []string{shopify.PolicyGraphQL}, Otherwise: policies.Everyone,
+		Limit: policies.Reported(100), Window: time.Second,
+	}, {
+		Source: "throttleStatus", Policies: []string{shopify.PolicyGraphQL}, Otherwise: policies.Everyone,
 		Limit: policies.Reported(2000), Remaining: policies.Reported(1954),
 	}}
 	tokens := []policies.Cost{{Policy: openai.PolicyTokens, N: 1000}, {Policy: openai.PolicyTokensDay, N: 1000}}

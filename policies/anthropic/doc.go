@@ -28,7 +28,7 @@
 // remaining field is 0; otherwise about all. Without Retry-After, the wait is the latest reset of those that have nothing left. A 429 whose
 // message mentions a spend limit is about money: repeating the call is pointless, and no other call is paused. A 429 with x-should-retry:
 // false is not repeated either, as in Anthropic's SDKs. 529 means that the service is overloaded. It is not about a limit, and the call is
-// repeated if the request is safe to repeat.
+// repeated if the request is safe to repeat. With Retry-After, all calls of the key wait that long.
 //
 // # What the counts report
 //

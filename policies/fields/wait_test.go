@@ -115,6 +115,12 @@ func TestRetryAfter(t *testing.T) {
 		got, ok := fields.RetryAfter(http.Header{"Retry-After": {v}}, newYear)
 		check(t, v, want, got, ok)
 	}
+	for _, name := range []string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
+		for v, want := range map[string]time.Duration{"1250": 1250 * time.Millisecond, "0": 0, "-1": 2 * time.Second, "soon": 2 * time.Second} {
+			got, ok := fields.RetryAfter(http.Header{name: {v}, "Retry-After": {"2"}}, newYear)
+			check(t, name+" "+v, want, got, ok)
+		}
+	}
 	got, ok := fields.RetryAfter(http.Header{"Retry-After": {"3", "garbage", "5", "4"}}, newYear)
 	check(t, "the longest of several", 5*time.Second, got, ok)
 	_, ok = fields.RetryAfter(nil, newYear)
@@ -154,6 +160,7 @@ func TestCached(t *testing.T) {
 	require.False(t, fields.Cached(nil))
 	require.True(t, fields.Cached(http.Header{"Age": {"0", "30"}}), "of two caches")
 	require.False(t, fields.Cached(http.Header{"Age": {"0", "0"}}))
+	require.True(t, fields.Cached(http.Header{"X-From-Cache": {"1"}}), "of a cache in the client")
 }
 
 // Whatever is sent, the wait is not negative, and what Go prints is read as it was meant.

@@ -22,7 +22,9 @@
 // names, such as 'Queries per minute per user', or about the user's if the message begins with "User-rate limit exceeded" (Gmail); otherwise
 // about the project's. userRateLimitExceeded is about the user's limit. Both calls may be
 // repeated. quotaExceeded and dailyLimitExceeded last longer: repeating the call soon is pointless. Newer APIs send the status
-// RESOURCE_EXHAUSTED, or an ErrorInfo with RATE_LIMIT_EXCEEDED, and maybe a RetryInfo. Any other 403 is about permissions. A 429 is always
+// RESOURCE_EXHAUSTED, or an ErrorInfo with RATE_LIMIT_EXCEEDED, and maybe a RetryInfo. The limit is then the one that quotaId, quota_limit
+// or quota_unit names: the quota of a day (…PerDay…, 1/d/{project}), or the user's. YouTube's quota of a day is quotaExceeded in the domain
+// youtube.quota. Any other 403 is about permissions. A 429 is always
 // about a limit: that of the project, if the body names none.
 //
 // Google promises no Retry-After. The wait is a valid Retry-After, otherwise RetryInfo, otherwise the instant in a message of Gmail.

@@ -25,6 +25,13 @@ type failure struct {
 			Type       string `json:"@type"`
 			Reason     string `json:"reason"`
 			RetryDelay string `json:"retryDelay"`
+			Metadata   struct {
+				Limit string `json:"quota_limit"`
+				Unit  string `json:"quota_unit"`
+			} `json:"metadata"`
+			Violations []struct {
+				ID string `json:"quotaId"`
+			} `json:"violations"`
 		} `json:"details"`
 	} `json:"error"`
 }
@@ -46,10 +53,10 @@ func parse(body []byte) failure {
 
 func (f *failure) cause() cause {
 	for _, e := range f.Error.Errors {
-		if e.Domain != "usageLimits" {
+		if e.Domain != "usageLimits" && e.Domain != "youtube.quota" {
 			continue
 		}
-		switch e.Reason {
+		switch strings.TrimSuffix(e.Reason, "Unreg") { // of a caller without a key
 		case "rateLimitExceeded":
 			return f.named(e.Reason)
 		case "userRateLimitExceeded":
@@ -79,15 +86,37 @@ const (
 )
 
 // namedLimit matches the limit that a message names.
-var namedLimit = regexp.MustCompile(`limit '[^']*?( per day)?( per user)?'`)
+var namedLimit = regexp.MustCompile(`limit '[^']*'`)
 
-// named returns the cause of a refusal whose reason names no limit: that of the limit in the message, or the project's.
+// The period and the user in the names and units of limits, such as 'Queries per day', "GenerateRequestsPerDayPerProjectPerModel" (a
+// quotaId), "defaultPerMinutePerUser" (a quota_limit) and "1/d/{project}" (a quota_unit).
+// Sources: https://ai.google.dev/gemini-api/docs/rate-limits and https://cloud.google.com/service-usage/docs/service-quota-model
+var (
+	perDay  = regexp.MustCompile(`(?i)per ?day|\b1/d\b`)
+	perUser = regexp.MustCompile(`(?i)per ?user|\{user\}`)
+)
+
+// limits returns the names and units of the limits that a refusal reports, one a line.
+func (f *failure) limits() string {
+	names := []string{namedLimit.FindString(f.Error.Message)}
+	for i := range f.Error.Details {
+		d := &f.Error.Details[i]
+		names = append(names, d.Metadata.Limit, d.Metadata.Unit)
+		for _, v := range d.Violations {
+			names = append(names, v.ID)
+		}
+	}
+	return strings.Join(names, "\n")
+}
+
+// named returns the cause of a refusal whose reason names no limit: that of the limits that the reply names, or the project's. If one of
+// several is that of a day, the day is spent.
 func (f *failure) named(reason string) cause {
-	limit := namedLimit.FindStringSubmatch(f.Error.Message)
+	limits := f.limits()
 	switch {
-	case len(limit) > 0 && limit[1] != "":
+	case perDay.MatchString(limits):
 		return cause{reason, LimitDaily, policies.Spent}
-	case len(limit) > 0 && limit[2] != "", strings.HasPrefix(f.Error.Message, userRate):
+	case perUser.MatchString(limits), strings.HasPrefix(f.Error.Message, userRate):
 		return cause{reason, PolicyUser, policies.Limited}
 	}
 	return cause{reason, PolicyProject, policies.Limited}

@@ -28,7 +28,7 @@
 //
 // # How it refuses
 //
-// OpenAI answers 429. retry-after-ms or Retry-After report how long to wait; otherwise the wait is the reset of what has nothing left. The
+// OpenAI answers 429. Retry-After-Ms or Retry-After report how long to wait; otherwise the wait is the reset of what has nothing left. The
 // refusal is about the limit per day if the message names that; otherwise about what has nothing left, requests or tokens; otherwise about
 // what the error's type or message names; otherwise about both. A 429 whose code is insufficient_quota is about money: repeating the call
 // is pointless, and no other call is paused. A 429 with x-should-retry: false is not repeated either, as in OpenAI's SDKs. Calls that are

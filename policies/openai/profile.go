@@ -124,13 +124,17 @@ func dimensions(h http.Header, now time.Time) []dimension {
 	all := []dimension{{policy: PolicyRequests, name: "Requests"}, {policy: PolicyTokens, name: "Tokens"}}
 	for i := range all {
 		d := &all[i]
-		if n, ok := fields.Number(fields.Get(h, "X-Ratelimit-Limit-"+d.name)); ok && n > 0 {
-			d.limit = policies.Reported(n)
+		for _, prefix := range []string{"X-Rate-Limit-", "X-Ratelimit-"} { // Azure sends some with the first
+			if n, ok := fields.Number(fields.Get(h, prefix+"Limit-"+d.name)); ok && n > 0 {
+				d.limit = policies.Reported(n)
+			}
+			if n, ok := fields.Number(fields.Get(h, prefix+"Remaining-"+d.name)); ok {
+				d.remaining = policies.Reported(n)
+			}
+			if wait, ok := fields.Wait(fields.Get(h, prefix+"Reset-"+d.name), now); ok {
+				d.reset = wait
+			}
 		}
-		if n, ok := fields.Number(fields.Get(h, "X-Ratelimit-Remaining-"+d.name)); ok {
-			d.remaining = policies.Reported(n)
-		}
-		d.reset, _ = fields.Wait(fields.Get(h, "X-Ratelimit-Reset-"+d.name), now)
 	}
 	return all
 }
@@ -185,10 +189,6 @@ func read(r *policies.Reply) policies.Reading {
 // refusal returns which of the policies refused the call, and how long to wait.
 func refusal(r *policies.Reply, all []dimension, e *apiError) policies.Feedback {
 	f := policies.Feedback{Source: "429", Policies: concerned(all, e), Refused: true, Otherwise: policies.TheCall}
-	if wait, ok := fields.Milliseconds(fields.Get(r.Header, "Retry-After-Ms")); ok {
-		f.Source, f.Wait = "retry-after-ms", wait
-		return f
-	}
 	if wait, ok := fields.RetryAfter(r.Header, r.Now); ok {
 		f.Source, f.Wait = "Retry-After", wait
 		return f

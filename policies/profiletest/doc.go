@@ -60,7 +60,7 @@
 // # Rules
 //
 // All functions here also check the rules of [policies.Profile]: no time and no cost is negative, names are valid, the same input gives the
-// same output, and the profile changes nothing that it is given and consumes no body. Of a reply's body, Read gets as much as Peek requested,
-// and no more than [policies.MaxPeek]; Settle and ReadEnd get both ends. A field of more than 4 KiB must count as absent. Profiles run in parallel, so the race detector finds
-// what they share.
+// same output, and the profile changes nothing that it is given and consumes no body. Of a reply's body, Read gets as much as Peek
+// requested, and no more than [policies.MaxPeek]; Settle and ReadEnd get both ends. A field of more than 4 KiB must count as absent.
+// Profiles run in parallel, so the race detector finds what they share.
 package profiletest

@@ -10,9 +10,8 @@
 // points are available.
 //
 // The cost of a query is known only afterwards. [QueryCost] points are reserved for it, and settled at its actualQueryCost when the body
-// has been read, so read bodies to their end. The points that are left are read at once from a reply of up to 16 KiB, and with the cost from
-// a longer one. If your queries cost far more or less, give the transport a copy of the Profile with Costs of
-// your own.
+// has been read, so read bodies to their end. The points that are left are read at once from a reply of up to 16 KiB, and with the cost
+// from a longer one. If your queries cost far more or less, give the transport a copy of the Profile with Costs of your own.
 //
 // # How it refuses
 //

@@ -152,7 +152,7 @@ func readEnd(r *policies.Reply) []policies.Feedback {
 	return s.feedback(r)
 }
 
-// feedback returns what is left; nothing if s is nil.
+// feedback returns how many points are restored in a second, and what is left; nothing if s is nil.
 func (s *status) feedback(r *policies.Reply) []policies.Feedback {
 	if s == nil || fields.Cached(r.Header) {
 		return nil
@@ -162,10 +162,15 @@ func (s *status) feedback(r *policies.Reply) []policies.Feedback {
 	if !ok || !sized || size == 0 {
 		return nil
 	}
-	return []policies.Feedback{{
-		Source: "throttleStatus", Policies: []string{PolicyGraphQL}, Otherwise: policies.Everyone,
-		Limit: policies.Reported(size), Remaining: policies.Reported(available),
-	}}
+	f := policies.Feedback{Source: "throttleStatus", Policies: []string{PolicyGraphQL}, Otherwise: policies.Everyone}
+	var all []policies.Feedback
+	if restored, ok := points(s.Restore); ok && restored > 0 {
+		rate := f
+		rate.Limit, rate.Window = policies.Reported(restored), time.Second
+		all = append(all, rate)
+	}
+	f.Limit, f.Remaining = policies.Reported(size), policies.Reported(available)
+	return append(all, f)
 }
 
 // wait returns how long it takes until the points that a query lacked are available; a second if the reply does not report it.
@@ -233,8 +238,11 @@ func lastCost(body []byte) (actual float64, ok bool) {
 	if at < 0 {
 		return 0, false
 	}
-	number, _, _ := bytes.Cut(bytes.TrimSpace(body[at+len(name):]), []byte(","))
-	number, _, _ = bytes.Cut(number, []byte("}"))
-	actual, err := strconv.ParseFloat(string(bytes.TrimSpace(number)), 64)
+	rest := body[at+len(name):]
+	end := bytes.IndexAny(rest, ",}") // without either, the number may be cut off
+	if end < 0 {
+		return 0, false
+	}
+	actual, err := strconv.ParseFloat(string(bytes.TrimSpace(rest[:end])), 64)
 	return actual, err == nil
 }

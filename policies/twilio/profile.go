@@ -52,7 +52,7 @@ const (
 	LimitProduct = "product"
 )
 
-// ofAccount reports the codes of refusals that are about the account: of the REST API, and of two resources of Flex. Sources:
+// ofAccount reports whether a refusal with this code is about the account: of the REST API, and of two resources of Flex. Sources:
 // https://www.twilio.com/docs/api/errors/20429, …/45719 and …/45780
 func ofAccount(code int) bool { return code == 0 || code == 20429 || code == 45719 || code == 45780 }
 
