@@ -178,7 +178,9 @@ return function(entries, c, up, now, reply, size, changed)
           lane, own, ahead = i, math.max(own, behind - near), math.max(ahead, debt(rank * cost(i), of[whole[i]].step))
         else
           fairturn = fairturn and not behindothers
-          if behind - near > again then blocks, again = i, behind - near end
+          -- Those before it may cost half as much: calls of one queue of a process cost the same up to a factor of two.
+          local soon = s + debt(rank * math.max(1, math.floor(cost(i) / 2)), o.step) - near
+          if soon > again then blocks, again = i, soon end
         end
       end
     end

@@ -157,8 +157,8 @@ func (w *world) known(b *bound) []deed {
 
 // beyond returns how many calls go beyond a bound at most. While the store answers, none does, however late. At a return, a rate may have
 // room for one call more than its burst; one of a pool may have been granted since the last heartbeat what a process grants again; and a
-// call that costs more than the burst of a share goes all the same. Writes that are lost cost each process a call or two, and a clock that
-// steps makes room for another burst, or another count of a window.
+// call that costs more than the burst of a share goes all the same. What writes that are lost had granted is granted again, and each process
+// notices that by a call or two. A clock that steps makes room for another burst, or another count of a window.
 func (w *world) beyond(b *bound) int64 {
 	n, events := int64(len(w.fleet)), int64(len(w.events))
 	switch w.cell.weather.kind {
@@ -174,7 +174,7 @@ func (w *world) beyond(b *bound) int64 {
 		}
 		return events
 	case loses:
-		return events * 2 * n
+		return events * (2*n + int64(w.cell.setup.rate*lagging.Seconds()))
 	case steps:
 		return events * max(b.burst, b.n)
 	}
@@ -221,8 +221,6 @@ func (c *cell) promised() (during, after float64) {
 	switch {
 	case s.bursts:
 		after = 0.6
-	case s.fair && c.end == callsSettle: // those that cost less go ahead of others: docs/queues.md
-		return 0.6, 0.6
 	case permits && c.weather.kind == loses: // those whose return was lost come back when their leases run out
 		after = 0.5
 	case s.window && c.weather.kind == loses:

@@ -165,6 +165,20 @@ func fairCases() []Case {
 		}
 	})...)
 	return append(all, []Case{
+		{"fair/behind-cheaper", "a call that costs more asks again in time for its turn behind calls that cost less", func(t testing.TB, s *Session) {
+			st := s.Stack(rate...)
+			for range 5 + 4 {
+				s.Ask(st, *s.newCall())
+			}
+			for i := range 20 {
+				s.stands(st, s.newCall(), int64(i))
+			}
+			c := s.newCall()
+			c.Cost = 2
+			if g := s.Ask(st, *c); !g.Queued || Since(g.At) > 9*10*ms+20*10*ms {
+				t.Fatalf("got %+v, want a position in the queue until 290ms, when those before it may have gone", g)
+			}
+		}},
 		{"fair/no-queue", "a call that finds no queue goes at once, and nothing is remembered of it", func(t testing.TB, s *Session) {
 			st := s.Stack(rate...)
 			for i := range 5 {

@@ -385,8 +385,9 @@ func (q *queuedCall) inTurn(begin, slot Grant) verdict {
 			continue
 		}
 		fairTurn = fairTurn && !waits
-		if behind-q.near > again {
-			blocks, again = i, behind-q.near
+		// Those before it may cost half as much: calls of one queue of a process cost the same up to a factor of two.
+		if at := slot.At + debt(rank*max(1, q.call.cost(i)/2), e.step(q.now)) - q.near; at > again {
+			blocks, again = i, at
 		}
 	}
 	var lent Grant

@@ -257,7 +257,7 @@ func (s *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 func (s *Store) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	return s.operate(ctx, writes, func() error {
 		known := &batches[0].Stack
-		if epoch := s.began; !known.Epoch.IsZero() && known.Epoch != epoch || known.LastSeen > s.time()+store.Instant(time.Second.Microseconds()) {
+		if epoch := s.began; !known.Epoch.IsZero() && !epoch.Is(known.Epoch) || known.LastSeen > s.time()+store.Instant(time.Second.Microseconds()) {
 			return &store.ForgotError{Epoch: epoch}
 		}
 		for i := range batches {
