@@ -36,6 +36,7 @@ type shared struct {
 	holds      []store.Holding          // what heartbeats bring
 	notes      []store.Note
 	served     int // calls
+	forgets    int // how many more requests for calls meet another life of the data
 }
 
 func newShared() *shared { return &shared{mem: memstore.New(), epoch: store.Epoch{Began: 7_000}} }
@@ -72,6 +73,10 @@ func (s *shared) ReserveAll(ctx context.Context, batches []store.Batch) error {
 		return err
 	}
 	s.mu.Lock()
+	if s.forgets > 0 {
+		s.forgets--
+		s.epoch.Began += 1_000_000
+	}
 	epoch := s.epoch
 	s.served += len(batches[0].Calls)
 	s.mu.Unlock()
@@ -377,6 +382,29 @@ func TestAStoreThatForgotIsReminded(t *testing.T) {
 		require.GreaterOrEqual(t, claimed, last.At, "the last slot that it had granted")
 		s.Close()
 	})
+}
+
+// A call never gets the error of a store that forgets more than once: the store is reminded again, and one that only forgets is out of reach.
+func TestAStoreThatForgetsAgain(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []failover.Mode{failover.Refuse, failover.LetThrough} {
+		for _, times := range []int{1, 2, 100} {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(mode)
+				defer s.Close()
+				_, err := s.reserve(t.Context())
+				require.NoError(t, err)
+				s.shared.set(func() { s.shared.forgets = times })
+				g, err := s.reserve(t.Context())
+				if lost := times == 100; lost && mode == failover.Refuse {
+					require.ErrorIs(t, err, store.ErrUnreachable)
+				} else {
+					require.NoError(t, err, times)
+					require.Equal(t, lost, g.Local, times)
+				}
+			})
+		}
+	}
 }
 
 // What a fleet sends besides the requests of its calls is bounded, however large it is.

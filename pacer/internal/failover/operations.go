@@ -13,6 +13,9 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
+// maxReminders bounds how often one request reminds a store that forgets again and again.
+const maxReminders = 4
+
 // Reserve implements [store.Store].
 func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
 	ask, err := w.ensureJoined(ctx)
@@ -36,9 +39,13 @@ func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 			return err
 		}
 		// A store that can be reached is reminded at once of what it forgot, unless the process can do without it meanwhile.
-		if forgot(err) != nil && w.config.Mode != Local {
-			if _, err := w.resync(ctx); err == nil {
-				return w.batch.Reserve(ctx, &stack, calls, grants)
+		for n := 0; n < maxReminders && forgot(err) != nil && w.config.Mode != Local; n++ {
+			if _, failed := w.resync(ctx); failed != nil {
+				break
+			}
+			began = w.Now()
+			if err = w.batch.Reserve(ctx, &stack, calls, grants); !w.fellBack(err, began) {
+				return err
 			}
 		}
 	}
