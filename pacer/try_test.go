@@ -387,6 +387,19 @@ func TestAllowAtMostHeedsALowerLimit(t *testing.T) {
 	})
 }
 
+// A call has one permit, whatever it costs: there may be more units than permits.
+func TestAllowAtMostOfPermits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.InFlight(2).Named("flights")))
+		granted, err := p.AllowAtMost(t.Context(), 4, pacer.Cost(3))
+		require.NoError(t, err)
+		require.Equal(t, int64(2), granted)
+		_, err = p.AllowAtMost(t.Context(), 4, pacer.Cost(3))
+		refusedBy(t, "flights", err)
+	})
+}
+
 // Lanes and fair shares count what is taken at once, as any calls.
 func TestAllowAtMostOfQueues(t *testing.T) {
 	t.Parallel()

@@ -34,9 +34,6 @@ var failedOnce = []uint64{}
 
 func TestOperations(t *testing.T) {
 	t.Parallel()
-	if !long() && !named() {
-		t.Skip("the order of goroutines decides about histories at the edge: HEADWAY_LONG=1, or -run and the number of a history")
-	}
 	n := operationsIn / operationsEach
 	if long() {
 		n = operationsLong / operationsEach

@@ -30,8 +30,11 @@ func (s *Waiters) Take(ctx context.Context, r *Request, n int64) (taken int64, e
 	stack := store.Stack{Upstream: s.Upstream, Limits: r.Limits}
 	most, counts := min(n, policies.MaxLimit), false
 	for i := range r.Limits {
-		most = min(most, r.Limits[i].Spec.Limit/r.cost(i))
-		counts = counts || r.Limits[i].Spec.Algorithm == policies.Concurrency
+		if l := &r.Limits[i]; l.Spec.Algorithm == policies.Concurrency { // a call has one permit, whatever it costs
+			most, counts = min(most, l.Spec.Limit), true
+		} else {
+			most = min(most, l.Spec.Limit/r.cost(i))
+		}
 	}
 	for range MaxTakes {
 		got, more, err := s.takeOnce(ctx, r, stack, portions(most-taken, r.HasQueue, counts))
