@@ -506,3 +506,37 @@ func (w *world) note(d deed) {
 	defer w.mu.Unlock()
 	w.went = append(w.went, d)
 }
+
+// Bookings use a busy rate though the store is far away: a slot is booked, and redeemed, early enough.
+func TestBookingsFarAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{cell: cell{setup: setups[len(setups)-1]}, store: faulty.New(), errs: make(map[string]int)}
+		w.store.Suffer(faulty.Faults{Away: 100 * time.Millisecond})
+		var callers sync.WaitGroup
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		for i := range 2 {
+			p, err := pacer.New(pacer.Config{Upstream: "api", Store: w.store, Policies: w.cell.setup.list, Jitter: pacer.NoJitter})
+			require.NoError(t, err)
+			w.fleet = append(w.fleet, p)
+			for j := range 30 {
+				rng := rand.New(rand.NewPCG(uint64(i), uint64(j)))
+				callers.Go(func() {
+					for ctx.Err() == nil {
+						if err := w.call(ctx, i, 0, 0, rng); err != nil {
+							w.failed(err)
+						}
+					}
+				})
+			}
+		}
+		began := time.Now()
+		lasts(12 * time.Second)
+		stop()
+		w.finish(t, &callers)
+		least, _ := w.least(began.Add(2*time.Second), began.Add(12*time.Second), 2*time.Second, w.cell.setup.rate)
+		require.GreaterOrEqual(t, least, 0.9, "%v", w.errs)
+		w.judgeMost(t)
+	})
+}

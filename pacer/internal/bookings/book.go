@@ -35,6 +35,9 @@ func (s *Bookings) Book(ctx context.Context, opts []calls.Option, l *calls.Pool)
 	}
 	var g store.Grant
 	if err == nil {
+		if way := s.way.Longest(); way > a.NotBefore { // a slot that is nearer is past when the token can be redeemed
+			a.NotBefore, a.MaxWait = way, max(a.MaxWait, way)
+		}
 		g, err = s.bookSlot(ctx, &a, &b, t)
 	}
 	if err != nil {
@@ -44,8 +47,11 @@ func (s *Bookings) Book(ctx context.Context, opts []calls.Option, l *calls.Pool)
 		s.giveBack(ctx, b.limits, &g)
 		return "", 0, s.badBook(len(tok), "bytes are too many for a token, which has at most "+strconv.Itoa(s.MaxToken)+": use shorter scope values")
 	}
-	return tok, max(0, g.Wait()), nil
+	return tok, s.until(t), nil
 }
+
+// until returns how long it is until a booking is to be redeemed: the store is asked before its slot.
+func (s *Bookings) until(t *token) time.Duration { return max(0, t.slot.Sub(s.Now())-s.way.Longest()) }
 
 // carry has a token carry what the options and the context say.
 func (s *Bookings) carry(ctx context.Context, t *token, opts []calls.Option) error {
@@ -170,6 +176,8 @@ func (s *Bookings) bookSlot(ctx context.Context, a *calls.Ask, b *bookable, t *t
 	call := store.Call{AnyOf: b.choices.AnyOf, First: b.choices.First, Cost: a.Cost, Costs: b.costs, Tracked: a.Tracked && s.Calls.Counts, NotBefore: a.NotBefore, MaxWait: a.MaxWait}
 	c := &waiters.Call{}
 	ctx = context.WithoutCancel(ctx) // its deadline is not the slot's
+	began := time.Now()
+	defer func() { s.way.Took(time.Since(began)) }()
 	if a.Set.Free {
 		err = s.Calls.Waiters.Free(ctx, c, &call)
 	} else {

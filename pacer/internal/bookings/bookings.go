@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/calls"
+	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -29,6 +30,8 @@ type Bookings struct {
 	// Now estimates the store's time.
 	Now    func() store.Instant
 	Errors Errors
+
+	way waiters.Way // a booking is redeemed so much sooner: the store is to be asked in time
 }
 
 // Errors make the errors of users.

@@ -45,7 +45,7 @@ func (x *Redemption) ask(ctx context.Context, next string, w *store.Window, refu
 	ctx = context.WithoutCancel(ctx) // it is not cut short: it may have been done
 	began := time.Now()
 	reply, err := x.booker.Redeem(ctx, stack, b)
-	x.took = max(x.took, time.Since(began))
+	x.way.Took(time.Since(began))
 	if err != nil {
 		return reply, x.Errors.Store(OpRedeem, err)
 	}

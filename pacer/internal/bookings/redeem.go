@@ -39,8 +39,7 @@ type Redemption struct {
 	latest store.Instant // no later slot is waited for
 	early  time.Duration // how long before its slot the booking is spent
 
-	spent string        // the record that says that this redemption has spent it
-	took  time.Duration // the longest answer of the store
+	spent string // the record that says that this redemption has spent it
 
 	r     *calls.Reservation
 	a     calls.Ask
@@ -75,9 +74,12 @@ func (s *Bookings) Open(ctx context.Context, tok string, attempt int64, patience
 	if _, err := s.Await(ctx, &soon); err != nil {
 		return nil, err
 	}
-	x.latest, x.early = x.Now().Add(patience), s.Early
-	if len(x.bound.permits) == 0 { // else others may need the permit until then
-		x.early = max(s.Early, min(patience, soonEnough))
+	way := s.way.Longest()
+	x.latest = x.Now().Add(patience + way)
+	if len(x.bound.permits) == 0 {
+		x.early = max(s.Early, min(patience, soonEnough)) + way
+	} else { // it is asked for first, and others may need it until then
+		x.early = s.Early + 2*way
 	}
 	x.booker, err = s.booker(OpRedeem)
 	return x, err
@@ -166,7 +168,7 @@ func (x *Redemption) use(ctx context.Context) (went bool, err error) {
 	case reply.Result == store.BookingEarly && t.slot <= x.latest: // x.Now is an estimate
 		return false, x.rest(ctx, t.slot.Sub(reply.Now)-x.early)
 	case reply.Result == store.BookingEarly:
-		return false, x.Errors.Later(Later{Wait: t.slot.Sub(reply.Now), Slack: t.slack, Moved: x.moved})
+		return false, x.Errors.Later(Later{Wait: x.until(t), Slack: t.slack, Moved: x.moved})
 	case reply.Result == store.BookingLate, reply.Result == store.BookingPaused:
 		return false, x.leaveSlot(ctx)
 	case reply.Result != store.BookingDone:
@@ -232,7 +234,7 @@ const bookAhead = 20 * time.Millisecond
 // book gets the booking another slot.
 func (x *Redemption) book(ctx context.Context) error {
 	t, a := *x.first, x.a
-	a.NotBefore = max(bookAhead, x.early/2, 3*x.took)
+	a.NotBefore = max(bookAhead, x.early/2, 3*x.way.Longest())
 	a.MaxWait = max(a.MaxWait, a.NotBefore)
 	g, err := x.bookSlot(ctx, &a, &x.bound, &t)
 	if err != nil {
