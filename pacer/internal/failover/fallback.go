@@ -12,11 +12,12 @@ import (
 // fallBack makes the state local, because of an error of an operation that began at an instant.
 func (w *Store) fallBack(err error, began store.Instant) {
 	w.failed(err)
-	if w.away.Load() == nil {
-		away := w.newAbsence(began)
-		w.away.CompareAndSwap(nil, &away)
-	}
+	away := w.newAbsence(began)
+	w.mu.Lock() // the process may be about to return
 	was := w.state.Swap(local)
+	away.number = int(w.absences.Load())
+	w.away.CompareAndSwap(nil, &away)
+	w.mu.Unlock()
 	if was == shared {
 		w.batch.Restart()
 	}
@@ -146,9 +147,9 @@ func (w *Store) absence() absence {
 	return w.newAbsence(w.Now())
 }
 
-// endAbsence lets the calls go on that wait because this process has no share: it needs none any more, or has one.
-func (w *Store) endAbsence(next *absence) {
-	if a := w.away.Swap(next); a != nil && a.over != nil {
+// end lets the calls go on that wait because this process has no share: it needs none any more, or has one.
+func (a *absence) end() {
+	if a != nil && a.over != nil {
 		close(a.over)
 	}
 }
@@ -159,8 +160,8 @@ func (w *Store) matures() {
 	if a == nil || a.over == nil {
 		return
 	}
-	if next := w.newAbsence(a.since); next.over == nil {
-		w.endAbsence(&next)
+	if next := w.newAbsence(a.since); next.over == nil && w.away.CompareAndSwap(a, &next) {
+		a.end()
 	}
 }
 

@@ -61,11 +61,13 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 		return 0, err
 	}
 	w.awaitBarrier(b)
+	w.mu.Lock()       // an operation may be about to fail
 	w.absences.Add(1) // the next one is another
-	was := w.state.Swap(shared)
+	was, away := w.state.Swap(shared), w.away.Swap(nil)
+	w.mu.Unlock()
 	w.barrier.Store(nil)
 	w.local.returned()
-	w.endAbsence(nil)
+	away.end()
 	if was == local || was == unknown && w.contact.wasReported() {
 		w.reportReturn()
 	}

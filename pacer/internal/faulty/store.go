@@ -484,7 +484,7 @@ func (*Store) Fault(error) store.Fault { return store.Unreachable }
 
 // Listen implements [store.Notifier].
 func (s *Store) Listen(upstream string, receive func(store.News)) (stop func()) {
-	l := &listener{upstream: upstream, receive: receive}
+	l := &listener{upstream: upstream, receive: receive, turn: make(chan struct{}, 1)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listeners = append(s.listeners, l)
@@ -496,9 +496,9 @@ func (s *Store) Listen(upstream string, receive func(store.News)) (stop func()) 
 		detach := l.detach
 		s.mu.Unlock()
 		detach()
-		l.mu.Lock()
-		defer l.mu.Unlock()
+		l.turn <- struct{}{}
 		l.stopped = true
+		<-l.turn
 	}
 }
 
@@ -508,7 +508,7 @@ type listener struct {
 	receive  func(store.News)
 	detach   func()
 
-	mu      sync.Mutex
+	turn    chan struct{} // taken to receive one after the other; what waits for a mutex holds up virtual time
 	stopped bool
 }
 
@@ -526,8 +526,8 @@ func (l *listener) attach(s *Store) {
 
 func (l *listener) send(after time.Duration, n store.News) {
 	time.AfterFunc(after, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
+		l.turn <- struct{}{}
+		defer func() { <-l.turn }()
 		if !l.stopped {
 			l.receive(n)
 		}
