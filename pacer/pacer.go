@@ -247,12 +247,13 @@ func (p *Pacer) whileShared(ctx context.Context, a *calls.Ask, ask func() error)
 			return waited, err
 		}
 		began := time.Now()
-		if err = ask(); !errors.Is(err, ErrNoShare) {
+		err = ask()
+		more = time.Since(began)
+		a.Passed(more)
+		if end, ends := ctx.Deadline(); !errors.Is(err, ErrNoShare) || a.MaxWait <= 0 || ends && !time.Now().Before(end) {
 			return waited, err
 		}
-		more = time.Since(began)
 		waited += more
-		a.Passed(more)
 	}
 }
 

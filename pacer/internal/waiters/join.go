@@ -208,7 +208,8 @@ func (s *Waiters) estimate(q *queue, c *Call, now time.Time, ahead int) time.Dur
 
 // tooFar returns the error of a call that has this many before it, if it could not go in time, as things are. The caller holds mu.
 func (s *Waiters) tooFar(q *queue, c *Call, now time.Time, ahead int) error {
-	if c.latest.IsZero() || q.deferred || q.window.Gap() == 0 && !q.groups { // how soon a queue of the store moves is unknown
+	// How soon a queue of the store moves is unknown, and so is when a process without a share has one.
+	if c.latest.IsZero() || q.deferred || q.window.Gap() == 0 && !q.groups || q.last.Binds == store.BindsStore {
 		return nil
 	}
 	wait := s.estimate(q, c, now, ahead)
