@@ -31,7 +31,7 @@ type noted struct {
 	mu      sync.Mutex
 	granted map[store.Instant]store.Instant // by slot: when
 
-	counted    bool        // a heartbeat's reply has counted the whole fleet
+	counted    atomic.Bool // a heartbeat's reply has counted the whole fleet
 	acquainted atomic.Bool // and the process has read it: another heartbeat has begun
 }
 
@@ -39,11 +39,13 @@ func note(backing *redisstore.Store) *noted {
 	return &noted{Store: backing, granted: make(map[store.Instant]store.Instant)}
 }
 
-// Heartbeat implements [store.Shared]. One goroutine sends heartbeats.
+// Heartbeat implements [store.Shared]. A late one may still be under way when the next one begins.
 func (s *noted) Heartbeat(ctx context.Context, upstream string, b store.Heartbeat) (store.Membership, error) {
-	s.acquainted.Store(s.counted)
+	s.acquainted.Store(s.counted.Load())
 	m, err := s.Store.Heartbeat(ctx, upstream, b)
-	s.counted = s.counted || err == nil && m.Alive == fleetSize
+	if err == nil && m.Alive == fleetSize {
+		s.counted.Store(true)
+	}
 	return m, err
 }
 

@@ -6,8 +6,8 @@
 //	             first contact: joins the fleet
 //	unknown ---------------------------------------> shared: the store decides
 //	 |  ^ |                                            |   ^
-//	 |  | |  the store does not answer,                |   |  resync: every process reports what it spent, waits at a
-//	 +--+ |  and this process knows its share,  a failure  |  barrier for the others, and goes on with the store
+//	 |  | |  the store does not answer,                |   |  resync: every process waits at a barrier for the others,
+//	 +--+ |  and this process knows its share,  a failure  |  then reports what it spent, and goes on with the store
 //	 no   |  or need not know it                       v   |
 //	answer+--------------------------------------> local: this process decides, within its share (or refuses, or lets pass)
 //
@@ -32,8 +32,7 @@
 // settled or paused meanwhile is reported to the store later.
 //
 // A process that finds its store first asks whether it answers, and then for a barrier, an instant that the first of them sets for all: a
-// barrier in a reply that was lost would be over for those who come next. A little before it, each begins no more calls, and reports what
-// it has spent. So the store knows all of it when the first process asks.
+// barrier in a reply that was lost would be over for those who come next.
 //
 // Heartbeats also bring what the accounts hold that this process uses (bounded: see ledger.go), no matter which process was
 // granted it: how far ahead a rate is taken, the buckets of a window, the permits in use and until when. A process that becomes local

@@ -94,8 +94,8 @@ type Store struct {
 	lastSeenAt time.Time
 	standing   standing
 
-	resyncing chan struct{}           // filled while the process returns to the store
-	barrier   atomic.Pointer[barrier] // while resyncing; nil otherwise
+	resyncing chan struct{} // filled while the process returns to the store
+	barrier   atomic.Int64  // while resyncing: when this process stops deciding by itself, as a store.Instant; 0 otherwise
 
 	listener atomic.Pointer[func(store.News)] // receives that the process is back
 

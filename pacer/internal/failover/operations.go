@@ -168,15 +168,15 @@ func (w *Store) Exchangeable(g *store.Grant) bool {
 	return t != nil && !t.over.Load()
 }
 
-// Returning implements [store.Exchanger]. The others have all of the limits from the barrier on, and no call starts while this process
-// reports what it has spent. That may take many requests: nobody waits for more than one.
+// Returning implements [store.Exchanger]. The others have all of the limits from the barrier on. What this process has spent may take
+// many requests to report: nobody waits for more than one.
 func (w *Store) Returning(g *store.Grant) bool {
 	return localGrantOf(g) != nil && w.isReturningAt(g.At)
 }
 
 func (w *Store) isReturningAt(at store.Instant) bool {
-	b := w.barrier.Load()
-	return b != nil && at >= b.quiet && w.Now() < b.at.Add(w.config.Timeout)
+	barrier := store.Instant(w.barrier.Load())
+	return barrier > 0 && at >= barrier && w.Now() < barrier.Add(w.config.Timeout)
 }
 
 // Report implements [store.Store]. What is undone on purpose, a pause or a charge, is undone now or not at all: later it could undo what

@@ -30,7 +30,7 @@ func (w *Store) resync(ctx context.Context) (time.Duration, error) {
 	}
 	wait, err := w.join(ctx)
 	if err != nil {
-		w.barrier.Store(nil)
+		w.barrier.Store(0)
 		w.local.returned()
 		w.failed(err)
 		w.matures()
@@ -44,13 +44,12 @@ func (w *Store) resync(ctx context.Context) (time.Duration, error) {
 // while the others still spend their shares, the upstream would see too much. So they agree on a barrier: a time
 // until which they stay local, and at which all of them return.
 func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
-	if w.barrier.Load() == nil {
+	if w.barrier.Load() == 0 {
 		if err := w.arrive(ctx); err != nil {
 			return 0, err
 		}
 	}
-	b := w.barrier.Load()
-	if wait := b.quiet.Sub(w.Now()); wait > 0 {
+	if wait := store.Instant(w.barrier.Load()).Sub(w.Now()); wait > 0 {
 		return wait, nil
 	}
 	// Those that run now must be known before those of calls that have ended, or never began, are given back.
@@ -60,12 +59,11 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	if err := w.settle(ctx); err != nil {
 		return 0, err
 	}
-	w.awaitBarrier(b)
 	w.mu.Lock()       // an operation may be about to fail
 	w.absences.Add(1) // the next one is another
 	was, away := w.state.Swap(shared), w.away.Swap(nil)
 	w.mu.Unlock()
-	w.barrier.Store(nil)
+	w.barrier.Store(0)
 	w.local.returned()
 	away.end()
 	if was == local || was == unknown && w.contact.wasReported() {
@@ -85,8 +83,7 @@ func (w *Store) arrive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	took := time.Since(began)
-	if w.failure.Load() == nil && took > w.config.Timeout && p.Alive > 1 && w.config.Processes == 0 {
+	if w.failure.Load() == nil && time.Since(began) > w.config.Timeout && p.Alive > 1 && w.config.Processes == 0 {
 		w.failed(w.overdue()) // others may have lost the store meanwhile: it can wait for them, as it has no share
 	}
 	if until := w.untilAllAreBack(); until > 0 { // only now: a barrier that nobody has learned of would be over for those who come next
@@ -110,31 +107,10 @@ func (w *Store) arrive(ctx context.Context) error {
 	if _, err := w.sendReports(ctx, permits, nil); err != nil {
 		return err
 	}
-	b := &barrier{quiet: p.Now, at: p.Now}
 	if w.config.Mode == Local {
-		b.at = min(p.Barrier, p.Now.Add(maxBarrier))
-		b.quiet = b.at.Add(-min(2*took, w.config.Timeout))
+		w.barrier.Store(min(int64(p.Barrier), int64(p.Now)+maxBarrier.Microseconds()))
 	}
-	w.barrier.Store(b)
 	return nil
-}
-
-// A barrier is when processes that have found their store stop deciding by themselves.
-type barrier struct {
-	at    store.Instant
-	quiet store.Instant // from then on they begin no call, and report what they have spent: at the barrier all of it is known
-}
-
-// awaitBarrier waits until others may ask the store, too.
-func (w *Store) awaitBarrier(b *barrier) {
-	if wait := b.at.Sub(w.Now()); wait > 0 {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-w.closing:
-		}
-	}
 }
 
 // untilAllAreBack returns how long it takes at most until all who have lost the store know that it is back: a probe that fails, the pause
