@@ -83,10 +83,14 @@ func (w *Store) arrive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if w.failure.Load() == nil && time.Since(began) > w.config.Timeout && p.Alive > 1 && w.config.Processes == 0 {
+	took := time.Since(began)
+	if w.failure.Load() == nil && took > w.config.Timeout && p.Alive > 1 && w.config.Processes == 0 {
 		w.failed(w.overdue()) // others may have lost the store meanwhile: it can wait for them, as it has no share
 	}
 	if until := w.untilAllAreBack(); until > 0 { // only now: a barrier that nobody has learned of would be over for those who come next
+		if took <= w.config.Timeout { // the store is back since it had the first one, which is as long ago as that took
+			until -= took
+		}
 		if p, err = w.heartbeat(ctx, false, until); err != nil {
 			return err
 		}
