@@ -26,7 +26,7 @@ func TestANumberThatIsCutOffIsNoCost(t *testing.T) {
 		strings.NewReader(`{"query":"{ shop { name } }"}`))
 	require.NoError(t, err)
 	twelve := []policies.Cost{{Policy: shopify.PolicyGraphQL, N: 12}}
-	for end, want := range map[string][]policies.Cost{"12": nil, "12,": twelve, " 12 }": twelve} {
+	for end, want := range map[string][]policies.Cost{"12": nil, "12,": twelve, "12}": twelve} {
 		r := &policies.Reply{Request: req, Status: http.StatusOK, Body: []byte(`{"extensions":{"cost":{"actualQueryCost":` + end)}
 		require.Equal(t, want, shopify.Profile.Settle(r), end)
 	}
