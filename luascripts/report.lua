@@ -15,9 +15,9 @@
 --          2 resume     a pause is over
 --          3 slow       a call whose slot was a (µs since the epoch; 0: now) was refused: an adaptive rate slows down
 --          4 learn      for b µs the upstream allows less: the emission interval or limit a; 0: it does not any more
---          5 remaining  the upstream admits b more; the answered call was charged to bucket a (0: not known), and tracked
---                       calls of that bucket, of cost c, are now known to have reached the upstream before it answered;
---                       there is more in d µs (0: not known)
+--          5 answer     a call was answered whose slot was a (µs since the epoch; 0: now) and which was charged b: c are left (−1: it does
+--                       not say), and there is more in d µs (0: it does not say); e: C.AnswerRefused if it was refused because of this
+--                       limit, and C.AnswerGuessed more if d is a guess. It is about an allowance
 --          6 settle     a call that was charged a, b at e (µs since the epoch; 0: not known) at cost c really cost d; a, b and c are 0
 --                     if it was charged nothing
 --          7 claim      somebody remembers a charge a, b
@@ -47,6 +47,7 @@ local notes = arg()
 for at = nextarg, nextarg + 7 * (notes - 1), 7 do
   local kind, entry = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
   if kind < C.NotePause or kind > C.NoteStray then unknown('note', kind) end
+  if kind == C.NoteAnswer and not entries[entry].run.answer then unknown('note of an account', entry) end
   if entry == 0 and kind ~= C.NotePause and kind ~= C.NoteResume and kind ~= C.NoteReset then unknown('note of the upstream', kind) end
 end
 if repeated() then return { now, 0 } end
@@ -91,8 +92,11 @@ for _ = 1, notes do
     if slower then say(C.ChangeSlowed, 0, o.key) end
   elseif kind == C.NoteLearn then
     did = o.run.learn(o, now, a, now + b)
-  elseif kind == C.NoteRemaining then
-    did = o.run.remaining(o, now, a, b, c, now + d)
+  elseif kind == C.NoteAnswer then
+    local news = o.run.answer(o, now, a, b, c, d, e)
+    if news == C.ChangePaused and o.low > 1 then news = C.ChangeSlowed end
+    did = news ~= nil
+    if did then say(news, news == C.ChangePaused and o.till or 0, o.key) end
   elseif kind == C.NoteSettle then
     o.run.settle(o, now, a, b, c, d, e)
     if o.aside and d > c then versions().count(o, now, now, d - c) end

@@ -205,8 +205,8 @@ func New(c Config) (*Pacer, error) {
 	p.observer = p.newObserver()
 	p.bookings = p.newBookings()
 	p.reports = &reports.Reporter{
-		Upstream: p.upstream, Store: p.store, Usage: &p.usage,
-		Applied: p.feedbackApplied, Changed: p.waiters.Changed,
+		Upstream: p.upstream, Store: p.store, Far: p.member != nil,
+		Say: p.policies.Say, Applied: p.feedbackApplied, Changed: p.waiters.Changed,
 	}
 	if p.member == nil && c.Store != nil { // others may use it, too
 		p.waiters.Begin()
@@ -248,7 +248,7 @@ func (p *Pacer) newWaiters(c *Config, given store.Store) *waiters.Waiters {
 	config := waiters.Config{
 		Upstream: p.upstream, Store: p.store, Given: given, Member: p.member, Direct: p.direct != nil,
 		Jitter: max(0, cmp.Or(c.Jitter, DefaultJitter)), MaxLate: cmp.Or(c.MaxLate, DefaultMaxLate),
-		Leases: p.leases, Usage: &p.usage, Meter: p.process.Meter,
+		Leases: p.leases, Meter: p.process.Meter,
 		NotYet: p.notYet, StoreError: p.storeError,
 	}
 	if p.telemetry != nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/bookings"
 	"github.com/headway-go/headway/pacer/internal/calls"
-	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/inforce"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/notes"
@@ -46,8 +45,7 @@ type Pacer struct {
 	calls    *calls.Reader // reads what calls request
 
 	repolicied func([]policies.Policy) // tells the member
-	usage      feedback.Usage
-	process    *usage.Process // what operators see of this process
+	process    *usage.Process          // what operators see of this process
 	observer   *observe.Observer
 
 	waiters  *waiters.Waiters

@@ -40,7 +40,7 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 	if lacking != nil {
 		bound = a.Set.Bindable(a.Lane, false, a.Scope) // an answer to a call that lacks a scope is not about that scope
 	}
-	return p.apply(ctx, a.Set, &feedback.Answer{Limits: bound, Partial: lacking != nil}, time.Now(), f)
+	return p.apply(ctx, a.Set, &feedback.Answer{Limits: bound, Partial: lacking != nil, Blind: a.Cost}, time.Now(), f)
 }
 
 // Report records that the upstream answered the call, and what it reported of limits. Report does what [Pacer.Report] does. In addition, if

@@ -17,7 +17,7 @@ func TestNumbersAreThoseOfTheStore(t *testing.T) {
 	t.Parallel()
 	for number, kind := range map[int]store.NoteKind{
 		numbers.NotePause: store.NotePause, numbers.NoteResume: store.NoteResume, numbers.NoteSlow: store.NoteSlow,
-		numbers.NoteLearn: store.NoteLearn, numbers.NoteRemaining: store.NoteRemaining, numbers.NoteSettle: store.NoteSettle,
+		numbers.NoteLearn: store.NoteLearn, numbers.NoteAnswer: store.NoteAnswer, numbers.NoteSettle: store.NoteSettle,
 		numbers.NoteClaim: store.NoteClaim, numbers.NoteReset: store.NoteReset, numbers.NoteRenew: store.NoteRenew,
 		numbers.NoteRelease: store.NoteRelease,
 	} {

@@ -29,24 +29,22 @@ func TestPatienceCostsNothing(t *testing.T) {
 			grants := make([]store.Grant, len(calls))
 			return grants, short.ReserveAll(t.Context(), []store.Batch{{Stack: stack, Calls: calls, Grants: grants}})
 		}
-		for _, tracked := range []bool{false, true} {
-			first := store.Call{Cost: 2, MaxWait: store.Forever, Tracked: tracked}
-			next := store.Call{Cost: 2, MaxWait: 40 * time.Millisecond, Tracked: tracked}
-			grants, err := reserve(first, next, next)
-			require.NoError(t, err, name)
-			for i, g := range grants {
-				require.True(t, g.OK, name)
-				require.Equal(t, g.Now, g.At, name)
-				for j, c := range g.Charges {
-					if i > 0 && stack.Limits[j].Spec.Algorithm == policies.GCRA {
-						require.Equal(t, grants[i-1].Charges[j].To, c.From, "%s: each has a charge of its own", name)
-					}
+		first := store.Call{Cost: 2, MaxWait: store.Forever}
+		next := store.Call{Cost: 2, MaxWait: 40 * time.Millisecond}
+		grants, err := reserve(first, next, next)
+		require.NoError(t, err, name)
+		for i, g := range grants {
+			require.True(t, g.OK, name)
+			require.Equal(t, g.Now, g.At, name)
+			for j, c := range g.Charges {
+				if i > 0 && stack.Limits[j].Spec.Algorithm == policies.GCRA {
+					require.Equal(t, grants[i-1].Charges[j].To, c.From, "%s: each has a charge of its own", name)
 				}
 			}
-			for _, other := range []store.Call{{Cost: 1, Tracked: tracked}, {Cost: 2, Tracked: !tracked}, {Cost: 2, Tracked: tracked, NotBefore: 1}} {
-				_, err := reserve(first, other)
-				require.ErrorContains(t, err, "the long way", name)
-			}
+		}
+		for _, other := range []store.Call{{Cost: 1}, {Cost: 2, NotBefore: 1}} {
+			_, err := reserve(first, other)
+			require.ErrorContains(t, err, "the long way", name)
 		}
 	}
 }

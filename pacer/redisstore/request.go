@@ -231,6 +231,8 @@ func (r *request) limits(upstream string, limits []store.Limit, first prelude, n
 				fair = 1
 			}
 			r.numbers(int64(s.Algorithm), s.Limit, s.Interval, s.After, fair)
+		case policies.Allowance:
+			r.numbers(int64(s.Algorithm), s.Limit)
 		default:
 			return &algorithmError{l.Policy, s.Algorithm}
 		}

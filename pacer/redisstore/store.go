@@ -312,8 +312,14 @@ func (r *request) notes(notes []store.Note) {
 			a, b, c, d = int64(n.At), engine.MicrosUp(n.For), n.Value, n.Remaining
 		case store.NoteLearn:
 			a, b = n.Value, engine.MicrosUp(n.For)
-		case store.NoteRemaining:
-			a, b, c, d = n.Bucket, n.Remaining, n.Done, engine.MicrosUp(n.For)
+		case store.NoteAnswer:
+			a, b, c, d = int64(n.At), n.Cost, n.Remaining, engine.MicrosUp(n.For)
+			if n.Refused {
+				e += numbers.AnswerRefused
+			}
+			if n.Guessed {
+				e += numbers.AnswerGuessed
+			}
 		case store.NoteClaim:
 			a, b = n.Charge.From, n.Charge.To
 		case store.NoteRenew, store.NoteRelease:

@@ -29,11 +29,11 @@ func (s *Set) Bind(which Which, lane string, carried Carried, room []store.Limit
 		return s.fixed, nil
 	}
 	limits := room
-	if cap(room) < len(s.Limits) {
-		limits = make([]store.Limit, 0, len(s.Limits))
+	if cap(room) < len(s.all) {
+		limits = make([]store.Limit, 0, len(s.all))
 	}
-	for i := range s.Limits {
-		l := &s.Limits[i]
+	for i := range s.all {
+		l := &s.all[i]
 		if l.Lane != "" && l.Lane != lane || which == Enforced && l.Observed || which == Predicted && !l.isPredicted() {
 			continue
 		}
@@ -52,9 +52,9 @@ func (s *Set) Bind(which Which, lane string, carried Carried, room []store.Limit
 // Bindable returns the limits whose scopes a call in a lane carries, whether they are optional or not. Limits of a lane are
 // included only for calls of that lane; those of all lanes, if lanes is set and the call is in none.
 func (s *Set) Bindable(lane string, lanes bool, carried Carried) []store.Limit {
-	limits := make([]store.Limit, 0, len(s.Limits))
-	for i := range s.Limits {
-		l := &s.Limits[i]
+	limits := make([]store.Limit, 0, len(s.all))
+	for i := range s.all {
+		l := &s.all[i]
 		if l.Lane != "" && l.Lane != lane && (!lanes || lane != "") {
 			continue
 		}
@@ -65,6 +65,15 @@ func (s *Set) Bindable(lane string, lanes bool, carried Carried) []store.Limit {
 		}
 	}
 	return limits
+}
+
+// Each calls a function with each limit, allowances included, until it returns false.
+func (s *Set) Each(f func(*Limit) bool) {
+	for i := range s.all {
+		if !f(&s.all[i]) {
+			return
+		}
+	}
 }
 
 // ScopeOf returns the value of the limit's scopes for a call, or the name of the first that the call lacks.

@@ -136,7 +136,7 @@ func TestAPlacementIsAValue(t *testing.T) {
 				p := a.Earliest(l, epoch, epoch+50, 1, 0)
 				require.Equal(t, epoch+50, p.At)
 				meanwhile(a, l)
-				return a.Commit(l, epoch, p, 1, false)
+				return a.Commit(l, epoch, p, 1)
 			}
 			alone, aloneSlack := charge(func(engine.Account, *engine.Limit) {})
 			require.Equal(t, epoch+50, alone.From)

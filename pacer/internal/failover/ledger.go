@@ -207,7 +207,7 @@ func (r *ledger) granted(stack *store.Stack, grants []store.Grant) {
 // recorded reports whether a charge is one to remember: of a lane's part it may be zero, since a slot was lent, and permits are
 // listed elsewhere.
 func recorded(c store.Charge, l *store.Limit) bool {
-	return c.To != 0 && l.Spec.Algorithm != policies.Concurrency
+	return c.To != 0 && (l.Spec.Algorithm == policies.GCRA || l.Spec.Algorithm == policies.Window)
 }
 
 // pause remembers a pause. The caller holds mu.

@@ -34,6 +34,7 @@ type Policies struct {
 	read     time.Time         // when they were read
 	ends     *time.Timer       // when the first of them ends
 	observed bool              // all are
+	said     []string          // the names of allowances
 	closed   bool
 }
 
@@ -68,6 +69,24 @@ func (p *Policies) SetObserved(observed bool) bool {
 		p.settle()
 	}
 	return !p.closed
+}
+
+// maxAllowances bounds the allowances of an upstream that fit no policy, and with them what its headers can make a process do.
+const maxAllowances = 64
+
+// Say has allowances bind calls from now on, by their names.
+func (p *Policies) Say(names []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := len(p.said)
+	for _, name := range names {
+		if !slices.Contains(p.said, name) && len(p.said) < maxAllowances {
+			p.said = append(p.said[:len(p.said):len(p.said)], name)
+		}
+	}
+	if len(p.said) > before && !p.closed {
+		p.settle()
+	}
 }
 
 // Read heeds what operators have set. A store that knows of nothing that was ever set has lost it, or forgotten it long after it was unset:
@@ -127,10 +146,10 @@ func (p *Policies) settle() {
 	}
 	before := p.Now()
 	if source == before.Source && slices.EqualFunc(list, before.Given, samePolicy) && maps.EqualFunc(special, before.Special, samePolicy) &&
-		before.AllObserved == p.observed {
+		before.AllObserved == p.observed && len(before.Allowances) == len(p.said) {
 		return
 	}
-	set := binding.New(&p.config.Bindings, &binding.InForce{Given: list, Source: source, AllObserved: p.observed, Special: special}, before)
+	set := binding.New(&p.config.Bindings, &binding.InForce{Given: list, Source: source, AllObserved: p.observed, Special: special, Allowances: p.said}, before)
 	p.now.Store(set)
 	p.config.Changed(before, set)
 }

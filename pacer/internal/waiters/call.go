@@ -51,8 +51,6 @@ type Call struct {
 	emitted    *emitted      // what hooks received of the wait; nil if there are no hooks, or it does not wait
 	choices    *choices      // that it has besides the one that binds it; nil if it has none, or no slot
 
-	tracked feedback.Tracked // what Usage knows of it, if it is tracked
-
 	room [store.FewLimits]store.Charge // for the grant's charges, to save an allocation
 }
 
@@ -152,10 +150,8 @@ func (c *Call) Answered(ctx context.Context, now time.Time) feedback.Answer {
 	if c.state != used {
 		return a
 	}
-	a.Call, a.Grant, a.Tracked, a.Took = &c.request[0], &c.grant[0], &c.tracked, now.Sub(c.due)
-	if !c.answered {
+	if a.Grant, a.Again, a.Took = &c.grant[0], c.answered, now.Sub(c.due); !c.answered {
 		c.answered = true
-		s.Usage.Answered(&c.tracked, &c.request[0], c.grant[0].Charges)
 		if s.Events != nil {
 			s.Events.Answered(ctx, max(0, now.Sub(s.made)-c.went))
 		}

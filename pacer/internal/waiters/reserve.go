@@ -149,7 +149,6 @@ func (s *Waiters) granted(c *Call) {
 		c.request[0].Since = g.Now
 	}
 	if g.Queued {
-		s.Usage.Leave(&c.tracked, &c.request[0])
 		if c.woken { // it was woken while the request was under way
 			c.due = time.Now()
 		}
@@ -158,7 +157,6 @@ func (s *Waiters) granted(c *Call) {
 	if c.request[0].ID != 0 && c.hasPermits() {
 		c.lease = s.Leases.Take(c.request[0].ID, c.stack.Limits, g.At, c.requested, s.passing(c))
 	}
-	s.Usage.Enter(&c.tracked, c.stack.Limits, &c.request[0])
 }
 
 // dueTime returns when to go by this machine's monotonic clock: at the slot, and within its slack a little later, so that calls that

@@ -1,0 +1,37 @@
+package feedback
+
+import (
+	"sync"
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// maxKeys bounds the keys that a process knows of.
+const maxKeys = 1 << 16
+
+// A Memory is which lower limits the store was told of. Its zero value is ready, and it is safe for concurrent use.
+type Memory struct {
+	mu   sync.Mutex
+	keys map[store.Key]told
+}
+
+// told is a lower limit, and when the store was told of it.
+type told struct {
+	value int64 // 0 for none
+	at    time.Time
+}
+
+// isNews reports whether the store is to be told of a value of a key: it was told of another one, or longer ago.
+func (m *Memory) isNews(k store.Key, value int64, now time.Time, ago time.Duration) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known := m.keys[k]; value == known.value && (value == 0 || now.Sub(known.at) < ago) {
+		return false
+	}
+	if m.keys == nil || len(m.keys) >= maxKeys {
+		m.keys = make(map[store.Key]told) // those that are forgotten cost a note
+	}
+	m.keys[k] = told{value, now}
+	return true
+}
