@@ -186,7 +186,7 @@ function allowance.heeding()
     local best, waited = C.LongestGuess, now - o.zero
     waited = (waited - waited % 8) / 8
     o.period = 0
-    for _, p in ipairs({ C.Second, 10 * C.Second, 60 * C.Second, 600 * C.Second, 3600 * C.Second, 86400 * C.Second }) do
+    for _, p in ipairs({ C.Second, C.TenSeconds, C.Minute, C.TenMinutes, C.Hour, C.Day }) do
       for sign = 1, -1, -2 do
         local t = ends(o, sign * p) - now
         if t > 0 and t >= waited and t < best then best, o.period = t, sign * p end

@@ -129,10 +129,15 @@ const (
 // Parameters of allowances: see package engine, allowance.go.
 const (
 	Second         = 1_000_000
-	Apart          = 100_000      // between calls after a reset, until one is answered
-	Generation     = 10 * Second  // a call that is not answered counts for one to two of these
-	AllowanceLives = 600 * Second // for how long what is known of an upstream outlasts what it said
-	LongestGuess   = 900 * Second // of when there is more
+	TenSeconds     = 10 * Second
+	Minute         = 60 * Second
+	TenMinutes     = 10 * Minute
+	Hour           = 60 * Minute
+	Day            = 24 * Hour
+	Apart          = 100_000     // between calls after a reset, until one is answered
+	Generation     = TenSeconds  // a call that is not answered counts for one to two of these
+	AllowanceLives = TenMinutes  // for how long what is known of an upstream outlasts what it said
+	LongestGuess   = 15 * Minute // of when there is more
 )
 
 // Flags of an answer on the wire.
@@ -205,7 +210,7 @@ func Named() map[string]int64 {
 		"MaxInspected": MaxInspected, "MaxSwept": MaxSwept, "UnboundSlack": UnboundSlack, "MaxUnpack": MaxUnpack, "MaxDebt": MaxDebt,
 		"WholeShare": WholeShare, "SameEpisode": SameEpisode, "StepFades": StepFades, "LittleLess": LittleLess,
 		"MaxVersions": MaxVersions, "VersionLives": VersionLives, "MaxHistory": MaxHistory, "MaxLogged": MaxLogged,
-		"Allowance": Allowance, "Second": Second, "Apart": Apart, "Generation": Generation, "AllowanceLives": AllowanceLives,
+		"Allowance": Allowance, "Second": Second, "TenSeconds": TenSeconds, "Minute": Minute, "TenMinutes": TenMinutes, "Hour": Hour, "Day": Day, "Apart": Apart, "Generation": Generation, "AllowanceLives": AllowanceLives,
 		"LongestGuess": LongestGuess, "AnswerRefused": AnswerRefused, "AnswerGuessed": AnswerGuessed,
 		"TagStep": TagStep, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,
 		"Near": Near, "PermitNear": PermitNear,

@@ -79,7 +79,7 @@ func TestAWindowIsWrittenInPlace(t *testing.T) {
 			require.NoError(t, s.ReserveAll(t.Context(), []store.Batch{{Stack: stack, Calls: calls, Grants: grants}}))
 			v, err := server.Get(t.Context(), key).Result()
 			require.NoError(t, err)
-			m := regexp.MustCompile(`^w\d+\.100 \d+ (\d+) (\d+) (\d+) (\d+) 0 (\d+)\|$`).FindStringSubmatch(v)
+			m := regexp.MustCompile(`^w\d+\.100 \d+ (\d+) (\d+) (\d+) (\d+) (\d+)\|$`).FindStringSubmatch(v)
 			require.NotNil(t, m, "%s: %s", name, v)
 			require.Equal(t, []string{strconv.Itoa(n), strconv.Itoa(n)}, m[4:], "%s: %s", name, v)
 			require.Equal(t, m[1], m[2])

@@ -315,8 +315,7 @@ func (g *guess) next(now, start int64) int64 {
 	}
 	best := int64(numbers.LongestGuess)
 	g.period = 0
-	for _, p := range [...]int64{1, 10, 60, 600, 3600, 86400} {
-		p *= numbers.Second
+	for _, p := range [...]int64{numbers.Second, numbers.TenSeconds, numbers.Minute, numbers.TenMinutes, numbers.Hour, numbers.Day} {
 		for _, signed := range [...]int64{p, -p} {
 			if t := g.ends(signed) - now; t > 0 && t >= (now-g.zero)/8 && t < best {
 				best, g.period = t, signed
