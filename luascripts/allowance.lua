@@ -126,7 +126,8 @@ function allowance.heeding()
     if o.till > 0 and slot >= o.till and o.ahead > 0 then
       o.ahead = math.max(0, o.ahead - n)
     elseif slot >= o.mark_ then
-      o.open = math.max(0, o.open - n)
+      local young = math.min(o.open, n)
+      o.open, o.older = o.open - young, math.max(0, o.older - n + young)
     elseif slot >= o.before then
       o.older = math.max(0, o.older - n)
     end
@@ -243,15 +244,18 @@ function allowance.heeding()
     o.low, o.at, o.width, o.maybe = left + 1, now, 0, 0
     local later = o.till > 0 and till > o.till and o.ahead > 0
     if later then o.open, o.ahead = o.open + o.ahead, 0 end
-    if o.till == 0 then was = left end
+    local spent = left <= o.open + o.older and (later or o.till == 0)
     o.till = till
-    if later and left <= o.open + o.older then return C.ChangePaused end
+    if spent then return C.ChangePaused end
     return news(o, was, gated)
   end
 
   -- answer applies what an answer said: see Answered in allowance.go. It returns what is to be published, and until when.
   function allowance.answer(o, now, slot, cost, left, wait, flags)
-    local open = turn(o, now)
+    turn(o, now)
+    local known = flags % C.AnswerOpen
+    o.older = o.older + (flags - known) / C.AnswerOpen
+    local open = o.open + o.older
     local was, refused = o.low - 1 - open, flags % 2 == C.AnswerRefused
     o.since, o.dirty = now, true
     if slot == 0 then slot = blind(o, now, cost) else drop(o, slot, cost) end
@@ -262,7 +266,7 @@ function allowance.heeding()
       return silent(o, now, slot, cost, was)
     end
     if wait > 0 then
-      if flags < C.AnswerGuessed then o.dated = 1 end
+      if known < C.AnswerGuessed then o.dated = 1 end
     elseif o.dated > 0 or left > 0 then
       wait = C.Second
     else

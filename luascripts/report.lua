@@ -2,6 +2,7 @@
 --
 -- KEYS   as in reserve.lua
 --        done: if the operation has a number: see once
+--        said: if a note is of kind 5: a sorted set, member = the name of an allowance, score = until when it matters (µs since the epoch)
 --        resets: if a note is of kind 2 or 8: see anew
 -- ARGV   number, known: see once
 --        accounts: how many follow; for each
@@ -17,7 +18,8 @@
 --          4 learn      for b µs the upstream allows less: the emission interval or limit a; 0: it does not any more
 --          5 answer     a call was answered whose slot was a (µs since the epoch; 0: now) and which was charged b: c are left (−1: it does
 --                       not say), and there is more in d µs (0: it does not say); e: C.AnswerRefused if it was refused because of this
---                       limit, and C.AnswerGuessed more if d is a guess. It is about an allowance
+--                       limit, C.AnswerGuessed more if d is a guess, and C.AnswerOpen for each that is on its way and not known here.
+--                       It is about an allowance
 --          6 settle     a call that was charged a, b at e (µs since the epoch; 0: not known) at cost c really cost d; a, b and c are 0
 --                     if it was charged nothing
 --          7 claim      somebody remembers a charge a, b
@@ -53,7 +55,7 @@ end
 if repeated() then return { now, 0 } end
 if turning then versions().turn(entries) end
 
-local keep
+local keep, answered
 local deliberate -- lines of what is forgotten on purpose: see anew
 for _ = 1, notes do
   local kind, i, a, b, c, d, e = arg(), arg(), arg(), arg(), arg(), arg(), arg()
@@ -96,6 +98,8 @@ for _ = 1, notes do
     local news = o.run.answer(o, now, a, b, c, d, e)
     if news == C.ChangePaused and o.low > 1 then news = C.ChangeSlowed end
     did = news ~= nil
+    answered = answered or {}
+    answered[i] = true
     if did then say(news, news == C.ChangePaused and o.till or 0, o.key) end
   elseif kind == C.NoteSettle then
     o.run.settle(o, now, a, b, c, d, e)
@@ -113,6 +117,16 @@ for _ = 1, notes do
   if did then changed = changed + 1 end
 end
 
+if answered then
+  local said, longest = key(), 0
+  redis.call('ZREMRANGEBYSCORE', said, '-inf', now)
+  for i in pairs(answered) do
+    local lives = math.max(entries[i].till - now, 0) + C.AllowanceLives
+    redis.call('ZADD', said, now + lives, string.match(entries[i].key, '^[^}]*}:([^:]*)'))
+    longest = math.max(longest, lives)
+  end
+  redis.call('PEXPIRE', said, math.max(ttl(longest), redis.call('PTTL', said)))
+end
 if deliberate then anew(up, key(), deliberate, now) end
 if keep then
   if up.epoch ~= '0' or up.pause > 0 then

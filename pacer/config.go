@@ -224,7 +224,10 @@ func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) st
 		Policies: bound, Permits: p.leases.Held, Describe: p.about,
 	}
 	config.Policy = func(l *store.Limit) policies.Policy { return p.set().PolicyOf(l) }
-	config.Settings = p.policies.Read
+	config.Settings = func(all *store.Settings) {
+		p.policies.Say(all.Said)
+		p.policies.Read(all)
+	}
 	config.Resumed = p.heed
 	config.Changed = p.failedOver
 	if p.telemetry != nil {

@@ -316,6 +316,7 @@ func (p *Pacer) Close() error {
 	p.observer.Close()
 	p.leases.Close()
 	p.waiters.Drain()
+	p.reports.Close(context.Background())
 	if p.member != nil {
 		p.member.Close()
 	}

@@ -137,6 +137,7 @@ const (
 	Apart          = 100_000     // between calls after a reset, until one is answered
 	Generation     = TenSeconds  // a call that is not answered counts for one to two of these
 	AllowanceLives = TenMinutes  // for how long what is known of an upstream outlasts what it said
+	MaxSaid        = 64           // allowances of an upstream that are told to those who come
 	LongestGuess   = 15 * Minute // of when there is more
 )
 
@@ -144,6 +145,7 @@ const (
 const (
 	AnswerRefused = 1
 	AnswerGuessed = 2 // when there is more
+	AnswerOpen    = 4 // what is on its way counts in these
 )
 
 // Parameters of the versions of an account: see package engine, versions.go.
@@ -211,7 +213,7 @@ func Named() map[string]int64 {
 		"WholeShare": WholeShare, "SameEpisode": SameEpisode, "StepFades": StepFades, "LittleLess": LittleLess,
 		"MaxVersions": MaxVersions, "VersionLives": VersionLives, "MaxHistory": MaxHistory, "MaxLogged": MaxLogged,
 		"Allowance": Allowance, "Second": Second, "TenSeconds": TenSeconds, "Minute": Minute, "TenMinutes": TenMinutes, "Hour": Hour, "Day": Day, "Apart": Apart, "Generation": Generation, "AllowanceLives": AllowanceLives,
-		"LongestGuess": LongestGuess, "AnswerRefused": AnswerRefused, "AnswerGuessed": AnswerGuessed,
+		"LongestGuess": LongestGuess, "MaxSaid": MaxSaid, "AnswerRefused": AnswerRefused, "AnswerGuessed": AnswerGuessed, "AnswerOpen": AnswerOpen,
 		"TagStep": TagStep, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,
 		"Near": Near, "PermitNear": PermitNear,
 		"SoonAgain": SoonAgain, "FrontAgain": FrontAgain, "FarAgain": FarAgain, "Front": Front, "WaitGrace": WaitGrace,

@@ -302,7 +302,7 @@ func heard(e *engine.Entry, now int64, n *store.Note) (c store.Change) {
 		return c
 	}
 	r := engine.Answered{
-		Slot: int64(n.At), Cost: n.Cost, Left: n.Remaining, Reset: engine.MicrosUp(n.For), Guessed: n.Guessed, Refused: n.Refused,
+		Slot: int64(n.At), Cost: n.Cost, Left: n.Remaining, Reset: engine.MicrosUp(n.For), Guessed: n.Guessed, Refused: n.Refused, Open: n.Value,
 	}
 	switch a.Answer(now, r) {
 	case engine.NoNews:

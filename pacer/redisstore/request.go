@@ -188,12 +188,16 @@ func (m members) add(r *request, _ string) {
 type operation struct {
 	*store.Once
 
-	resets bool // something is forgotten on purpose, or resumed
+	resets  bool // something is forgotten on purpose, or resumed
+	answers bool // what the upstream said of limits
 }
 
 func (o operation) add(r *request, upstream string) {
 	if o.Once != nil {
 		r.key(upstreamKey(upstream) + doneMark + o.By)
+	}
+	if o.answers {
+		r.key(upstreamKey(upstream) + saidMark)
 	}
 	if o.resets {
 		r.key(upstreamKey(upstream) + resetsMark)

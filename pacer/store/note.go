@@ -32,7 +32,7 @@ type Note struct {
 
 	For       time.Duration // Pause, Learn: from now on. Answer: until there is more; 0: the upstream does not say. Stray: how long before it no other may be
 	At        Instant       // Slow, Stray: the slot of the call that was refused, Answer: of the call that was answered; 0: now. Renew: when the call began
-	Value     int64         // Learn: the emission interval in µs of a rate, or the limit of a window; 0: no longer. Renew, Release: the call's ID. Stray: by how much the margin grows, in millionths of the period
+	Value     int64         // Learn: the emission interval in µs of a rate, or the limit of a window; 0: no longer. Answer: cost that is on its way and that the store does not know of. Renew, Release: the call's ID. Stray: by how much the margin grows, in millionths of the period
 	Remaining int64         // Answer: what the upstream says is left; −1: it does not say. Stray: the largest margin, in millionths of the period
 	Refused   bool          // Answer: the upstream refused the call because of this limit
 	Guessed   bool          // Answer: the upstream does not say For, and the caller guesses

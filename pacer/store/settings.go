@@ -31,7 +31,8 @@ type Settings struct {
 	Now     Instant
 	Version Instant // when something was set or removed last; 0 for never
 	All     []Setting
-	Resets  []Reset // the latest of this epoch and those before, in order; nil: not known
+	Resets  []Reset  // the latest of this epoch and those before, in order; nil: not known
+	Said    []string // the allowances of which the upstream has said something: [Limit].Policy of each
 
 	_ struct{}
 }

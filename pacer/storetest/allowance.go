@@ -90,7 +90,7 @@ func allowanceCases() []Case {
 		{"allowance/over", "a reading of a window that is over says nothing of the next one", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
 			a, b := s.Go(st, 1, 0), s.Go(st, 1, 0)
-			changed(t, s, st, 0, left(&a, 1, 5*time.Second))
+			changed(t, s, st, 1, left(&a, 1, 5*time.Second)) // which is spoken for
 			s.At(6 * time.Second)
 			changed(t, s, st, 0, left(&b, 0, 4*time.Second))
 			s.Go(st, 1, 6*time.Second)
@@ -121,25 +121,24 @@ func allowanceCases() []Case {
 		{"allowance/patience", "if the first call after a reset is refused again and again, others are there first: it waits longer", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
 			a := s.Go(st, 1, 0)
-			changed(t, s, st, 0, left(&a, 0, time.Second))
-			for i, wait := range []time.Duration{time.Second, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 16 * time.Second} {
+			changed(t, s, st, 1, left(&a, 0, time.Second))
+			for _, wait := range []time.Duration{time.Second, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 16 * time.Second} {
 				s.At(Since(s.now) + wait)
 				g := s.Go(st, 1, Since(s.now))
-				changed(t, s, st, 0, refused(left(&g, 0, time.Second)))
-				_ = i
+				changed(t, s, st, 1, refused(left(&g, 0, time.Second)))
 			}
 		}},
 		{"allowance/unknown", "if nobody says when there is more, the usual periods are tried, and what was right is remembered", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
 			s.At(100 * ms) // the epoch is a whole day
 			a := s.Go(st, 1, 100*ms)
-			changed(t, s, st, 0, left(&a, 0, 0))
+			changed(t, s, st, 1, left(&a, 0, 0))
 			s.At(1100 * ms)
 			b := s.Go(st, 1, 1100*ms) // a second by the clock is over
-			changed(t, s, st, 0, refused(left(&b, 0, 0)))
+			changed(t, s, st, 1, refused(left(&b, 0, 0)))
 			s.At(10 * time.Second)
 			c := s.Go(st, 1, 10*time.Second)
-			changed(t, s, st, 0, left(&c, 0, 0)) // that was right
+			changed(t, s, st, 1, left(&c, 0, 0)) // that was right
 			s.Go(st, 1, 20*time.Second)
 		}},
 		{"allowance/pause", "a pause is an allowance of nothing, and one call goes first after it", func(t testing.TB, s *Session) {
@@ -156,7 +155,7 @@ func allowanceCases() []Case {
 		}},
 		{"allowance/resume", "an operator takes back what was said", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
-			changed(t, s, st, 0, left(nil, 0, time.Hour))
+			changed(t, s, st, 1, left(nil, 0, time.Hour))
 			s.Go(st, 1, time.Hour)
 			s.Report(st, store.Note{Kind: store.NoteResume})
 			s.Go(st, 9, 0)

@@ -331,6 +331,9 @@ func (h *history) answer(s *Session, n store.Note) store.Note {
 	case 2:
 		n.For = time.Duration(1+h.rng.IntN(20)) * time.Second
 	}
+	if h.rng.IntN(8) == 0 {
+		n.Value = h.rng.Int64N(3)
+	}
 	n.Guessed = n.For > 0 && h.rng.IntN(4) == 0
 	n.Remaining = max(-1, n.Remaining)
 	if h.rng.IntN(4) == 0 {

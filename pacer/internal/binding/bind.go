@@ -1,6 +1,7 @@
 package binding
 
 import (
+	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -65,6 +66,22 @@ func (s *Set) Bindable(lane string, lanes bool, carried Carried) []store.Limit {
 		}
 	}
 	return limits
+}
+
+// AllowancesOf returns the allowances of some limits that bind calls, and those that no policy is about.
+func (s *Set) AllowancesOf(limits []store.Limit) (all []store.Limit) {
+	for i := range s.all[len(s.Limits):] {
+		l := &s.all[len(s.Limits)+i]
+		if l.Whole == "" {
+			all = append(all, l.Limit)
+		}
+		for j := range limits {
+			if of := &limits[j]; of.Policy == l.Whole {
+				all = append(all, feedback.AllowanceOf(*of))
+			}
+		}
+	}
+	return all
 }
 
 // Each calls a function with each limit, allowances included, until it returns false.

@@ -105,7 +105,7 @@ func New(c *Config, in *InForce, before *Set) *Set {
 		s.Bound = append(s.Bound, all[i].Policy)
 		s.addLimit(c, i, &all[i])
 	}
-	s.Rules = feedback.NewRules(s.Bound, c.MaxPause, c.Counts)
+	s.Rules = feedback.NewRules(s.Bound, c.MaxPause, c.Counts, in.Allowances...)
 	s.Rules.Own = s.PolicyOf
 	s.Free = in.AllObserved || s.Observes && !slices.ContainsFunc(s.Limits, func(l Limit) bool { return !l.Observed })
 	s.addAllowances(c)

@@ -67,7 +67,7 @@ func (r *Reader) Request(a *Ask, room []store.Limit, s *binding.Settling) (q wai
 	if err != nil {
 		return q, err
 	}
-	q.Call.Cost = a.Cost
+	q.Call.Cost, q.Tracked = a.Cost, a.Tracked && r.Counts
 	return q, r.queueUp(a, &q)
 }
 

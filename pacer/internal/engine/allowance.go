@@ -55,6 +55,7 @@ type Answered struct {
 	Reset   int64 // until there is more; 0: it does not say
 	Guessed bool  // Reset is the caller's guess
 	Refused bool  // the upstream refused the call because of this limit
+	Open    int64 // cost of calls that are on their way and that the account does not know
 }
 
 // News is what an answer means for calls that wait.
@@ -127,8 +128,9 @@ func (a *Allowance) drop(slot, n int64) {
 	switch {
 	case a.until > 0 && slot >= a.until && a.ahead > 0:
 		a.ahead = max(0, a.ahead-n)
-	case slot >= a.mark:
-		a.open = max(0, a.open-n)
+	case slot >= a.mark: // or it was not known, and taken to be older: see Answered
+		young := min(a.open, n)
+		a.open, a.older = a.open-young, max(0, a.older-n+young)
 	case slot >= a.before:
 		a.older = max(0, a.older-n)
 	}
@@ -144,7 +146,9 @@ func (a *Allowance) Cancel(_ *Limit, now int64, c Charge) {
 // Answer applies an answer.
 func (a *Allowance) Answer(now int64, r Answered) News {
 	a.turn(now)
-	open := a.opened(now)
+	a.opened(now)
+	a.older += r.Open
+	open := a.open + a.older
 	left := a.low - 1 - open // as it was believed; it counts while until is to come
 	if a.since = now; r.Slot == 0 {
 		r.Slot = a.blind(now, r.Cost)
@@ -208,11 +212,8 @@ func (a *Allowance) read(now, n, until int64, r Answered, left int64) News {
 	if later {
 		a.open, a.ahead = a.open+a.ahead, 0
 	}
-	if was := a.until; was == 0 {
-		left = n // nothing was believed before
-	}
-	a.until = until
-	if later && n <= a.open+a.older {
+	spent := n <= a.open+a.older && (later || a.until == 0) // calls may hold slots before until
+	if a.until = until; spent {
 		return Less
 	}
 	return a.news(left, gated)

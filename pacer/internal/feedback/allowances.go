@@ -29,8 +29,17 @@ func PolicyOf(name string) string {
 	return policy
 }
 
-// IsAllowance reports whether a limit is an allowance by its name.
-func IsAllowance(name string) bool { return strings.Contains(name, leftMark) }
+// TagOf returns by what an allowance is told from others that no policy is about: its name, or how much it allows; "" if that is not known.
+func TagOf(name string) string {
+	_, tag, _ := strings.Cut(name, leftMark)
+	return strings.TrimPrefix(tag, ".")
+}
+
+// IsAllowance reports whether a name is that of an allowance.
+func IsAllowance(name string) bool {
+	policy, tag, found := strings.Cut(name, leftMark)
+	return found && (policies.ValidName(policy) && tag == "" || policy == "" && (tag == "" || tag[0] == '.' && policies.ValidName(tag[1:])))
+}
 
 // allowances returns the allowances that a reading is about, by index. Those that do not bind the call are added to the limits of the notes.
 // A reading that fits no policy is about the upstream: for each name or number that readings carry there is one.
@@ -42,7 +51,7 @@ func (r *Rules) allowances(n *Notes, a *Answer, f *policies.Feedback, t targets)
 			about = t.limits
 		}
 		if len(about) == 0 {
-			return []int{n.index(AllowanceOf(store.Limit{}), tag(f))}
+			return []int{n.index(AllowanceOf(store.Limit{}), r.tag(f))}
 		}
 	}
 	for _, i := range about {
@@ -55,16 +64,31 @@ func (r *Rules) allowances(n *Notes, a *Answer, f *policies.Feedback, t targets)
 	return all
 }
 
-// tag tells the limits of an upstream apart that no policy is about.
-func tag(f *policies.Feedback) string {
-	limit, limited := f.Limit.Value()
-	switch {
-	case len(f.Policies) > 0:
-		return "." + f.Policies[0]
-	case limited:
-		return "." + strconv.FormatInt(limit, 10)
+// maxTags bounds the allowances of an upstream that no policy is about: what a header says must not make keys without end.
+const maxTags = 8
+
+// tag tells the limits of an upstream apart that no policy is about: by their names or else their numbers. Those beyond maxTags are one.
+func (r *Rules) tag(f *policies.Feedback) string {
+	tag := ""
+	if limit, limited := f.Limit.Value(); limited {
+		tag = "." + strconv.FormatInt(limit, 10)
 	}
-	return ""
+	if len(f.Policies) > 0 && policies.ValidName(f.Policies[0]) {
+		tag = "." + f.Policies[0]
+	}
+	tags := 0
+	for _, name := range r.said {
+		if name == leftMark+tag {
+			return tag
+		}
+		if PolicyOf(name) == "" {
+			tags++
+		}
+	}
+	if tags >= maxTags {
+		return ""
+	}
+	return tag
 }
 
 // index returns the index of an allowance among the limits of the notes.

@@ -10,10 +10,11 @@ import (
 // maxKeys bounds the keys that a process knows of.
 const maxKeys = 1 << 16
 
-// A Memory is which lower limits the store was told of. Its zero value is ready, and it is safe for concurrent use.
+// A Memory is which lower limits the store was told of, and of which allowances. Its zero value is ready, and it is safe for concurrent use.
 type Memory struct {
 	mu   sync.Mutex
 	keys map[store.Key]told
+	said map[store.Key]bool
 }
 
 // told is a lower limit, and when the store was told of it.
@@ -33,5 +34,19 @@ func (m *Memory) isNews(k store.Key, value int64, now time.Time, ago time.Durati
 		m.keys = make(map[store.Key]told) // those that are forgotten cost a note
 	}
 	m.keys[k] = told{value, now}
+	return true
+}
+
+// isFirst reports whether it is asked about an allowance for the first time.
+func (m *Memory) isFirst(k store.Key) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.said[k] {
+		return false
+	}
+	if m.said == nil || len(m.said) >= maxKeys {
+		m.said = make(map[store.Key]bool)
+	}
+	m.said[k] = true
 	return true
 }

@@ -58,7 +58,7 @@ func (r *Rules) Notes(m *Memory, a *Answer, fs []policies.Feedback, now time.Tim
 		n.Strays = nil
 	}
 	if r.counts {
-		r.answers(&n, a, fs, about, now)
+		r.answers(&n, m, a, fs, about, now)
 	}
 	return n, nil
 }
@@ -138,7 +138,7 @@ func (r *Rules) lowered(l *store.Limit, limit int64, window time.Duration) int64
 }
 
 // answers adds a note about each allowance that binds the call, and about those that readings are about.
-func (r *Rules) answers(n *Notes, a *Answer, fs []policies.Feedback, about []targets, now time.Time) {
+func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, about []targets, now time.Time) {
 	refused, readings := false, 0
 	for i := range fs {
 		refused = refused || fs[i].Refused
@@ -146,7 +146,7 @@ func (r *Rules) answers(n *Notes, a *Answer, fs []policies.Feedback, about []tar
 			readings++
 		}
 	}
-	n.Soon = refused
+	n.Soon = refused || a.Blind > 0
 	said := make(map[int]store.Note, readings)
 	for i := range fs {
 		f := &fs[i]
@@ -188,6 +188,12 @@ func (r *Rules) answers(n *Notes, a *Answer, fs []policies.Feedback, about []tar
 			c := &a.Grant.Charges[j]
 			if one.At, one.Local = store.Instant(c.From), a.Grant.Local; !a.Again {
 				one.Cost = c.To
+			}
+		} else if a.Grant != nil { // it was admitted before the first reading, which tells the store what is on its way
+			if one.At, one.Local = a.Grant.At, a.Grant.Local; m.isFirst(n.Limits[j].Key()) {
+				one.Value = a.Flying
+			} else if !a.Again {
+				one.Cost = a.Cost
 			}
 		}
 		n.Answers = append(n.Answers, one)

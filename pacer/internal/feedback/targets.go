@@ -14,6 +14,7 @@ type Rules struct {
 	policies map[string]policy
 	maxPause time.Duration
 	counts   bool
+	said     []string // the names of the allowances that bind calls
 
 	// Own returns the policy of a limit, if some keys have numbers of their own; nil if none has.
 	Own func(*store.Limit) policies.Policy
@@ -27,9 +28,9 @@ type policy struct {
 }
 
 // NewRules returns the rules for some policies, which have different names. No pause is longer than maxPause. Limits, and what is left of
-// them, become notes only if counts is set.
-func NewRules(all []policies.Policy, maxPause time.Duration, counts bool) *Rules {
-	r := &Rules{policies: make(map[string]policy, len(all)), maxPause: maxPause, counts: counts}
+// them, become notes only if counts is set. Said are the names of the allowances that bind calls.
+func NewRules(all []policies.Policy, maxPause time.Duration, counts bool, said ...string) *Rules {
+	r := &Rules{policies: make(map[string]policy, len(all)), maxPause: maxPause, counts: counts, said: said}
 	for _, one := range all {
 		r.policies[one.Name()] = policy{one, one.Scopes()}
 	}
@@ -53,6 +54,9 @@ type Answer struct {
 	Grant *store.Grant
 	Again bool          // the call was answered before: this is more of the same answer
 	Took  time.Duration // how long after its slot it was answered
+	Cost  int64         // of the call
+
+	Flying int64 // the cost of calls of this process that are not answered, and whose answers will be reported
 
 	Blind int64 // the cost of a call that was answered, of which nothing else is known; 0 if there was none
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -80,7 +81,7 @@ func (p *Policies) Say(names []string) {
 	defer p.mu.Unlock()
 	before := len(p.said)
 	for _, name := range names {
-		if !slices.Contains(p.said, name) && len(p.said) < maxAllowances {
+		if feedback.IsAllowance(name) && !slices.Contains(p.said, name) && len(p.said) < maxAllowances {
 			p.said = append(p.said[:len(p.said):len(p.said)], name)
 		}
 	}

@@ -29,6 +29,7 @@ type Call struct {
 	state      callState
 	caught     bool // it was moved, or may be: goroutines other than its owner may still look at it
 	woken      bool // it was woken while it is moving
+	tracked    bool // the answer will be reported
 	answered   bool // the answer was reported
 	paid       bool // the cost was settled
 	free       bool // no limit binds it, and the store was not asked: see Free
@@ -150,12 +151,15 @@ func (c *Call) Answered(ctx context.Context, now time.Time) feedback.Answer {
 	if c.state != used {
 		return a
 	}
-	if a.Grant, a.Again, a.Took = &c.grant[0], c.answered, now.Sub(c.due); !c.answered {
-		c.answered = true
+	if a.Grant, a.Again, a.Took, a.Cost = &c.grant[0], c.answered, now.Sub(c.due), c.request[0].Cost; !c.answered {
+		if c.answered = true; c.tracked {
+			s.flying -= c.request[0].Cost
+		}
 		if s.Events != nil {
 			s.Events.Answered(ctx, max(0, now.Sub(s.made)-c.went))
 		}
 	}
+	a.Flying = s.flying
 	return a
 }
 

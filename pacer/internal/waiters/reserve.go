@@ -15,6 +15,7 @@ type Request struct {
 	Call     store.Call    // but for ID and Reach
 	HasQueue bool          // one of the limits has a queue in the store
 	WillWait bool          // the owner waits until the call may go: it is queued in the process until its slot is near
+	Tracked  bool          // its answer will be reported
 	Untried  bool          // the store was not asked yet whether the call may go at once
 
 	Binder     Binder // binds the call anew when other policies hold; nil for one that does not wait
@@ -99,7 +100,7 @@ func (s *Waiters) chargeNow(ctx context.Context, c *Call, r *Request) (goes bool
 func (s *Waiters) prepare(ctx context.Context, c *Call, r *Request) {
 	c.set, c.stack.Upstream, c.stack.Limits, c.requested = s, s.Upstream, r.Limits, time.Now()
 	c.binder, c.generation, c.known = r.Binder, r.Generation, s.changes.Load()
-	c.arrived = c.requested
+	c.arrived, c.tracked = c.requested, r.Tracked
 	c.notBefore = c.requested.Add(min(r.Call.NotBefore, store.Forever))
 	call := &c.request[0]
 	*call = r.Call

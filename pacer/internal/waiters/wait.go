@@ -182,7 +182,9 @@ func (s *Waiters) settleInTime(ctx context.Context, c *Call) error {
 
 // use marks the slot as used: the call goes. The caller holds mu.
 func (s *Waiters) use(c *Call) {
-	c.state = used
+	if c.state = used; c.tracked {
+		s.flying += c.request[0].Cost
+	}
 	if s.Events != nil {
 		c.went = time.Since(s.made)
 	}

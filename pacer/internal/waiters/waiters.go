@@ -55,6 +55,7 @@ type Waiters struct {
 	busy    sync.WaitGroup // calls that wait, and goroutines that move them. What is added is added under mu, unless closed
 
 	mu      sync.Mutex
+	flying  int64 // the cost of calls that went and are not answered, and whose answers will be reported
 	queues  queues
 	entered int64 // counts the calls that entered a queue
 
