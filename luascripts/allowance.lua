@@ -53,6 +53,7 @@ end
 
 -- turn passes until.
 local function turn(o, now)
+  if math.max(o.till, o.since, o.mark_) + C.AllowanceLives <= now then clear(o) end
   if o.till > 0 and now >= o.till then
     o.width = math.max(opened(o, o.till) + 1, o.low - 1)
     o.older, o.mark_, o.open, o.ahead = o.older + o.open, o.till, o.ahead, 0

@@ -115,6 +115,9 @@ func (a *Allowance) opened(now int64) int64 {
 
 // turn passes until. What was ahead is younger than what is open, and outlasts a silence: otherwise a second call would probe.
 func (a *Allowance) turn(now int64) {
+	if a.Expires() <= now {
+		*a = Allowance{} // whether or not it was evicted
+	}
 	if a.until == 0 || now < a.until {
 		return
 	}
