@@ -2,7 +2,7 @@
 --
 -- KEYS   as in reserve.lua
 --        done: if the operation has a number: see once
---        said: if a note is of kind 5: a sorted set, member = the name of an allowance, score = until when it matters (µs since the epoch)
+--        allowances: if a note is of kind 5: a sorted set, member = the name of an allowance, score = until when it matters (µs since the epoch)
 --        resets: if a note is of kind 2 or 8: see anew
 -- ARGV   number, known: see once
 --        accounts: how many follow; for each
@@ -118,14 +118,14 @@ for _ = 1, notes do
 end
 
 if answered then
-  local said, longest = key(), 0
-  redis.call('ZREMRANGEBYSCORE', said, '-inf', now)
+  local names, longest = key(), 0
+  redis.call('ZREMRANGEBYSCORE', names, '-inf', now)
   for i in pairs(answered) do
     local lives = math.max(entries[i].till - now, 0) + C.AllowanceLives
-    redis.call('ZADD', said, now + lives, string.match(entries[i].key, '^[^}]*}:([^:]*)'))
+    redis.call('ZADD', names, now + lives, string.match(entries[i].key, '^[^}]*}:([^:]*)'))
     longest = math.max(longest, lives)
   end
-  redis.call('PEXPIRE', said, math.max(ttl(longest), redis.call('PTTL', said)))
+  redis.call('PEXPIRE', names, math.max(ttl(longest), redis.call('PTTL', names)))
 end
 if deliberate then anew(up, key(), deliberate, now) end
 if keep then

@@ -206,7 +206,7 @@ func New(c Config) (*Pacer, error) {
 	p.bookings = p.newBookings()
 	p.reports = &reports.Reporter{
 		Upstream: p.upstream, Store: p.store, Far: p.member != nil,
-		Say: p.policies.Say, Applied: p.feedbackApplied, Changed: p.waiters.Changed,
+		Unbound: p.policies.AddAllowances, Applied: p.feedbackApplied, Changed: p.waiters.Changed,
 	}
 	if p.member == nil && c.Store != nil { // others may use it, too
 		p.waiters.Begin()
@@ -225,7 +225,7 @@ func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) st
 	}
 	config.Policy = func(l *store.Limit) policies.Policy { return p.set().PolicyOf(l) }
 	config.Settings = func(all *store.Settings) {
-		p.policies.Say(all.Said)
+		p.policies.AddAllowances(all.Allowances)
 		p.policies.Read(all)
 	}
 	config.Resumed = p.heed

@@ -396,7 +396,7 @@ func TestAReadingThatFitsNoPolicyBinds(t *testing.T) {
 				require.Equal(t, 7*time.Second, limit.Wait)
 				s, err := p.Status(t.Context(), acme)
 				require.NoError(t, err)
-				require.Equal(t, []pacer.Said{{Limit: "60", For: 7 * time.Second}}, s.Said)
+				require.Equal(t, []pacer.Allowance{{Limit: "60", For: 7 * time.Second}}, s.Allowances)
 				require.NoError(t, p.Resume(t.Context(), acme))
 				require.NoError(t, p.Wait(t.Context(), acme))
 				require.LessOrEqual(t, time.Since(start), 14100*ms)

@@ -15,17 +15,17 @@ import (
 
 // A Status is the state of the policies for a call with given scopes, at one instant.
 type Status struct {
-	Upstream  string
-	At        time.Time     // by the store's clock
-	PausedFor time.Duration // how much longer the whole upstream is paused; 0 if it is not
-	Policies  []PolicyStatus
-	Said      []Said // what the upstream said is left, of limits that no policy is about, too
+	Upstream   string
+	At         time.Time     // by the store's clock
+	PausedFor  time.Duration // how much longer the whole upstream is paused; 0 if it is not
+	Policies   []PolicyStatus
+	Allowances []Allowance // what the upstream said is left, of limits that no policy is about, too
 
 	_ struct{}
 }
 
-// Said is what an upstream said is left of one of its limits, and what that leaves to calls.
-type Said struct {
+// An Allowance is what an upstream said is left of one of its limits, and what that leaves to calls.
+type Allowance struct {
 	Policy string        // that it is about; "" for a limit that fits no policy
 	Limit  string        // of one that fits no policy: its name, or how much it allows; "" if it was not said
 	Scope  string        // as in [PolicyStatus]
@@ -97,11 +97,11 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 // say adds what was said of a limit, and what it means for the policy that it is about, which comes before it.
 func (s *Status) say(l *store.Limit, scope string, seen *store.LimitStatus) {
 	now := store.Instant(s.At.UnixMicro())
-	one := Said{Policy: feedback.PolicyOf(l.Policy), Limit: feedback.TagOf(l.Policy), Scope: scope, Left: seen.Pace, Free: seen.Remaining}
+	one := Allowance{Policy: feedback.PolicyOf(l.Policy), Limit: feedback.TagOf(l.Policy), Scope: scope, Left: seen.Pace, Free: seen.Remaining}
 	if one.For = seen.Full.Sub(now); one.For <= 0 {
 		return
 	}
-	s.Said = append(s.Said, one)
+	s.Allowances = append(s.Allowances, one)
 	for i := range s.Policies {
 		if of := &s.Policies[i]; of.Policy.Name() == one.Policy && of.Scope == scope {
 			of.Remaining = min(of.Remaining, one.Free)

@@ -137,7 +137,7 @@ const (
 	Apart          = 100_000     // between calls after a reset, until one is answered
 	Generation     = TenSeconds  // a call that is not answered counts for one to two of these
 	AllowanceLives = TenMinutes  // for how long what is known of an upstream outlasts what it said
-	MaxSaid        = 64           // allowances of an upstream that are told to those who come
+	MaxListed      = 64          // allowances of an upstream that a process learns of when it comes
 	LongestGuess   = 15 * Minute // of when there is more
 )
 
@@ -213,7 +213,7 @@ func Named() map[string]int64 {
 		"WholeShare": WholeShare, "SameEpisode": SameEpisode, "StepFades": StepFades, "LittleLess": LittleLess,
 		"MaxVersions": MaxVersions, "VersionLives": VersionLives, "MaxHistory": MaxHistory, "MaxLogged": MaxLogged,
 		"Allowance": Allowance, "Second": Second, "TenSeconds": TenSeconds, "Minute": Minute, "TenMinutes": TenMinutes, "Hour": Hour, "Day": Day, "Apart": Apart, "Generation": Generation, "AllowanceLives": AllowanceLives,
-		"LongestGuess": LongestGuess, "MaxSaid": MaxSaid, "AnswerRefused": AnswerRefused, "AnswerGuessed": AnswerGuessed, "AnswerOpen": AnswerOpen,
+		"LongestGuess": LongestGuess, "MaxListed": MaxListed, "AnswerRefused": AnswerRefused, "AnswerGuessed": AnswerGuessed, "AnswerOpen": AnswerOpen,
 		"TagStep": TagStep, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,
 		"Near": Near, "PermitNear": PermitNear,
 		"SoonAgain": SoonAgain, "FrontAgain": FrontAgain, "FarAgain": FarAgain, "Front": Front, "WaitGrace": WaitGrace,

@@ -270,7 +270,7 @@ func (m *Store) apply(stack store.Stack, notes []store.Note) (at store.Instant, 
 			did, slower = applyOne(&entries[n.Limit], o.now, n)
 		}
 		if n.Kind == store.NoteAnswer {
-			c := heard(&entries[n.Limit], o.now, n)
+			c := answered(&entries[n.Limit], o.now, n)
 			if did = c.Kind != 0; did {
 				l := &stack.Limits[n.Limit]
 				c.Policy, c.Scope, c.Now = l.Policy, l.Scope, store.Instant(o.now)
@@ -295,8 +295,8 @@ func (m *Store) apply(stack store.Stack, notes []store.Note) (at store.Instant, 
 	return store.Instant(o.now), changed, changes, nil
 }
 
-// heard applies an answer, and returns what it means for calls that wait; the zero Change for nothing.
-func heard(e *engine.Entry, now int64, n *store.Note) (c store.Change) {
+// answered applies an answer, and returns what it means for calls that wait; the zero Change for nothing.
+func answered(e *engine.Entry, now int64, n *store.Note) (c store.Change) {
 	a, ok := e.Account.(*engine.Allowance)
 	if !ok {
 		return c
@@ -359,7 +359,7 @@ func applyOne(e *engine.Entry, now int64, n *store.Note) (changed, slower bool) 
 		return !alone, slower
 	case store.NoteLearn:
 		return a.Learn(l, now, n.Value, now+engine.MicrosUp(n.For)), false
-	case store.NoteAnswer: // see heard
+	case store.NoteAnswer: // see answered
 	case store.NoteSettle:
 		e.Settle(now, engine.Charge(n.Charge), n.Cost, n.Actual)
 	case store.NoteClaim:

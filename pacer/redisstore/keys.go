@@ -37,8 +37,8 @@ const cameMark = "/came"
 // bookingMark comes before the ID of a booking in the name of its record.
 const bookingMark = "/booking/"
 
-// saidMark ends the name of the set of the allowances of an upstream.
-const saidMark = "/said"
+// allowancesMark ends the name of the set of the allowances of an upstream.
+const allowancesMark = "/allowances"
 
 // indexMark ends the name of the hash of what processes say of themselves.
 const indexMark = "/index"
@@ -51,7 +51,7 @@ const upstreamsKey = prefix + "upstreams"
 //	pacer:1:{upstream}                          the upstream's own pause, and the epoch of its data
 //	pacer:1:{upstream}/alive                    the processes that pace it, by when they are taken for gone
 //	pacer:1:{upstream}/came                     the same, by when they came
-//	pacer:1:{upstream}/said                     the allowances of which the upstream said something, by when that is over
+//	pacer:1:{upstream}/allowances               the allowances of which the upstream said something, by when that is over
 //	pacer:1:{upstream}/index                    what they say of themselves, of their policies, and of what went
 //	pacer:1:{upstream}/booking/ID               what became of a booking
 //	pacer:1:{upstream}:policy                   an account of the whole upstream

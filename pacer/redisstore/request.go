@@ -197,7 +197,7 @@ func (o operation) add(r *request, upstream string) {
 		r.key(upstreamKey(upstream) + doneMark + o.By)
 	}
 	if o.answers {
-		r.key(upstreamKey(upstream) + saidMark)
+		r.key(upstreamKey(upstream) + allowancesMark)
 	}
 	if o.resets {
 		r.key(upstreamKey(upstream) + resetsMark)

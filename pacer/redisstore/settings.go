@@ -45,7 +45,7 @@ func (s *Store) set(ctx context.Context, upstream string, changes []store.Settin
 	q.key(up)
 	q.key(up + settingsMark)
 	q.key(up + resetsMark)
-	q.key(up + saidMark)
+	q.key(up + allowancesMark)
 	for i := range changes {
 		c := &changes[i]
 		lasts := engine.MicrosUp(c.For)
@@ -76,7 +76,7 @@ func parseSettings(up string, v []any) (*store.Settings, error) {
 	now, ok := v[0].(int64)
 	list, ok2 := v[1].([]any)
 	resets, ok3 := v[2].([]any)
-	said, ok4 := v[3].([]any)
+	names, ok4 := v[3].([]any)
 	if !ok || !ok2 || !ok3 || !ok4 {
 		return nil, errNoSettings
 	}
@@ -109,9 +109,9 @@ func parseSettings(up string, v []any) (*store.Settings, error) {
 		all.All = append(all.All, one)
 	}
 	store.SortSettings(all.All)
-	for _, one := range said {
+	for _, one := range names {
 		if name, ok := one.(string); ok {
-			all.Said = append(all.Said, name)
+			all.Allowances = append(all.Allowances, name)
 		}
 	}
 	reported, err := texts(resets)

@@ -62,7 +62,7 @@ const (
 	// NoteLearn lowers a limit for a time.
 	NoteLearn
 	// NoteAnswer says that a call was answered that an allowance binds, and what the upstream says is left. It made a difference if calls
-	// that wait are to go earlier or later than they were told.
+	// that wait are to go earlier or later than they know.
 	NoteAnswer
 	// NoteSettle gives back, or charges, the difference between what a call was charged and what it really cost. A call that was charged
 	// nothing has a zero Charge: it is charged now.

@@ -5,7 +5,7 @@ import "github.com/headway-go/headway/luascripts/numbers"
 // Allowance holds what an upstream said of one limit: before until, calls may cost at most low less what is open.
 //
 // Open is the cost of calls that were granted and not answered: of those, nobody knows whether what was said counts them. So a low reading
-// binds at once, and a higher one only if its call started after the low one was heard: answers may overtake each other. An answer that
+// binds at once, and a higher one only if its call started after the low one came: answers may overtake each other. An answer that
 // never comes counts for one to two generations.
 //
 //	         a reading                  until is past                 an answer
@@ -18,7 +18,7 @@ import "github.com/headway-go/headway/luascripts/numbers"
 type Allowance struct {
 	until int64 // before it, calls cost at most low − open; 0: nothing is said
 	low   int64 // the least that was said to be left and not taken back, and 1 more; 0: nothing was ever said
-	at    int64 // when that was heard
+	at    int64 // when that came
 
 	open, older  int64 // cost of calls with slots in [mark, until) and in [before, mark) that are not answered
 	mark, before int64

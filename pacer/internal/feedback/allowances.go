@@ -29,7 +29,7 @@ func PolicyOf(name string) string {
 	return policy
 }
 
-// TagOf returns by what an allowance is told from others that no policy is about: its name, or how much it allows; "" if that is not known.
+// TagOf returns what tells an allowance from others that no policy is about: its name, or how much it allows; "" if that is not known.
 func TagOf(name string) string {
 	_, tag, _ := strings.Cut(name, leftMark)
 	return strings.TrimPrefix(tag, ".")
@@ -77,7 +77,7 @@ func (r *Rules) tag(f *policies.Feedback) string {
 		tag = "." + f.Policies[0]
 	}
 	tags := 0
-	for _, name := range r.said {
+	for _, name := range r.bound {
 		if name == leftMark+tag {
 			return tag
 		}

@@ -28,7 +28,7 @@ var (
 type bench struct {
 	t     *testing.T
 	rules *feedback.Rules
-	told  feedback.Memory
+	known feedback.Memory
 	now   time.Time
 
 	feedback.Answer
@@ -58,7 +58,7 @@ func (b *bench) notes(fs ...policies.Feedback) []store.Note {
 // all returns all notes that feedback becomes.
 func (b *bench) all(fs ...policies.Feedback) feedback.Notes {
 	b.t.Helper()
-	n, err := b.rules.Notes(&b.told, &b.Answer, fs, b.now)
+	n, err := b.rules.Notes(&b.known, &b.Answer, fs, b.now)
 	require.NoError(b.t, err)
 	return n
 }
@@ -125,7 +125,7 @@ func TestFeedbackOnPoliciesThatDoNotBind(t *testing.T) {
 		"peak":  {Policy: "peak"},
 		"other": {Policy: "other"},
 	} {
-		n, err := b.rules.Notes(&b.told, &b.Answer, []policies.Feedback{
+		n, err := b.rules.Notes(&b.known, &b.Answer, []policies.Feedback{
 			left(9, "daily"), {Wait: time.Second, Policies: []string{"daily", name}},
 		}, b.now)
 		var unbound *feedback.UnboundError
@@ -320,7 +320,7 @@ func TestWhichAllowanceAReadingIsAbout(t *testing.T) {
 }
 
 // What an answer says goes to each allowance that binds the call, with the slot and the cost that were charged.
-func TestAnAnswerIsToldToEachAllowance(t *testing.T) {
+func TestEachAllowanceReceivesAnAnswer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, daily, tenant)
 	for _, l := range []store.Limit{b.Limits[0], b.Limits[1], {}} {

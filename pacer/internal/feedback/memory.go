@@ -10,20 +10,20 @@ import (
 // maxKeys bounds the keys that a process knows of.
 const maxKeys = 1 << 16
 
-// A Memory is which lower limits the store was told of, and of which allowances. Its zero value is ready, and it is safe for concurrent use.
+// A Memory is which lower limits the store knows, and which allowances. Its zero value is ready, and it is safe for concurrent use.
 type Memory struct {
 	mu   sync.Mutex
-	keys map[store.Key]told
+	keys map[store.Key]sent
 	said map[store.Key]bool
 }
 
-// told is a lower limit, and when the store was told of it.
-type told struct {
+// sent is a lower limit, and when the store received it.
+type sent struct {
 	value int64 // 0 for none
 	at    time.Time
 }
 
-// isNews reports whether the store is to be told of a value of a key: it was told of another one, or longer ago.
+// isNews reports whether the store is to receive a value of a key: it has another one, or received it longer ago.
 func (m *Memory) isNews(k store.Key, value int64, now time.Time, ago time.Duration) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -31,9 +31,9 @@ func (m *Memory) isNews(k store.Key, value int64, now time.Time, ago time.Durati
 		return false
 	}
 	if m.keys == nil || len(m.keys) >= maxKeys {
-		m.keys = make(map[store.Key]told) // those that are forgotten cost a note
+		m.keys = make(map[store.Key]sent) // those that are forgotten cost a note
 	}
-	m.keys[k] = told{value, now}
+	m.keys[k] = sent{value, now}
 	return true
 }
 

@@ -14,7 +14,7 @@ type Rules struct {
 	policies map[string]policy
 	maxPause time.Duration
 	counts   bool
-	said     []string // the names of the allowances that bind calls
+	bound    []string // the names of the allowances that bind calls
 
 	// Own returns the policy of a limit, if some keys have numbers of their own; nil if none has.
 	Own func(*store.Limit) policies.Policy
@@ -28,9 +28,9 @@ type policy struct {
 }
 
 // NewRules returns the rules for some policies, which have different names. No pause is longer than maxPause. Limits, and what is left of
-// them, become notes only if counts is set. Said are the names of the allowances that bind calls.
-func NewRules(all []policies.Policy, maxPause time.Duration, counts bool, said ...string) *Rules {
-	r := &Rules{policies: make(map[string]policy, len(all)), maxPause: maxPause, counts: counts, said: said}
+// them, become notes only if counts is set. Bound are the names of the allowances that bind calls.
+func NewRules(all []policies.Policy, maxPause time.Duration, counts bool, bound ...string) *Rules {
+	r := &Rules{policies: make(map[string]policy, len(all)), maxPause: maxPause, counts: counts, bound: bound}
 	for _, one := range all {
 		r.policies[one.Name()] = policy{one, one.Scopes()}
 	}

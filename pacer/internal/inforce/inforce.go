@@ -29,14 +29,14 @@ type Policies struct {
 	config Config
 	now    atomic.Pointer[binding.Set]
 
-	mu       sync.Mutex
-	declared []policies.Policy // by this process
-	settings store.Settings    // by operators, as far as this process knows
-	read     time.Time         // when they were read
-	ends     *time.Timer       // when the first of them ends
-	observed bool              // all are
-	said     []string          // the names of allowances
-	closed   bool
+	mu         sync.Mutex
+	declared   []policies.Policy // by this process
+	settings   store.Settings    // by operators, as far as this process knows
+	read       time.Time         // when they were read
+	ends       *time.Timer       // when the first of them ends
+	observed   bool              // all are
+	allowances []string          // their names
+	closed     bool
 }
 
 // New returns the policies that are declared at first.
@@ -75,17 +75,17 @@ func (p *Policies) SetObserved(observed bool) bool {
 // maxAllowances bounds the allowances of an upstream that fit no policy, and with them what its headers can make a process do.
 const maxAllowances = 64
 
-// Say has allowances bind calls from now on, by their names.
-func (p *Policies) Say(names []string) {
+// AddAllowances has allowances bind calls from now on, by their names.
+func (p *Policies) AddAllowances(names []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	before := len(p.said)
+	before := len(p.allowances)
 	for _, name := range names {
-		if feedback.IsAllowance(name) && !slices.Contains(p.said, name) && len(p.said) < maxAllowances {
-			p.said = append(p.said[:len(p.said):len(p.said)], name)
+		if feedback.IsAllowance(name) && !slices.Contains(p.allowances, name) && len(p.allowances) < maxAllowances {
+			p.allowances = append(p.allowances[:len(p.allowances):len(p.allowances)], name)
 		}
 	}
-	if len(p.said) > before && !p.closed {
+	if len(p.allowances) > before && !p.closed {
 		p.settle()
 	}
 }
@@ -147,10 +147,10 @@ func (p *Policies) settle() {
 	}
 	before := p.Now()
 	if source == before.Source && slices.EqualFunc(list, before.Given, samePolicy) && maps.EqualFunc(special, before.Special, samePolicy) &&
-		before.AllObserved == p.observed && len(before.Allowances) == len(p.said) {
+		before.AllObserved == p.observed && len(before.Allowances) == len(p.allowances) {
 		return
 	}
-	set := binding.New(&p.config.Bindings, &binding.InForce{Given: list, Source: source, AllObserved: p.observed, Special: special, Allowances: p.said}, before)
+	set := binding.New(&p.config.Bindings, &binding.InForce{Given: list, Source: source, AllObserved: p.observed, Special: special, Allowances: p.allowances}, before)
 	p.now.Store(set)
 	p.config.Changed(before, set)
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// gathered is for how long what answers say of limits with enough left is gathered, before it is sent to a store that is far away.
-const gathered = 50 * time.Millisecond
+// batchFor is for how long answers that leave enough are kept, to be sent together to a store that is far away.
+const batchFor = 50 * time.Millisecond
 
 // A Reporter gives reports to the store of a Pacer. It is safe for concurrent use.
 type Reporter struct {
 	Upstream string
 	Store    store.Store
-	Far      bool // the store is shared: what need not be known at once is gathered
+	Far      bool // the store is shared: what need not be known at once is sent in batches
 
-	// Say is called with the names of limits that readings are about and that did not bind the call.
-	Say func(names []string)
+	// Unbound is called with the names of limits that readings are about and that did not bind the call.
+	Unbound func(names []string)
 	// Applied is called with what the store has received of feedback.
 	Applied func(ctx context.Context, stack store.Stack, notes []store.Note)
 	// Changed is called with what calls of this process that wait are to heed.
@@ -32,7 +32,7 @@ type Reporter struct {
 
 	mu      sync.Mutex
 	pending notes.Reports
-	timer   *time.Timer // until it is sent; nil if nothing is gathered
+	timer   *time.Timer // until it is sent; nil if nothing is pending
 	sending sync.WaitGroup
 }
 
@@ -48,7 +48,7 @@ func (r *Reporter) Apply(ctx context.Context, rules *feedback.Rules, a *feedback
 		for i := range more {
 			names = append(names, more[i].Policy)
 		}
-		r.Say(names)
+		r.Unbound(names)
 	}
 	stack := store.Stack{Upstream: r.Upstream, Limits: n.Limits}
 	all := slices.Concat(n.Refusals, n.Counts)
@@ -65,12 +65,12 @@ func (r *Reporter) Apply(ctx context.Context, rules *feedback.Rules, a *feedback
 		_, err = r.send(ctx, stack, append(all, n.Answers...))
 		return err
 	}
-	r.gather(ctx, &n)
+	r.batch(ctx, &n)
 	return nil
 }
 
-// gather keeps what answers said for a while.
-func (r *Reporter) gather(ctx context.Context, n *feedback.Notes) {
+// batch keeps answers for a while.
+func (r *Reporter) batch(ctx context.Context, n *feedback.Notes) {
 	if len(n.Answers) == 0 {
 		return
 	}
@@ -82,14 +82,14 @@ func (r *Reporter) gather(ctx context.Context, n *feedback.Notes) {
 	if r.timer == nil {
 		r.sending.Add(1)
 		ctx := context.WithoutCancel(ctx)
-		r.timer = time.AfterFunc(gathered, func() {
+		r.timer = time.AfterFunc(batchFor, func() {
 			defer r.sending.Done()
 			r.flush(ctx)
 		})
 	}
 }
 
-// flush sends what was gathered. What the store does not receive is not repeated: the answers of calls after it say something newer.
+// flush sends what is pending. What the store does not receive is not repeated: the answers of calls after it say something newer.
 func (r *Reporter) flush(ctx context.Context) {
 	r.mu.Lock()
 	all := r.pending.All
@@ -100,7 +100,7 @@ func (r *Reporter) flush(ctx context.Context) {
 	}
 }
 
-// Close sends what is gathered, and returns when it was sent.
+// Close sends what is pending, and returns when it was sent.
 func (r *Reporter) Close(ctx context.Context) {
 	r.mu.Lock()
 	stopped := r.timer != nil && r.timer.Stop()

@@ -56,7 +56,7 @@ func newRig() *rig {
 	r.call = feedback.Answer{Limits: []store.Limit{{Policy: "p", Spec: p.Spec()}}, Grant: &store.Grant{OK: true}}
 	r.Reporter = reports.Reporter{
 		Upstream: "test", Store: &r.store, Far: true,
-		Say: func(names []string) { r.said = append(r.said, names...) },
+		Unbound: func(names []string) { r.said = append(r.said, names...) },
 		Applied: func(_ context.Context, stack store.Stack, notes []store.Note) {
 			r.applied = append(r.applied, kinds(notes))
 		},
@@ -131,9 +131,9 @@ func TestUndo(t *testing.T) {
 	require.Len(t, r.changes, 2, "this process heeds it")
 }
 
-// Good answers are gathered, and go to the store together, what refuses or is nearly spent at once, and what is gathered when the process
+// Good answers go to the store together, what refuses or is nearly spent at once, and what is pending when the process
 // ends.
-func TestGoodAnswersAreGathered(t *testing.T) {
+func TestGoodAnswersGoTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig()
