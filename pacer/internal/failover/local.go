@@ -278,7 +278,7 @@ func (a *localStore) cancel(ctx context.Context, upstream string, grants []store
 			if l.Spec.Algorithm != policies.Window {
 				continue // it is past, or so nearly
 			}
-			n := max(c.To, -c.To)
+			n := c.To
 			if h := a.spentOn(l).bucket(c.From); h.n >= n {
 				h.n -= n
 			} else {
@@ -305,7 +305,7 @@ func (a *localStore) fold(now store.Instant) {
 				}
 				s := a.spentOn(&t.limits[j])
 				if t.limits[j].Spec.Algorithm == policies.Window {
-					s.bucket(c.From).n += max(c.To, -c.To)
+					s.bucket(c.From).n += c.To
 				} else {
 					s.each = t.shares[j].Spec.Interval
 					s.take(c.From, c.To, int64(now))

@@ -88,7 +88,7 @@ func (w *Store) postpone(calls []store.Call, grants []store.Grant, waitsFor int)
 func (w *Store) returned(stack *store.Stack, calls []store.Call) {
 	for i := range calls {
 		for j, c := range calls[i].Held {
-			w.ledger.released(&stack.Limits[j], c, max(c.To, -c.To))
+			w.ledger.released(&stack.Limits[j], c, c.To)
 		}
 		if calls[i].Held != nil {
 			w.ledger.cancelled(stack, []store.Grant{{Charges: calls[i].Held}})
