@@ -49,8 +49,8 @@ local notes = arg()
 for at = nextarg, nextarg + 7 * (notes - 1), 7 do
   local kind, entry = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
   if kind < C.NotePause or kind > C.NoteStray then unknown('note', kind) end
-  if kind == C.NoteAnswer and not entries[entry].run.answer then unknown('note of an account', entry) end
   if entry == 0 and kind ~= C.NotePause and kind ~= C.NoteResume and kind ~= C.NoteReset then unknown('note of the upstream', kind) end
+  if kind == C.NoteAnswer and not entries[entry].run.answer then unknown('allowance', entry) end
 end
 if repeated() then return { now, 0 } end
 if turning then versions().turn(entries) end

@@ -58,7 +58,8 @@ func TestTheUnknownIsRefused(t *testing.T) {
 		"a note behind another":   {s.Report, []any{0, 0, 1, numbers.GCRA, 1, 10, 2, numbers.NotePause, 1, 5, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0}, "unknown note 0"},
 		"a note behind a permit":  {s.Report, []any{0, 0, 1, numbers.Concurrency, 1, 1000, 0, 0, 2, numbers.NoteRenew, 1, 7, 0, 0, 0, 0, 12, 1, 0, 0, 0, 0, 0}, "unknown note 12"},
 		"a note of the upstream":  {s.Report, []any{0, 0, 0, 1, numbers.NoteSlow, 0, 0, 0, 0, 0, 0}, "unknown note of the upstream 3"},
-		"an algorithm to look at": {s.Status, []any{1, 8, 1, 10}, "unknown algorithm 8"},
+		"an algorithm to look at": {s.Status, []any{1, 9, 1, 10}, "unknown algorithm 9"},
+		"an answer of a rate":     {s.Report, []any{0, 0, 1, numbers.GCRA, 1, 10, 1, numbers.NoteAnswer, 1, 1, 2, 3, 4, 0}, "unknown allowance 1"},
 	} {
 		err := rdb.Eval(t.Context(), c.script, keys, c.args...).Err()
 		require.ErrorContains(t, err, c.reports, name)
