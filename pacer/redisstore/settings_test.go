@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -201,4 +202,33 @@ func TestProcessesThatDisagreeAreSeen(t *testing.T) {
 	for _, p := range index.Processes {
 		require.NotContains(t, p.Policies, "evil: 5 per 1s", "texts that are not those of the version")
 	}
+}
+
+// While fair shares are rolled out, a process that has them gets slots beside one that has none, and whose calls always wait.
+func TestNobodyStarvesWhileFairSharesAreRolledOut(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client()
+	policy := policies.PerSecond(50).Named("rate")
+	old := named(t, rdb, "old", policy)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var calls sync.WaitGroup
+	var went [2]atomic.Int64
+	crowd := func(n int, p *pacer.Pacer, opts ...pacer.Option) {
+		for range 10 {
+			calls.Go(func() {
+				for p.Wait(ctx, opts...) == nil {
+					went[n].Add(1)
+				}
+			})
+		}
+	}
+	crowd(0, old)
+	crowd(1, named(t, rdb, "young", policy.Fair("tenant")), pacer.Scope("tenant", "a"))
+	require.Eventually(t, func() bool { return went[1].Load() >= 100 }, patience, 10*time.Millisecond)
+	before := went[0].Load()
+	require.Eventually(t, func() bool { return went[0].Load() >= before+50 }, patience, 10*time.Millisecond)
+	t.Logf("without, with: %d, %d", went[0].Load(), went[1].Load())
+	stop()
+	calls.Wait()
 }
