@@ -41,6 +41,10 @@ func (w *Store) Registry() store.Registry {
 // looksAgain is after how many descriptions a process looks again what policies others have, although there are as many versions as before.
 const looksAgain = 16
 
+// maxTexts is of how many different policies it looks whether they are shared fairly, at most: anybody who can write to the store can name
+// any.
+const maxTexts = 1 << 12
+
 // findFair tells which policies some process shares fairly, if processes have different ones: while that is rolled out, or taken back, this
 // process may not.
 func (w *Store) findFair(ctx context.Context, registry store.Registry, versions int) {
@@ -53,8 +57,13 @@ func (w *Store) findFair(ctx context.Context, registry store.Registry, versions 
 		if err != nil {
 			return
 		}
+		seen := make(map[string]bool)
 		for i := range index.Processes {
 			for _, text := range index.Processes[i].Policies {
+				if seen[text] || len(seen) == maxTexts {
+					continue
+				}
+				seen[text] = true
 				if p, err := policies.Parse(text); err == nil && p.FairBy() != "" {
 					names = append(names, p.Name())
 				}
