@@ -34,6 +34,7 @@ type Policies struct {
 	read     time.Time         // when they were read
 	ends     *time.Timer       // when the first of them ends
 	observed bool              // all are
+	fair     []string          // the policies that other processes share fairly
 	closed   bool
 }
 
@@ -82,6 +83,16 @@ func (p *Policies) Read(all *store.Settings) {
 	p.settle()
 }
 
+// SetFair says which policies other processes share fairly.
+func (p *Policies) SetFair(names []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.fair = names
+		p.settle()
+	}
+}
+
 // Close ends all changes. Closing twice is harmless.
 func (p *Policies) Close() {
 	p.mu.Lock()
@@ -127,10 +138,11 @@ func (p *Policies) settle() {
 	}
 	before := p.Now()
 	if source == before.Source && slices.EqualFunc(list, before.Given, samePolicy) && maps.EqualFunc(special, before.Special, samePolicy) &&
-		before.AllObserved == p.observed {
+		before.AllObserved == p.observed && slices.Equal(p.fair, before.Fair) {
 		return
 	}
-	set := binding.New(&p.config.Bindings, &binding.InForce{Given: list, Source: source, AllObserved: p.observed, Special: special}, before)
+	in := &binding.InForce{Given: list, Source: source, AllObserved: p.observed, Special: special, Fair: p.fair}
+	set := binding.New(&p.config.Bindings, in, before)
 	p.now.Store(set)
 	p.config.Changed(before, set)
 }
