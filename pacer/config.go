@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"reflect"
 	"slices"
@@ -190,7 +191,7 @@ func New(c Config) (*Pacer, error) {
 	})
 	p.leases = leases.New(leases.Config{Report: p.reportLeases, Direct: p.direct != nil, PassOn: p.passOn})
 	p.calls = &calls.Reader{
-		Upstream: p.upstream, MaxWait: p.maxWait, MaxWeight: MaxWeight, Counts: !c.IgnoreCounts,
+		Upstream: p.upstream, MaxWait: p.maxWait, MaxWeight: MaxWeight, Flow: 1 + rand.Int64N(1<<53-1), Counts: !c.IgnoreCounts,
 		Policies: p.policies, Direct: p.direct, Leases: p.leases,
 		Errors: calls.Errors{Invalid: invalid, Missing: p.missing, Excess: p.excess, Nested: p.nested},
 	}
@@ -234,7 +235,7 @@ func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) st
 		config.Requested = p.requested
 	}
 	p.versionLog = warnings.NewVersions(c.Logger, c.Upstream, func() string { return p.set().Source })
-	config.Versions = p.versionLog.Seen
+	config.Versions, config.Fair = p.versionLog.Seen, p.policies.SetFair
 	if c.Logger != nil || !slices.ContainsFunc(c.Hooks, func(h *Hooks) bool { return h.logsFailover }) {
 		p.storeLog = warnings.NewStore(c.Logger, c.Upstream, c.Outage.String())
 	}

@@ -1,7 +1,9 @@
 package pacer
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -28,5 +30,32 @@ func TestTheShortWayOfAnotherDay(t *testing.T) {
 		now = now.Add(-500 * time.Millisecond)
 		require.True(t, p.goesAtOnce(t.Context(), &calls.Ask{Set: p.set(), Cost: 1}), now)
 		now = now.Add(500*time.Millisecond + 8*time.Hour)
+	}
+}
+
+// A call of a process that has no share asks again while it may wait, and not any longer.
+func TestACallAsksNoLongerThanItMayWait(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ deadline, maxWait time.Duration }{
+		"deadline": {10 * time.Millisecond, Forever}, "MaxWait": {time.Hour, 10 * time.Millisecond}, "not at all": {time.Hour, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), c.deadline)
+				defer cancel()
+				asked := 0
+				waited, err := new(Pacer).whileShared(ctx, &calls.Ask{MaxWait: c.maxWait}, func() error {
+					if asked++; asked > 10 {
+						return nil
+					}
+					time.Sleep(min(c.maxWait, 5*time.Millisecond))
+					return ErrNoShare
+				})
+				require.ErrorIs(t, err, ErrNoShare)
+				require.LessOrEqual(t, asked, 2)
+				require.LessOrEqual(t, waited, 5*time.Millisecond, "the last answer is no wait for the store")
+			})
+		})
 	}
 }

@@ -122,8 +122,9 @@ type run struct {
 	resets   []span    // of the tightest policy
 	silences []trouble // the store did not answer, or late, or a process paced locally
 	absences []absence
-	budgeted int64  // calls of the budget that went
-	unsure   []span // reservations that did not go: were they charged?
+	budgeted int64     // calls of the budget that went
+	known    time.Time // when all knew that it was spent
+	unsure   []span    // reservations that did not go: were they charged?
 	broken   []string
 	latest   time.Duration
 }

@@ -37,7 +37,7 @@
 //   - no call has another error than that it may not go in time, and every operation ends;
 //   - after the faults, calls go again;
 //   - every call that went was charged, and none more than twice;
-//   - a budget that was spent before the first fault stays spent, however many processes pace locally;
+//   - a budget that was spent before the first fault, while no process had lost the store, stays spent, however many pace locally;
 //   - no call of a process that starts in a fault goes before its store has answered;
 //   - what is given back while answers are lost comes back once, and what was reset meanwhile not at all;
 //   - in the end no goroutine is left, and every key in Redis expires.

@@ -73,3 +73,23 @@ func TestRefereeFindsWhatBreaksAPolicy(t *testing.T) {
 		}
 	}
 }
+
+// A budget may be exceeded by the shares of those that lost the store before all knew that it was spent, and by nothing else.
+func TestBudgetsAreJudged(t *testing.T) {
+	t.Parallel()
+	known := time.Now()
+	for _, c := range []struct {
+		spent    int64
+		absences []absence
+		broken   bool
+	}{
+		{40, nil, false},
+		{41, nil, true},
+		{41, []absence{{0, known.Add(time.Second), time.Time{}}}, true},
+		{50, []absence{{0, known.Add(-time.Second), known}, {0, known.Add(-time.Millisecond), time.Time{}}}, false},
+		{51, []absence{{0, known.Add(-time.Second), known}, {0, known.Add(-time.Millisecond), time.Time{}}}, true},
+	} {
+		r := &run{site: &site{}, fleet: make([]*member, 4), known: known, absences: c.absences, budgeted: c.spent}
+		require.Equal(t, c.broken, len(r.overBudget()) > 0, "%+v", c)
+	}
+}

@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -201,4 +202,31 @@ func TestProcessesThatDisagreeAreSeen(t *testing.T) {
 	for _, p := range index.Processes {
 		require.NotContains(t, p.Policies, "evil: 5 per 1s", "texts that are not those of the version")
 	}
+}
+
+// While fair shares are rolled out, calls of a process that has none queue as those of a tenant, and others get slots beside them.
+func TestFairSharesAreRolledOut(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client()
+	policy := policies.PerSecond(50).Named("rate")
+	old := named(t, rdb, "old", policy)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var calls sync.WaitGroup
+	for range 10 {
+		calls.Go(func() {
+			for old.Wait(ctx) == nil {
+			}
+		})
+	}
+	young := named(t, rdb, "young", policy.Fair("tenant"))
+	require.Eventually(t, func() bool {
+		s, err := young.Status(t.Context(), pacer.Scope("tenant", "a"))
+		return err == nil && s.Policies[0].Queued > 0
+	}, patience, time.Millisecond)
+	for range 50 {
+		require.NoError(t, young.Wait(t.Context(), pacer.Scope("tenant", "a")))
+	}
+	stop()
+	calls.Wait()
 }

@@ -39,6 +39,7 @@ func (s *Set) specFor(l *Limit, scope string, values []string) policies.Spec {
 		policy = l.partOf(policy)
 	}
 	spec := policy.Spec()
+	spec.Queue = l.Spec.Queue
 	if !found && !spec.Equal(l.Spec) {
 		k := store.Key{Policy: l.Policy, Scope: scope}
 		if _, known := s.met.Swap(k, slices.Clone(values)); !known && s.owned.Add(1) > maxOwned {

@@ -28,8 +28,12 @@ type InForce struct {
 	Source      string                        // who set them; "" for this process
 	AllObserved bool                          // all are observed, whatever they are by themselves
 	Special     map[store.Key]policies.Policy // what operators have set for keys
+	Fair        []string                      // the policies that other processes share fairly
 	Allowances  []string                      // names of those that readings were about
 }
+
+// ProcessScope is the scope by which shares are fair that only other processes have: this process is one tenant. No policy can have it.
+const ProcessScope = "/process"
 
 // A Limit is a policy, or a lane's part of one, unpacked once.
 type Limit struct {
@@ -158,11 +162,20 @@ func (s *Set) addLimit(c *Config, i int, one *parts.Part) {
 		}
 	}
 	s.FairBy = cmp.Or(s.FairBy, one.FairBy())
+	if s.isTenant(l) {
+		l.Spec.Queue, s.FairBy = policies.FairQueue, ProcessScope
+	}
 	s.Varies = s.Varies || one.HasOverrides() || len(s.Special) > 0
 	s.Observes = s.Observes || l.Observed
 	s.HasPermits = s.HasPermits || l.Spec.Algorithm == policies.Concurrency
 	s.HasQueues = s.HasQueues || !l.Observed && (l.Spec.HasQueue() || l.Lane != "")
 	s.Scoped = s.Scoped || len(l.Scopes) > 0 || len(s.Lanes) > 0 || s.FairBy != ""
+}
+
+// isTenant reports whether this process is one tenant of a limit, because other processes share it fairly and this one does not.
+func (s *Set) isTenant(l *Limit) bool {
+	return slices.Contains(s.Fair, l.Policy) && l.Spec.Queue == policies.NoQueue && l.Spec.Algorithm != policies.Window && !l.Observed &&
+		!slices.ContainsFunc(s.List, func(p policies.Policy) bool { return p.FairBy() != "" || p.Name() == l.Policy && len(p.Lanes()) > 0 })
 }
 
 // Names returns the names of all limits, those of lanes included.

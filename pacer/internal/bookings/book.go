@@ -124,12 +124,13 @@ func (s *Bookings) bind(a *calls.Ask, settling *binding.Settling) (b bookable, e
 			cost = costs[i]
 		}
 		switch l := limits[i]; {
-		case l.Spec.Queue == policies.FairQueue:
+		case l.Spec.Queue == policies.FairQueue && a.Set.FairBy != binding.ProcessScope:
 			return b, s.Calls.Errors.Invalid("Book", "not possible", "policy "+strconv.Quote(l.Policy)+
 				" has fair shares, which go to those who wait, and a booking would take one ahead of them: use Acquire when the job runs")
 		case l.Spec.Algorithm == policies.Concurrency:
 			b.permits = append(b.permits, l)
 		default:
+			l.Spec.Queue = policies.NoQueue
 			b.limits, b.costs = append(b.limits, l), append(b.costs, cost)
 		}
 	}

@@ -22,6 +22,7 @@ type Reader struct {
 	Upstream  string
 	MaxWait   time.Duration // how long calls may wait that do not say it
 	MaxWeight int64         // the highest weight of a call
+	Flow      int64         // of this process, where it is one tenant
 	Counts    bool          // what the upstream reports of what is left is applied: so it matters which calls are tracked
 	Policies  *inforce.Policies
 	Direct    store.Direct   // the store, if it is one; nil otherwise
@@ -150,7 +151,7 @@ func (r *Reader) place(a *Ask) error {
 				"no policy of upstream %q has that lane, but %s: give a policy one with Lane; 100 per cent will do", r.Upstream, strings.Join(a.Set.Lanes, ", ")))
 		}
 	}
-	if a.Set.FairBy != "" {
+	if by := a.Set.FairBy; by != "" && by != binding.ProcessScope {
 		if v := a.Scope(WeightScope); v != "" {
 			n, err := strconv.ParseInt(v, 10, 64)
 			if err != nil || n < 1 || n > r.MaxWeight {

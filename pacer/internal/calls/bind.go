@@ -100,7 +100,9 @@ func (r *Reader) queueUp(a *Ask, q *waiters.Request) error {
 		return nil
 	}
 	q.Call.Weight = a.weight
-	if fair != "" {
+	if fair != "" && a.Set.FairBy == binding.ProcessScope {
+		q.Call.Flow = r.Flow
+	} else if fair != "" {
 		who := a.Scope(a.Set.FairBy)
 		if who == "" {
 			return r.Errors.Missing(binding.Missing{Policy: fair, Scope: a.Set.FairBy})

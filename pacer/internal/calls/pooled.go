@@ -65,7 +65,7 @@ func (a *Ask) ChooseAny() {
 // FitsPool returns an error if a pool cannot have the limits of a set.
 func (r *Reader) FitsPool(set *binding.Set) error {
 	for i := range set.Limits {
-		if l := &set.Limits[i]; l.Spec.Queue != policies.NoQueue {
+		if l := &set.Limits[i]; l.Spec.Queue != policies.NoQueue && set.FairBy != binding.ProcessScope {
 			return r.Errors.Invalid("Pool", "impossible", fmt.Sprintf(
 				"policy %q of upstream %q has lanes or fair shares, whose order is that of one queue, and the calls of a pool wait in a queue for each credential: use Scope and a credential of your choice, or a policy without them", l.Policy, r.Upstream))
 		}
@@ -98,6 +98,9 @@ func (r *Reader) RequestAny(a *Ask) (q waiters.Request, err error) {
 		limits, err := r.Bind(&one, nil)
 		if err != nil {
 			return q, err
+		}
+		for i := range limits { // a pool has no queues for slots, whatever other processes have
+			limits[i].Spec.Queue = policies.NoQueue
 		}
 		limits, costs, excess, err := r.costs(&one, one.share(limits), nil)
 		if err != nil {

@@ -22,6 +22,9 @@ type Config struct {
 	Describe func(now store.Instant, left bool) (about store.About, sent func())
 	// Versions receives how many different lists of policies processes have, each time that is reported. nil for nobody.
 	Versions func(n int)
+	// Fair receives the names of the policies that some process shares fairly, if processes have different ones; nil if they do not, or for
+	// nobody.
+	Fair func(names []string)
 	// Policy returns the policy of a limit, as it holds for its key. Defaults to the one of the Policies that has its name.
 	Policy func(l *store.Limit) policies.Policy
 	// Settings receives what operators have set: when the process joins, and whenever that may have changed. nil for nobody.

@@ -99,6 +99,8 @@ type Store struct {
 
 	listener atomic.Pointer[func(store.News)] // receives that the process is back
 
+	versions, looks int // of run alone: how many different policies there are, and descriptions since it saw that
+
 	lostSince time.Time      // under mu: when it lost the store
 	resumed   []store.Change // under mu: what was reset, until calls that wait heed it
 }

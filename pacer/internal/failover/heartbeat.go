@@ -136,8 +136,9 @@ func (w *Store) describe(ctx context.Context, left bool) {
 		return
 	}
 	sent()
-	if w.config.Versions != nil && !left {
-		w.config.Versions(<-answer)
+	if versions := <-answer; w.config.Versions != nil && !left {
+		w.config.Versions(versions)
+		w.findFair(ctx, boundedRegistry{w, registry}, versions)
 	}
 }
 

@@ -2,8 +2,10 @@ package failover
 
 import (
 	"context"
+	"slices"
 
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
 )
 
 type boundedRegistry struct {
@@ -34,4 +36,41 @@ func (w *Store) Registry() store.Registry {
 		return boundedRegistry{w, r}
 	}
 	return nil
+}
+
+// looksAgain is after how many descriptions a process looks again what policies others have, although there are as many versions as before.
+const looksAgain = 16
+
+// maxTexts is of how many different policies it looks whether they are shared fairly, at most: anybody who can write to the store can name
+// any.
+const maxTexts = 1 << 12
+
+// findFair tells which policies some process shares fairly, if processes have different ones: while that is rolled out, or taken back, this
+// process may not.
+func (w *Store) findFair(ctx context.Context, registry store.Registry, versions int) {
+	if w.looks++; versions == w.versions && (versions <= 1 || w.looks < looksAgain) {
+		return
+	}
+	var names []string
+	if versions > 1 {
+		index, err := registry.Index(ctx, w.config.Upstream)
+		if err != nil {
+			return
+		}
+		seen := make(map[string]bool)
+		for i := range index.Processes {
+			for _, text := range index.Processes[i].Policies {
+				if seen[text] || len(seen) == maxTexts {
+					continue
+				}
+				seen[text] = true
+				if p, err := policies.Parse(text); err == nil && p.FairBy() != "" {
+					names = append(names, p.Name())
+				}
+			}
+		}
+		slices.Sort(names)
+	}
+	w.versions, w.looks = versions, 0
+	w.config.Fair(slices.Compact(names))
 }

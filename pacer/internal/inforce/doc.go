@@ -15,6 +15,7 @@
 //   - Of what is set, the latest version counts: an answer that is older than one before is ignored.
 //   - A store that knows of no version at all has lost what was set: then what is declared holds.
 //   - A Set is replaced only if something differs, so that waiting calls are not bound anew for nothing.
+//   - Of what only other processes share fairly, this process is one tenant: see [Policies.SetFair]. Its policies and their texts stay the same.
 //   - After [Policies.Close] nothing changes any more, and no timer is left.
 //
 // # Failures

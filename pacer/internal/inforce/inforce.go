@@ -35,6 +35,7 @@ type Policies struct {
 	read       time.Time         // when they were read
 	ends       *time.Timer       // when the first of them ends
 	observed   bool              // all are
+	fair       []string          // the policies that other processes share fairly
 	allowances []string          // their names
 	closed     bool
 }
@@ -102,6 +103,16 @@ func (p *Policies) Read(all *store.Settings) {
 	p.settle()
 }
 
+// SetFair says which policies other processes share fairly.
+func (p *Policies) SetFair(names []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.fair = names
+		p.settle()
+	}
+}
+
 // Close ends all changes. Closing twice is harmless.
 func (p *Policies) Close() {
 	p.mu.Lock()
@@ -147,10 +158,11 @@ func (p *Policies) settle() {
 	}
 	before := p.Now()
 	if source == before.Source && slices.EqualFunc(list, before.Given, samePolicy) && maps.EqualFunc(special, before.Special, samePolicy) &&
-		before.AllObserved == p.observed && len(before.Allowances) == len(p.allowances) {
+		before.AllObserved == p.observed && slices.Equal(p.fair, before.Fair) && len(before.Allowances) == len(p.allowances) {
 		return
 	}
-	set := binding.New(&p.config.Bindings, &binding.InForce{Given: list, Source: source, AllObserved: p.observed, Special: special, Allowances: p.allowances}, before)
+	in := &binding.InForce{Given: list, Source: source, AllObserved: p.observed, Special: special, Fair: p.fair, Allowances: p.allowances}
+	set := binding.New(&p.config.Bindings, in, before)
 	p.now.Store(set)
 	p.config.Changed(before, set)
 }

@@ -29,6 +29,7 @@ type fake struct {
 	permits int           // of a stack with permits
 	mute    bool          // it wakes no call
 	local   bool          // its slots are local ones
+	noShare bool          // it is out of reach, and the process has no share without it
 
 	mu       sync.Mutex
 	taken    map[store.Instant]int
@@ -79,6 +80,9 @@ func (f *fake) slot(now store.Instant, c *store.Call, g *store.Grant) {
 	}
 	for one, near := f.near(at); near; one, near = f.near(at) {
 		at, binds = one.Add(f.gap), 0
+	}
+	if f.noShare {
+		at, binds = now.Add(store.Forever+time.Second), store.BindsStore
 	}
 	*g = store.Grant{OK: at.Sub(now) <= c.MaxWait, Now: now, At: at, Binds: binds, Charges: g.Charges[:0], Local: f.local}
 	g.Charges = append(g.Charges, store.Charge{From: int64(at)})

@@ -261,6 +261,36 @@ func TestTooFarAway(t *testing.T) {
 	})
 }
 
+// The last answer of a process without a share says nothing of when it has one: a call that may wait asks for itself.
+func TestNoShareIsNotTooFar(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &fake{way: ms, gap: 100 * ms}
+		r := newRig(t, s, nil)
+		for range 30 {
+			go func() { _, _ = r.wait(t.Context(), "", request(rate)) }()
+			synctest.Wait()
+		}
+		time.Sleep(500 * ms)
+		without := func(is bool) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.noShare = is
+		}
+		without(true)
+		time.Sleep(150 * ms)
+		without(false)
+		short := request(rate)
+		short.Call.MaxWait = time.Second
+		began := time.Now()
+		_, err := r.wait(t.Context(), "", short)
+		var no refused
+		require.ErrorAs(t, err, &no)
+		require.False(t, no.NoShare)
+		require.Equal(t, time.Second, time.Since(began))
+	})
+}
+
 // When the pace drops, queued calls that can no longer go in time are refused then, and not when their time is over.
 func TestThePaceDrops(t *testing.T) {
 	t.Parallel()
