@@ -206,11 +206,13 @@ func otherwise(resource string) policies.Otherwise {
 	return policies.TheCall
 }
 
-// speaksOfSecondary reports whether a message is that of a secondary limit, whose older name is the abuse detection mechanism.
-// Source: https://github.com/ossf/scorecard/issues/206
+// speaksOfSecondary reports whether a message or the address of its documentation is that of a secondary limit, whose older name is the
+// abuse detection mechanism.
+// Sources: https://github.com/ossf/scorecard/issues/206 and https://github.com/google/go-github/blob/master/github/github.go
 func speaksOfSecondary(message string) bool {
-	message = strings.ToLower(message)
-	return strings.Contains(message, "secondary rate limit") || strings.Contains(message, "abuse detection mechanism")
+	message = strings.ReplaceAll(strings.ToLower(message), "-", " ")
+	return strings.Contains(message, "secondary rate limit") || strings.Contains(message, "abuse detection mechanism") ||
+		strings.Contains(message, "#abuse rate limits")
 }
 
 // graphQLRefused reports whether a reply with 200 is a refusal. An error of a reply that has data may quote anything, so its message does
