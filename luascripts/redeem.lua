@@ -1,61 +1,97 @@
--- redeem.lua: replace the record of a booking, if it is what the client knows and all conditions hold.
+-- redeem.lua: replace the records of some bookings of one upstream, in order, each if it is what the client knows and all conditions hold.
 --
 -- KEYS   as in reserve.lua
---        booking: a string, the record of one booking: what became of it, as the client writes it. None: nothing, so far
--- ARGV   began: when the epoch of the data must have begun (µs since the epoch of Unix; 0: any)
---        known: the record must be this one; '' if there must be none
---        next: the record from now on. If it is so already, the operation was done before
---        keep: for how long it is kept (µs)
---        expires: without a record, it must not be later than this (µs since the epoch; 0: at any time)
---        from, slot, till: it must be from then till then, and no pause may end after both slot and now (µs since the epoch); 0, 0, 0: no
---        matter
---        accounts: how many follow; for each
+--        then of each booking the key of its record: a string, what became of it, as the client writes it. None: nothing, so far
+-- ARGV   accounts: how many follow; for each
 --          algorithm
 --          its parameters
---        charges: 0, or the number of accounts, and for each its charge and when that was made, as in cancel.lua: given back
--- Reply  now (µs since the epoch), a result, and
---          done, lost, expired, early, late   nothing else
+--        then, to the end, for each booking
+--          refs: the accounts that it was charged to: 0 those of the one before (of the first: all), else one more than their number
+--          indexes: of these accounts, from 1
+--          began: when the epoch of the data must have begun (µs since the epoch of Unix; 0: any)
+--          known: the record must be this one; '' if there must be none
+--          next: the record from now on. If it is so already, the operation was done before
+--          keep: for how long it is kept (µs)
+--          expires: without a record, it must not be later than this (µs since the epoch; 0: at any time)
+--          from, slot, till: it must be from then till then, and no pause may end after both slot and now (µs since the epoch); 0, 0, 0: no
+--          matter
+--          charges: 0, or the number of its accounts, and for each its charge and when that was made, as in cancel.lua: given back
+-- Reply  now (µs since the epoch), then for each booking a result, and
+--          done, lost, expired, early, late   0
 --          changed                            the record, '' for none
 --          paused                             until when (µs since the epoch)
 --        now alone: as in reserve.lua
--- TTL    of the record: keep
+-- TTL    of each record: keep
+--
+-- What is to change is decided before anything is written. Of two bookings with the same record, the second one meets what the first one
+-- makes of it.
 
-nextarg = 1
-local began, known, following, keep, expires = arg(), ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
-local from, slot, till = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-nextarg = 9
 local all, up, now = stack()
 everything(all)
-if stale then return { now } end
+local reply, size = { now }, 1
+if stale then return reply end
+local records, changes, freed = {}, {}, {}
+local epoch = string.format('%.0f', (epochof(up)))
 
-local booking = key()
-local record = redis.call('GET', booking) or ''
-if began > 0 and epochof(up) ~= began then return { now, C.BookingLost } end
-if record == following then return { now, C.BookingDone } end
-if record ~= known then return { now, C.BookingChanged, record } end
-if record == '' and expires > 0 and now > expires then return { now, C.BookingExpired } end
-if till > 0 then
-  local paused = up.pause
-  for i = 1, #all do paused = math.max(paused, all[i].run.paused(all[i])) end
-  if paused > math.max(now, slot) then return { now, C.BookingPaused, paused } end
-  if now < from then return { now, C.BookingEarly } end
-  if now > till then return { now, C.BookingLate } end
-end
-
-if arg() > 0 then
-  if turning then versions().turn(all) end
-  local queued = false
-  for i = 1, #all do
-    local o = all[i]
-    local first, last, made = arg(), arg(), arg()
-    o.run.cancel(o, now, first, last, made)
-    o.run.write(o, now)
-    if o.kind then
-      queues().call(o, now)
-      queued = true
-    end
+-- decide decides about a change. It returns what the reply says of it. Numbers are read when they are needed: there are many.
+local function decide(b, began, known, expires, from, slot, till)
+  local record = records[b.key] or redis.call('GET', b.key) or ''
+  records[b.key] = record
+  if began ~= '0' and epoch ~= began then return C.BookingLost end
+  if record == b.following then return C.BookingDone end
+  if record ~= known then return C.BookingChanged, record end
+  if record == '' and expires ~= '0' and now > tonumber(expires) then return C.BookingExpired end
+  if till ~= '0' then
+    local paused = up.pause
+    for i = 1, #b.entries do paused = math.max(paused, b.entries[i].run.paused(b.entries[i])) end
+    if paused > math.max(now, tonumber(slot)) then return C.BookingPaused, paused end
+    if now < tonumber(from) then return C.BookingEarly end
+    if now > tonumber(till) then return C.BookingLate end
   end
-  if queued then queues().publish(up, now) end
+  records[b.key] = b.following
+  changes[#changes + 1] = b
+  for i = 1, b.charges do
+    local o = b.entries[i]
+    if not o.freed then o.freed, freed[#freed + 1] = true, o end
+  end
+  return C.BookingDone
 end
-redis.call('SET', booking, following, 'PX', lasting(keep))
-return { now, C.BookingDone }
+
+local entries, argv = all, ARGV
+while nextarg <= #argv do
+  local refs = arg() - 1
+  if refs >= 0 then
+    entries = {}
+    for i = 1, refs do entries[i] = all[arg()] end
+  end
+  local began, known, following, keep, expires, from, slot, till, charges = unpack(argv, nextarg, nextarg + 8)
+  local b = { key = key(), entries = entries, following = following, keep = keep, charges = tonumber(charges), refund = nextarg + 9 }
+  nextarg = b.refund + 3 * b.charges
+  local result, more = decide(b, began, known, expires, from, slot, till)
+  reply[size + 1], reply[size + 2], size = result, more or 0, size + 2
+end
+
+if turning then versions().turn(freed) end
+for i = 1, #changes do
+  local b = changes[i]
+  nextarg = b.refund
+  for k = 1, b.charges do
+    local from, to, made = arg(), arg(), arg()
+    b.entries[k].run.cancel(b.entries[k], now, from, to, made)
+  end
+end
+local queued = false
+for i = 1, #freed do
+  local o = freed[i]
+  o.run.write(o, now)
+  if o.kind then
+    queues().call(o, now)
+    queued = true
+  end
+end
+if queued then queues().publish(up, now) end
+for i = 1, #changes do
+  local b = changes[i]
+  redis.call('SET', b.key, b.following, 'PX', string.format('%d', lasting(tonumber(b.keep))))
+end
+return reply

@@ -2,7 +2,6 @@ package pacer_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -414,60 +413,6 @@ func TestBookingBeyondItsMaxWait(t *testing.T) {
 		time.Sleep(e.Wait)
 		redeemed(t, ps[0], tok)
 		spent(t, ps[0], tok, pacer.ErrSpent)
-	})
-}
-
-// narrow is a remote store whose client sends so many requests about bookings at a time, each of which takes 10 ms.
-type narrow struct {
-	*remote
-
-	free chan struct{}
-}
-
-func (n *narrow) Redeem(ctx context.Context, stack store.Stack, b store.Booking) (store.Redemption, error) {
-	select {
-	case n.free <- struct{}{}:
-	case <-ctx.Done():
-		return store.Redemption{}, ctx.Err()
-	}
-	defer func() { <-n.free }()
-	time.Sleep(10 * time.Millisecond)
-	return n.store.Redeem(ctx, stack, b)
-}
-
-// However many late tokens are redeemed at once, a store that answers is not taken for lost, and each of them gets another slot.
-func TestManyLateTokens(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p, err := pacer.New(pacer.Config{
-			Upstream: "api", Store: &narrow{newRemote(1), make(chan struct{}, 20)}, MaxWait: pacer.Forever, Policies: []policies.Policy{policies.Fixed(1000, 10*time.Second)},
-		})
-		require.NoError(t, err)
-		defer closing(t, p)
-		var toks []string
-		for range 500 {
-			tok, _ := book(t, p)
-			toks = append(toks, tok)
-		}
-		time.Sleep(time.Minute)
-		var wg sync.WaitGroup
-		for _, tok := range toks {
-			wg.Go(func() {
-				for {
-					_, err := p.Redeem(t.Context(), tok)
-					later, ok := errors.AsType[*pacer.LaterError](err)
-					if !ok {
-						require.NoError(t, err)
-						return
-					}
-					time.Sleep(later.Wait - pacer.RedeemEarly/2)
-				}
-			})
-		}
-		wg.Wait()
-		for _, tok := range toks {
-			spent(t, p, tok, pacer.ErrSpent)
-		}
 	})
 }
 

@@ -105,7 +105,7 @@ func TestAFleetThatStartsBeforeItsStore(t *testing.T) {
 		var went starts
 		var wg sync.WaitGroup
 		var all []*pacer.Pacer
-		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second) // the barrier is 3 s after the store came, at most
 		defer cancel()
 		for range processes {
 			p := fresh(t, r, pacer.Config{}, policies.AtMost(200, time.Second))

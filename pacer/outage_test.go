@@ -751,6 +751,29 @@ func TestTheFleetComesBackTogether(t *testing.T) {
 	})
 }
 
+// A process that finds the barrier of others returns at that one, though it is over before a further request would be answered.
+func TestOneBarrierIsEnough(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(2)
+		r.barriers = true
+		p := away(t, r, pacer.PaceLocally, policies.PerSecond(100))
+		defer closing(t, p)
+		require.NoError(t, p.Wait(t.Context()))
+		r.set(errBroken, 0)
+		require.NoError(t, p.Wait(t.Context()))
+		r.set(nil, 200*ms)
+		others := store.Instant(time.Now().Add(350 * ms).UnixMicro())
+		r.mu.Lock()
+		r.barrier = others
+		r.mu.Unlock()
+		back()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		require.Equal(t, others, r.barrier)
+	})
+}
+
 // A store that lets nobody in is a mistake if it never did otherwise, and an outage if it did.
 func TestDenied(t *testing.T) {
 	t.Parallel()

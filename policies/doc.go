@@ -30,6 +30,7 @@
 //
 // A [Feedback] is one report of an upstream about one of its limits: a request to slow down, what is left, or what it allows at
 // present. A [Profile] describes one vendor's API: which scopes a request has, what it costs, and what a reply means.
+// [Profile.LeavePercent] leaves a part of what replies report to other programs that use the same account.
 // Each vendor has a package below this one, with its limits by plan. Package ietf reads the standard header fields, package fields
 // has the parsers, and package profiletest tests a profile against recorded replies.
 //

@@ -129,3 +129,29 @@ func TestEndpointsNeedAPolicy(t *testing.T) {
 	_, err = transport.New(newPacer(t, policies.PerSecond(1).Per(transport.ScopeEndpoint)), transport.WithEndpoint(nil))
 	require.ErrorAs(t, err, &ce)
 }
+
+// The rate of an operation binds the policy of that name, of the endpoint that was called, and no other.
+func TestARateOfAnOperationIsThatOfItsPolicy(t *testing.T) {
+	t.Parallel()
+	for policy, want := range map[string]time.Duration{ietf.PolicyOperation: 200 * ms, "account": 0} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				u := newUpstream(func(_ int, req *http.Request) (*http.Response, error) {
+					return reply(req, http.StatusOK, "{}", "x-amzn-RateLimit-Limit", "5.0"), nil
+				})
+				stack := policies.PerSecond(1000).Per(transport.ScopeEndpoint).Named(policy)
+				client := newClient(t, newPacer(t, stack), u, transport.WithEndpoint(firstOf))
+				for _, path := range []string{"orders", "orders", "orders", "orders", "feeds"} {
+					req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://upstream.test/"+path, nil)
+					require.NoError(t, err)
+					resp, err := client.Do(req)
+					require.NoError(t, err)
+					require.NoError(t, resp.Body.Close())
+				}
+				require.Equal(t, want, (u.hits[3] - u.hits[2]).Round(10*ms))
+				require.Zero(t, u.hits[4]-u.hits[3], "another operation")
+			})
+		})
+	}
+}

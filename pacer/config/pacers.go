@@ -322,7 +322,7 @@ func (p *Pacers) restarts(f *File) []error {
 			now, was string
 		}{
 			{"its store", u.at, u.store.key(), was.store.key()},
-			{"its profile", u.at, u.profileName, was.profileName},
+			{"its profile, leave or backOff", u.at, u.profileName + u.changed, was.profileName + was.changed},
 			{"the list of its hosts", u.hostsAt, fmt.Sprint(u.hosts), fmt.Sprint(was.hosts)},
 			{settingsText, u.at, u.settingsKey(), was.settingsKey()},
 		} {

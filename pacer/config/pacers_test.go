@@ -86,6 +86,34 @@ upstreams:
 	require.ErrorAs(t, err, new(*pacer.ConfigError))
 }
 
+// What the file leaves to other programs, and how long calls back off, is taken from what replies report.
+func TestWhatIsLeftToOthers(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"leave: 50", "leave: 50%", "leave: 50\n    backOff: 1m", "backOff: 1m\n    profile: ietf\n    leave: 50%"} {
+		p := open(t, "upstreams:\n  u:\n    policies: [1000/s burst 1000]\n    maxWait: 1ms\n    "+text)
+		half := reply{status: http.StatusOK, header: http.Header{"Ratelimit-Limit": {"100"}, "Ratelimit-Remaining": {"50"}, "Ratelimit-Reset": {"60"}}}
+		one, err := p.Transport("u", transport.WithBase(half))
+		require.NoError(t, err)
+		require.NoError(t, get(t, one, "https://a.example/"))
+		require.ErrorIs(t, get(t, one, "https://a.example/"), pacer.ErrRefused, text)
+	}
+	p := open(t, "upstreams:\n  u:\n    policies: [1000/s burst 1000]\n    maxWait: 1ms\n    backOff: 1m")
+	one, err := p.Transport("u", transport.WithBase(reply{status: http.StatusTooManyRequests}))
+	require.NoError(t, err)
+	require.NoError(t, get(t, one, "https://a.example/"))
+	require.ErrorIs(t, get(t, one, "https://a.example/"), pacer.ErrRefused)
+}
+
+// A reply is an upstream that always answers the same.
+type reply struct {
+	status int
+	header http.Header
+}
+
+func (r reply) RoundTrip(req *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: r.status, Header: r.header, Body: http.NoBody, Request: req}, nil
+}
+
 // Other hosts are let through if the file says so.
 func TestOtherHosts(t *testing.T) {
 	t.Parallel()

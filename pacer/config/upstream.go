@@ -14,7 +14,6 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/policies"
-	"github.com/headway-go/headway/policies/ietf"
 	"github.com/headway-go/headway/transport"
 )
 
@@ -36,6 +35,8 @@ type upstream struct {
 	overrides   []string // each as a text, for comparing
 	profile     policies.Profile
 	profileName string
+	changes     []func(policies.Profile) policies.Profile // what the file changes of what the profile reports
+	changed     string                                    // the same, for comparing
 	hosts       []string
 	hostsAt     place
 
@@ -73,6 +74,8 @@ func readUpstream(name string, at, v value, stores known, taken map[string]place
 		"policies":  u.readPolicies,
 		"overrides": func(v value) { v.items("overrides", func(v value) { u.waiting = append(u.waiting, v) }) },
 		"profile":   u.readProfile,
+		"leave":     u.readLeave,
+		"backOff":   u.readBackOff,
 		"hosts":     u.readHosts,
 	}
 	maps.Copy(known, u.settings())
@@ -84,9 +87,7 @@ func readUpstream(name string, at, v value, stores known, taken map[string]place
 	for _, one := range u.waiting {
 		u.readOverride(one)
 	}
-	if u.profileName == "" {
-		u.chooseProfile(at)
-	}
+	u.chooseProfile(at)
 	switch {
 	case v.count() > before:
 	case len(u.policies) == 0 && !u.unlimited:
@@ -262,29 +263,6 @@ func (u *upstream) names() string {
 		names = append(names, p.Name())
 	}
 	return strings.Join(names, ", ")
-}
-
-// chooseProfile takes the profile of the vendor whose policies the upstream has.
-func (u *upstreamReader) chooseProfile(at value) {
-	u.profile, u.profileName = ietf.Profile, "ietf"
-	switch vendors := slices.Sorted(maps.Keys(u.vendor)); len(vendors) {
-	case 0:
-	case 1:
-		u.profile, u.profileName = u.vendors.profiles[vendors[0]], vendors[0]
-	default:
-		at.failf("has policies of %s: set profile to the vendor whose replies it reads", strings.Join(vendors, " and "))
-	}
-}
-
-func (u *upstreamReader) readProfile(v value) {
-	name, ok := v.text("a profile, such as github")
-	if !ok {
-		return
-	}
-	if u.profile, ok = u.vendors.profiles[name]; !ok {
-		v.failf("unknown profile: choose one of %s", strings.Join(slices.Sorted(maps.Keys(u.vendors.profiles)), ", "))
-	}
-	u.profileName = name
 }
 
 // readHosts reads a host or a list of them.

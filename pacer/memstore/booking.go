@@ -80,10 +80,18 @@ func (m *Store) Epoch() (store.Epoch, error) { return m.epoch, nil }
 func (m *Store) Booked(store.Stack, store.Grant) {}
 
 // Redeem implements [store.Redeemer].
-func (m *Store) Redeem(_ context.Context, stack store.Stack, b store.Booking) (store.Redemption, error) {
-	r, called, err := m.redeem(&stack, &b)
-	m.wake(&stack, called)
-	return r, err
+func (m *Store) Redeem(_ context.Context, upstream string, all []store.Booking) ([]store.Redemption, error) {
+	answers := make([]store.Redemption, len(all))
+	for i := range all {
+		stack := store.Stack{Upstream: upstream, Limits: all[i].Limits}
+		r, called, err := m.redeem(&stack, &all[i])
+		m.wake(&stack, called)
+		if err != nil {
+			return nil, err
+		}
+		answers[i] = r
+	}
+	return answers, nil
 }
 
 // redeem returns, besides, which queued calls are to wake.

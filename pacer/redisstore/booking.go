@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/headway-go/headway/pacer/internal/engine"
 	"github.com/headway-go/headway/pacer/store"
@@ -10,36 +11,42 @@ import (
 
 var _ store.Redeemer = (*Store)(nil)
 
-// booked is the prelude of redeem.lua: the key of the record, and all that is not about accounts.
-type booked struct{ *store.Booking }
+// booked is the prelude of redeem.lua: the keys of the records.
+type booked []store.Booking
 
 func (b booked) add(r *request, upstream string) {
-	r.key(upstreamKey(upstream) + bookingMark + b.ID)
-	r.numbers(int64(b.Epoch.Began))
-	r.args = append(r.args, b.Known, b.Next)
-	r.numbers(engine.MicrosUp(b.Keep), int64(b.Expires))
-	if w := b.Window; w != nil {
-		r.numbers(int64(w.From), int64(w.At), int64(w.Until))
-	} else {
-		r.numbers(0, 0, 0)
+	base := upstreamKey(upstream) + bookingMark
+	for i := range b {
+		r.key(base + b[i].ID)
 	}
 }
 
 // Redeem implements [store.Redeemer]: one script. It may be sent again, because a second run finds what the first has written.
-func (s *Store) Redeem(ctx context.Context, stack store.Stack, b store.Booking) (store.Redemption, error) {
+func (s *Store) Redeem(ctx context.Context, upstream string, all []store.Booking) ([]store.Redemption, error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	batches := make([]store.Batch, len(all))
+	for i := range all {
+		batches[i].Stack.Limits = all[i].Limits
+	}
+	limits, refs := union(batches)
 	now := s.now()
 	for try := 0; ; try++ {
 		q := newRequest()
-		if err := q.limits(stack.Upstream, stack.Limits, booked{&b}.add, now, now); err != nil {
-			return store.Redemption{}, err
+		if err := q.limits(upstream, limits, booked(all).add, now, now); err != nil {
+			return nil, err
 		}
-		q.numbers(int64(len(b.Refund)))
-		for _, c := range b.Refund {
-			q.numbers(c.From, c.To, c.Made)
+		for i := range all {
+			own := refs.of(i)
+			if i > 0 && slices.Equal(own, refs.of(i-1)) {
+				own = nil
+			}
+			q.booking(own, &all[i])
 		}
 		v, err := s.query(ctx, &s.redeem, q)
 		if err != nil {
-			return store.Redemption{}, err
+			return nil, err
 		}
 		if len(v) == 1 && try == 0 { // a calendar was open at the wrong page
 			if server, ok := v[0].(int64); ok {
@@ -48,35 +55,59 @@ func (s *Store) Redeem(ctx context.Context, stack store.Stack, b store.Booking) 
 				continue
 			}
 		}
-		return parseRedemption(v)
+		return parseRedemptions(v, len(all))
 	}
 }
 
-// parseRedemption reads the reply of redeem.lua.
-func parseRedemption(v []any) (r store.Redemption, err error) {
-	if len(v) == 3 {
-		if record, ok := v[2].(string); ok {
-			if r.Record = record; len(record) > store.MaxRecord {
-				return store.Redemption{}, fmt.Errorf("%w: the record of a booking is %d bytes long", ErrForeign, len(record))
-			}
-			v = v[:2]
-		}
+// booking adds a change of a record. Its limits are refs; nil for those of the change before, or all.
+func (r *request) booking(refs []int64, b *store.Booking) {
+	r.binding(refs)
+	r.numbers(int64(b.Epoch.Began))
+	r.args = append(r.args, b.Known, b.Next)
+	r.numbers(engine.MicrosUp(b.Keep), int64(b.Expires))
+	if w := b.Window; w != nil {
+		r.numbers(int64(w.From), int64(w.At), int64(w.Until))
+	} else {
+		r.numbers(0, 0, 0)
 	}
-	numbers := reply{}
-	for _, one := range v {
+	r.numbers(int64(len(b.Refund)))
+	for _, c := range b.Refund {
+		r.numbers(c.From, c.To, c.Made)
+	}
+}
+
+// parseRedemptions reads the reply of redeem.lua about n bookings: now, and for each a result and what goes with that.
+func parseRedemptions(v []any, n int) (all []store.Redemption, err error) {
+	if len(v) != 1+2*n {
+		return nil, errNoSettings
+	}
+	number := func(one any, least, most int64) int64 {
 		n, ok := one.(int64)
-		if !ok {
-			return store.Redemption{}, errNoSettings
+		if !ok || n < least || n > most {
+			err = errNoSettings
 		}
-		numbers.values = append(numbers.values, n)
+		return n
 	}
-	r.Now = numbers.instant()
-	r.Result = store.BookingResult(numbers.upTo(int64(store.BookingDone), int64(store.BookingLate))) //nolint:gosec // it is from 1 to 7
-	if r.Result == store.BookingPaused {
-		r.Until = numbers.instant()
+	all = make([]store.Redemption, n)
+	for i := range all {
+		r, more := &all[i], v[2+2*i]
+		r.Now = store.Instant(number(v[0], 0, maxInstant))
+		r.Result = store.BookingResult(number(v[1+2*i], int64(store.BookingDone), int64(store.BookingLate))) //nolint:gosec // it is from 1 to 7
+		switch record, ok := more.(string); {
+		case r.Result == store.BookingPaused:
+			r.Until = store.Instant(number(more, 0, maxInstant))
+		case r.Result != store.BookingChanged:
+			number(more, 0, 0)
+		case !ok:
+			err = errNoSettings
+		case len(record) > store.MaxRecord:
+			err = fmt.Errorf("%w: the record of a booking is %d bytes long", ErrForeign, len(record))
+		default:
+			r.Record = record
+		}
 	}
-	if err := numbers.done(); err != nil {
-		return store.Redemption{}, err
+	if err != nil {
+		return nil, err
 	}
-	return r, nil
+	return all, nil
 }

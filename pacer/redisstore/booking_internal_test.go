@@ -12,20 +12,21 @@ import (
 // A reply that is not one of redeem.lua's lets no job go.
 func TestRepliesAboutBookingsAreHostile(t *testing.T) {
 	t.Parallel()
+	done, paused, changed := int64(store.BookingDone), int64(store.BookingPaused), int64(store.BookingChanged)
 	for _, bad := range [][]any{
-		nil, {}, {int64(1)}, {int64(-1), int64(1)}, {int64(1), int64(0)}, {int64(1), int64(8)}, {int64(1), "1"}, {"1", int64(1)},
-		{int64(1), int64(1), int64(1)}, {int64(1), int64(store.BookingPaused)}, {int64(1), int64(store.BookingPaused), int64(-1)},
-		{int64(1), int64(1), nil}, {int64(1), int64(3), "x", "y"}, {int64(1), int64(3), strings.Repeat("x", store.MaxRecord+1)},
-		{int64(1), int64(store.BookingPaused), int64(2), int64(3)},
+		nil, {}, {int64(1)}, {int64(1), done}, {int64(-1), done, int64(0)}, {int64(1), int64(0), int64(0)}, {int64(1), int64(8), int64(0)},
+		{int64(1), "1", int64(0)}, {"1", done, int64(0)}, {int64(1), done, int64(1)}, {int64(1), done, "x"}, {int64(1), done, nil},
+		{int64(1), paused, "x"}, {int64(1), paused, int64(-1)}, {int64(1), changed, int64(0)}, {int64(1), changed, strings.Repeat("x", store.MaxRecord+1)},
+		{int64(1), done, int64(0), done, int64(0)},
 	} {
-		r, err := parseRedemption(bad)
+		all, err := parseRedemptions(bad, 1)
 		require.Error(t, err, "%v", bad)
-		require.Zero(t, r, "%v", bad)
+		require.Nil(t, all, "%v", bad)
 	}
-	r, err := parseRedemption([]any{int64(5), int64(store.BookingChanged), "x"})
+	all, err := parseRedemptions([]any{int64(5), changed, "x", done, int64(0), paused, int64(9), changed, ""}, 4)
 	require.NoError(t, err)
-	require.Equal(t, store.Redemption{Result: store.BookingChanged, Now: 5, Record: "x"}, r)
-	r, err = parseRedemption([]any{int64(5), int64(store.BookingPaused), int64(9)})
-	require.NoError(t, err)
-	require.Equal(t, store.Redemption{Result: store.BookingPaused, Now: 5, Until: 9}, r)
+	require.Equal(t, []store.Redemption{
+		{Result: store.BookingChanged, Now: 5, Record: "x"}, {Result: store.BookingDone, Now: 5}, {Result: store.BookingPaused, Now: 5, Until: 9},
+		{Result: store.BookingChanged, Now: 5},
+	}, all)
 }

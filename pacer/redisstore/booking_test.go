@@ -2,14 +2,17 @@ package redisstore_test
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -124,6 +127,81 @@ func TestOthersGiveBookingsBack(t *testing.T) {
 		require.NoError(t, err)
 		require.InDelta(t, time.Minute, wait, float64(30*time.Second))
 		require.NoError(t, two.CancelBooking(t.Context(), tok))
+	}
+}
+
+// 500 tokens that are redeemed at once, all of them covered by a pause, move in a few requests, and 500 others go in a few: nobody takes the
+// store for lost.
+func TestManyTokensAtOnce(t *testing.T) {
+	t.Parallel()
+	const n = 500
+	p := newCounted(t, redistest.Start(t).Addr, eager())
+	all := func(do func(i int)) {
+		var each sync.WaitGroup
+		for i := range n {
+			each.Go(func() { do(i) })
+		}
+		each.Wait()
+	}
+	books := func() []string {
+		toks := make([]string, n)
+		all(func(i int) {
+			var err error
+			toks[i], _, err = p.Book(t.Context())
+			assert.NoError(t, err)
+		})
+		return toks
+	}
+	moved, toks := books(), books()
+	p.since()
+	all(func(i int) {
+		r, err := p.Redeem(t.Context(), toks[i], pacer.MaxWait(time.Hour)) // answers may have taken long
+		if assert.NoError(t, err) {
+			r.Release()
+		}
+	})
+	went := p.since()["redeem"]
+	require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Hour}))
+	all(func(i int) {
+		_, err := p.Redeem(t.Context(), toks[i])
+		assert.ErrorIs(t, err, pacer.ErrSpent)
+		var later *pacer.LaterError
+		_, err = p.Redeem(t.Context(), moved[i])
+		if assert.ErrorAs(t, err, &later) {
+			assert.True(t, later.Moved)
+		}
+	})
+	put := p.since()["redeem"]
+	t.Logf("%d requests to redeem %d tokens, and %d to redeem them again and move %d others", went, n, put, n)
+	require.Less(t, went, n/2)
+	require.Less(t, put, 2*n)
+	p.steady(t)
+}
+
+// A token whose limit's key holds what is foreign is refused, and those that are redeemed together with it go.
+func TestOneForeignKeyAmongMany(t *testing.T) {
+	t.Parallel()
+	const n = 50
+	server := redistest.Start(t)
+	p := member(t, server.Addr, eager().Named("tenant").Per("tenant"))
+	toks, errs := make([]string, n), make([]error, n)
+	for i := range n {
+		var err error
+		toks[i], _, err = p.Book(t.Context(), pacer.Scope("tenant", fmt.Sprint(i)))
+		require.NoError(t, err)
+	}
+	require.NoError(t, server.Client().Set(t.Context(), "pacer:1:{test}:tenant:7", "foreign", time.Hour).Err())
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { _, errs[i] = p.Redeem(t.Context(), toks[i], pacer.MaxWait(time.Hour)) })
+	}
+	all.Wait()
+	for i, err := range errs {
+		if i == 7 {
+			require.ErrorIs(t, err, redisstore.ErrForeign)
+		} else {
+			require.NoError(t, err)
+		}
 	}
 }
 

@@ -335,7 +335,7 @@ func TestServersThatAnswerNonsense(t *testing.T) {
 			require.ErrorAs(t, err, &se)
 			_, err = s.Upstreams(t.Context())
 			require.True(t, err != nil || name == "strings" || name == "empty")
-			_, err = s.Redeem(t.Context(), store.Stack{Upstream: "test"}, store.Booking{ID: "b"})
+			_, err = s.Redeem(t.Context(), "test", []store.Booking{{ID: "b"}})
 			require.True(t, err != nil || name == "short")
 			require.Error(t, s.Ready(t.Context(), "test"))
 		})

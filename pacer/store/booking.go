@@ -13,9 +13,12 @@ import (
 // A store keeps one record of each booking: a short text that means something to the Pacer alone. There is none before the first
 // Redeem, so a booking that nobody redeems takes no room.
 type Redeemer interface {
-	// Redeem replaces the record of a booking in one step, if it is what the caller knows and all conditions hold. Otherwise it changes
-	// nothing. The stack has the limits that the booking was charged to, and may have none.
-	Redeem(ctx context.Context, stack Stack, b Booking) (Redemption, error)
+	// Redeem changes the records of some bookings of one upstream, in order, and returns what became of each. It replaces a record in one
+	// step, if it is what the caller knows and all conditions hold. Otherwise it changes nothing of that booking.
+	//
+	// If Redeem returns an error, any of the changes may have been made. The caller may request them again: those that were made are
+	// BookingDone then. Limits of the same key are alike in all bookings of a request, and a Pacer requests [MaxBookings] at most.
+	Redeem(ctx context.Context, upstream string, all []Booking) ([]Redemption, error)
 }
 
 // A Booker is a [Redeemer] that reserves slots which may be booked.
@@ -38,18 +41,19 @@ var ErrNoBookings = errors.New("pacer: the store keeps no bookings: see store.Re
 // The conditions are checked in the order of the fields. The first that does not hold is the [Redemption].
 type Booking struct {
 	ID      string        // of the booking: see [ValidBooking]
+	Limits  []Limit       // that it was charged to; may be none
 	Epoch   Epoch         // the store's data must be of the epoch that began when this one did; zero for any
 	Known   string        // the record must be this one; "" if there must be none. One that is Next already is as good
 	Expires Instant       // if there is no record, it must not be later than this; 0: at any time
 	Window  *Window       // if not nil, it must be time for the slot
-	Refund  []Charge      // given back: one for each limit of the stack, or nil
+	Refund  []Charge      // given back: one for each limit, or nil
 	Next    string        // the record from now on, not empty and at most [MaxRecord] long
 	Keep    time.Duration // for how long it is kept, above 0
 
 	_ struct{}
 }
 
-// A Window is when a slot may be used: from From until Until, both included, unless the upstream or a limit of the stack is paused until
+// A Window is when a slot may be used: from From until Until, both included, unless the upstream or a limit of the booking is paused until
 // after At and until after now.
 type Window struct {
 	From, At, Until Instant
@@ -87,6 +91,9 @@ const (
 	// BookingLate: it is after Until.
 	BookingLate
 )
+
+// MaxBookings is how many bookings a Pacer changes in one request at most, so that no run of a store's program takes long.
+const MaxBookings = 128
 
 // MaxRecord is the length of the longest record, in bytes.
 const MaxRecord = 4096

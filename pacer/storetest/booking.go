@@ -132,6 +132,64 @@ func bookingCases() []Case {
 				t.Fatalf("a slot at %v, want none: it was given back once", Since(g.At))
 			}
 		}),
+		redeemer("bulk", "of many bookings in one request, each is decided on its own, in order", func(t testing.TB, s *Session) {
+			st, other, began := s.Stack(rate, quota), s.Stack(rate, Key{quota.Policy, "globex"}), s.now
+			var grants []store.Grant
+			for _, stack := range []store.Stack{st, st, other} {
+				grants = append(grants, s.Ask(stack, store.Call{Cost: 1, MaxWait: time.Minute}))
+			}
+			s.Report(st, store.Note{Kind: store.NotePause, Limit: 1, For: 500 * ms}) // of acme alone
+			open := &store.Window{From: began, At: began, Until: began.Add(time.Minute)}
+			far := &store.Window{From: began.Add(time.Second), At: began.Add(time.Second), Until: began.Add(time.Minute)}
+			lost := s.epoch()
+			lost.Began--
+			answers := s.redeemAll(st.Upstream, []store.Booking{
+				{ID: "a", Limits: st.Limits, Next: oneRecord, Window: open},
+				{ID: "a", Limits: other.Limits, Next: oneRecord, Window: open},
+				{ID: "a", Limits: other.Limits, Next: twoRecord, Window: open},
+				{ID: "b", Limits: st.Limits, Next: oneRecord, Refund: grants[1].Charges},
+				{ID: "b", Limits: st.Limits, Next: oneRecord, Refund: grants[1].Charges},
+				{ID: "b", Limits: st.Limits, Known: oneRecord, Next: twoRecord},
+				{ID: "c", Limits: other.Limits, Next: oneRecord, Window: far},
+				{ID: "d", Next: oneRecord, Window: open},
+				{ID: "e", Limits: other.Limits[1:], Next: oneRecord, Epoch: lost},
+				{ID: "f", Limits: other.Limits[1:], Known: oneRecord, Next: twoRecord, Refund: grants[2].Charges[1:]},
+				{ID: "g", Limits: other.Limits, Next: oneRecord, Expires: began - 1},
+				{ID: "h", Limits: other.Limits, Next: oneRecord, Window: &store.Window{From: began - 2, At: began - 2, Until: began - 1}},
+			}, store.BookingPaused, store.BookingDone, store.BookingChanged, store.BookingDone, store.BookingDone, store.BookingDone,
+				store.BookingEarly, store.BookingDone, store.BookingLost, store.BookingChanged, store.BookingExpired, store.BookingLate)
+			if answers[0].Until != began.Add(500*ms) || answers[2].Record != oneRecord || answers[9].Record != "" {
+				t.Fatalf("answers %v: want a pause of 500ms, and the records one and none", answers)
+			}
+			if g := s.Ask(other, store.Call{Cost: 1, MaxWait: time.Minute}); g.At != began.Add(100*ms) {
+				t.Fatalf("a slot at %v, want the one of 100ms that was given back", Since(g.At))
+			}
+			if g := s.Ask(other, store.Call{Cost: 1, MaxWait: time.Minute}); g.OK {
+				t.Fatalf("a slot at %v, want none: nothing of globex was given back", Since(g.At))
+			}
+			s.Report(st, store.Note{Kind: store.NoteResume, Limit: 1})
+			if g := s.Ask(st, store.Call{Cost: 1, MaxWait: time.Minute}); g.At != began.Add(300*ms) {
+				t.Fatalf("a slot at %v, want 300ms: acme's quota has one call back, and the rate none", Since(g.At))
+			}
+		}),
+		redeemer("full", "a request of as many bookings as a Pacer sends is answered whole", func(t testing.TB, s *Session) {
+			st := s.Stack(rate)
+			var all []store.Booking
+			var want []store.BookingResult
+			for i := range store.MaxBookings {
+				all = append(all, store.Booking{ID: fmt.Sprint("a", i), Limits: st.Limits, Next: fmt.Sprint("by", i)})
+				want = append(want, store.BookingDone)
+			}
+			s.redeemAll(st.Upstream, all, want...)
+			for i := range all {
+				all[i].Next, want[i] = "another", store.BookingChanged
+			}
+			for i, r := range s.redeemAll(st.Upstream, all, want...) {
+				if r.Record != fmt.Sprint("by", i) {
+					t.Fatalf("the record of %s is %q", all[i].ID, r.Record)
+				}
+			}
+		}),
 		redeemer("epoch", "a booking of data that was lost is refused, and one of data that was partly reset is not", func(t testing.TB, s *Session) {
 			st, e := s.Stack(rate), s.epoch()
 			if e.IsZero() {
@@ -153,9 +211,11 @@ func bookingCases() []Case {
 				errs := make([]error, len(results))
 				for i := range results {
 					wg.Go(func() {
-						b := store.Booking{ID: fmt.Sprint("a", round), Next: fmt.Sprint("by", i), Window: w, Keep: time.Hour}
-						r, err := s.Store.(store.Redeemer).Redeem(t.Context(), st, b) //nolint:forcetypeassert // it is one
-						results[i], errs[i] = r.Result, err
+						b := store.Booking{ID: fmt.Sprint("a", round), Limits: st.Limits, Next: fmt.Sprint("by", i), Window: w, Keep: time.Hour}
+						r, err := s.Store.(store.Redeemer).Redeem(t.Context(), st.Upstream, []store.Booking{b}) //nolint:forcetypeassert // it is one
+						if errs[i] = err; err == nil {
+							results[i] = r[0].Result
+						}
 					})
 				}
 				wg.Wait()
@@ -176,23 +236,32 @@ func bookingCases() []Case {
 	}
 }
 
-// redeem changes the record of a booking, and requires a result. Records are kept for an hour, unless the booking says otherwise.
+// redeem changes the record of a booking, and requires a result.
 func (s *Session) redeem(st store.Stack, b store.Booking, want store.BookingResult) store.Redemption {
 	s.t.Helper()
-	if b.Keep == 0 {
-		b.Keep = time.Hour
+	b.Limits = st.Limits
+	return s.redeemAll(st.Upstream, []store.Booking{b}, want)[0]
+}
+
+// redeemAll changes the records of bookings in one request, and requires results. Records are kept for an hour, unless a booking says
+// otherwise.
+func (s *Session) redeemAll(upstream string, all []store.Booking, want ...store.BookingResult) []store.Redemption {
+	s.t.Helper()
+	for i := range all {
+		if all[i].Keep == 0 {
+			all[i].Keep = time.Hour
+		}
 	}
-	r, err := s.Store.(store.Redeemer).Redeem(s.t.Context(), st, b) //nolint:forcetypeassert // it is one
-	if err != nil {
-		s.t.Fatalf("Redeem: %v", err)
+	answers, err := s.Store.(store.Redeemer).Redeem(s.t.Context(), upstream, all) //nolint:forcetypeassert // it is one
+	if err != nil || len(answers) != len(all) {
+		s.t.Fatalf("Redeem of %d bookings: %d answers, %v", len(all), len(answers), err)
 	}
-	if r.Result != want {
-		s.t.Fatalf("Redeem of %s: result %d, want %d", b.ID, r.Result, want)
+	for i, r := range answers {
+		if r.Result != want[i] || r.Now != s.now {
+			s.t.Fatalf("Redeem of %s: result %d at %v, want %d at %v", all[i].ID, r.Result, Since(r.Now), want[i], Since(s.now))
+		}
 	}
-	if r.Now != s.now {
-		s.t.Fatalf("Redeem of %s at %v, want %v", b.ID, Since(r.Now), Since(s.now))
-	}
-	return r
+	return answers
 }
 
 // epoch returns the epoch of the store.

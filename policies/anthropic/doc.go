@@ -7,7 +7,8 @@
 //
 // Anthropic limits requests, input tokens and output tokens per minute, for each organization and class of models. The limits refill
 // continuously (a token bucket). The numbers depend on the usage tier: take yours from the console. A hash of the key stands for the
-// organization, and the model of the request for its class. One reservation covers all three limits.
+// organization, and the model of the request for its class. Fast mode has limits of tokens of its own, so it counts as another model, such as
+// "claude-opus-5 fast". One reservation covers all three limits.
 //
 // Several keys of one organization share its limits, and so do the models of some classes (all of Opus 4.x, say). If you use several of
 // these, give them one value with transport.WithScope, for anthropic.ScopeKey and anthropic.ScopeModel.
@@ -25,16 +26,17 @@
 // # How it refuses
 //
 // Anthropic answers 429 with Retry-After in seconds. The refusal is about the limits that the message names; otherwise about those whose
-// remaining field is 0; otherwise about all. Without Retry-After, the wait is the latest reset of those that have nothing left. A 429 whose
-// message mentions a spend limit is about money: repeating the call is pointless, and no other call is paused. A 429 with x-should-retry:
-// false is not repeated either, as in Anthropic's SDKs. 529 means that the service is overloaded. It is not about a limit, and the call is
-// repeated if the request is safe to repeat. With Retry-After, all calls of the key wait that long.
+// remaining field is 0; otherwise about all. Without Retry-After, the wait is the latest reset of those that have nothing left. A 429 with the
+// code enforced_spend_limit_reached, or whose message mentions a spend limit, is about money: repeating the call is pointless, and no other
+// call is paused. A 429 with x-should-retry: false is not repeated either, as in Anthropic's SDKs. 529 means that the service is overloaded.
+// It is not about a limit, and the call is repeated if the request is safe to repeat. With Retry-After, all calls of the key wait that long.
 //
 // # What the counts report
 //
 // anthropic-ratelimit-…-limit is per minute. …-remaining is how much may be spent at once; tokens are rounded to thousands. …-reset, an
 // instant of RFC 3339, is when the whole limit is available again. anthropic-ratelimit-tokens-… repeats the tightest limit of tokens, or
-// the sum of these limits, and is not used.
+// the sum of these limits, and is not used. For calls in fast mode, anthropic-fast-… replaces the fields of tokens. anthropic-priority-… is
+// what is left of a commitment, beyond which calls go on at the standard tier, and is not used.
 //
 // # What is not known
 //

@@ -25,18 +25,26 @@ func key(r *http.Request) string {
 	return fields.Fingerprint(r.Header.Get("X-Api-Key") + "\n" + fields.Credential(r.Header))
 }
 
-// model returns the model that a request names; "" if the request counts tokens, which has limits of its own.
-// Source: https://docs.anthropic.com/en/docs/build-with-claude/token-counting
+// model returns the model that a request names, followed by " fast" in fast mode, which has limits of its own; "" if the request counts
+// tokens, which also has limits of its own.
+// Sources: https://docs.anthropic.com/en/docs/build-with-claude/token-counting and
+// https://platform.claude.com/docs/en/build-with-claude/fast-mode
 func model(r *http.Request) string {
 	if countsTokens(r) {
 		return ""
 	}
 	var q struct {
 		Model string `json:"model"`
+		Speed string `json:"speed"`
 	}
 	_, _ = fields.RequestJSON(r, &q) // no model if it cannot be read
+	if q.Model != "" && q.Speed == "fast" {
+		return q.Model + fastMode
+	}
 	return q.Model
 }
+
+const fastMode = " fast"
 
 func countsTokens(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/count_tokens") }
 
@@ -89,6 +97,9 @@ func dimensions(r *policies.Reply) []dimension {
 		{policy: PolicyInputTokens, field: "Anthropic-Ratelimit-Input-Tokens", words: "input tokens per minute"},
 		{policy: PolicyOutputTokens, field: "Anthropic-Ratelimit-Output-Tokens", words: "output tokens per minute"},
 	}
+	if fields.Get(r.Header, "Anthropic-Fast-Input-Tokens-Limit") != "" && strings.HasSuffix(model(r.Request), fastMode) {
+		all[1].field, all[2].field = "Anthropic-Fast-Input-Tokens", "Anthropic-Fast-Output-Tokens"
+	}
 	for i := range all {
 		d := &all[i]
 		if n, ok := fields.Number(fields.Get(r.Header, d.field+"-Limit")); ok && n > 0 {
@@ -105,15 +116,18 @@ func read(r *policies.Reply) policies.Reading {
 	all := dimensions(r)
 	var reading policies.Reading
 	if r.Status == http.StatusTooManyRequests {
-		message := errorMessage(r.Body)
-		if strings.Contains(message, spendLimit) {
+		var reported struct {
+			Error apiError `json:"error"`
+		}
+		_ = json.Unmarshal(r.Body, &reported) // an unreadable body reports nothing
+		if reported.Error.aboutMoney() {
 			return policies.Reading{Verdict: policies.Spent}
 		}
 		reading.Verdict = policies.Limited
 		if strings.EqualFold(strings.TrimSpace(fields.Get(r.Header, "X-Should-Retry")), "false") { // as the vendor's SDKs read it
 			reading.Verdict = policies.Spent
 		}
-		reading.Feedback = append(reading.Feedback, refusal(r, all, message))
+		reading.Feedback = append(reading.Feedback, refusal(r, all, reported.Error.Message))
 	}
 	if fields.Cached(r.Header) || countsTokens(r.Request) {
 		return reading
@@ -134,18 +148,18 @@ func read(r *policies.Reply) policies.Reading {
 	return reading
 }
 
-// spendLimit is part of the message of a 429 that is about money, as Anthropic sends it. The wording is not documented.
-const spendLimit = "spend limit"
+// apiError is what the body of an error reports.
+type apiError struct {
+	Message string `json:"message"`
+	Details struct {
+		Code string `json:"error_code"`
+	} `json:"details"`
+}
 
-// errorMessage returns the message of an error; "" if it cannot be read.
-func errorMessage(body []byte) string {
-	var reported struct {
-		Error struct {
-			Message string `json:"message"`
-		} `json:"error"`
-	}
-	_ = json.Unmarshal(body, &reported) // an unreadable body has no message
-	return reported.Error.Message
+// aboutMoney reports whether a 429 is about what the organization may spend in a month. The wording of the message is as Anthropic sends it.
+// Source of the code: https://platform.claude.com/docs/en/api/rate-limits
+func (e *apiError) aboutMoney() bool {
+	return e.Details.Code == "enforced_spend_limit_reached" || strings.Contains(e.Message, "spend limit")
 }
 
 // refusal returns which of the limits refused the call, and how long to wait.

@@ -38,12 +38,13 @@ func Get(h http.Header, name string) string {
 //
 // It ignores values in none of these forms (negative, garbage). If no valid value is left, ok is false.
 //
-// Retry-After-Ms and X-Ms-Retry-After-Ms (Azure) report milliseconds, and precede Retry-After, which is the same rounded up.
-// Source: https://github.com/openai/openai-python/blob/main/src/openai/_base_client.py and
+// Retry-After-Ms and X-Ms-Retry-After-Ms (Azure) report milliseconds, and precede Retry-After, which is the same rounded up. A 0 there
+// counts as absent, as in OpenAI's SDK.
+// Sources: https://github.com/openai/openai-python/blob/main/src/openai/_base_client.py and
 // https://github.com/Azure/azure-sdk-for-go/blob/main/sdk/azcore/internal/shared/constants.go
 func RetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
 	for _, name := range []string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
-		if wait, ok = Milliseconds(Get(h, name)); ok {
+		if wait, ok = Milliseconds(Get(h, name)); ok && wait > 0 {
 			return wait, true
 		}
 	}
@@ -78,7 +79,7 @@ func Now(h http.Header, now time.Time) time.Time {
 // Cached reports whether a response comes from a cache (RFC 9111 section 5.1): what it reports about limits is then old, and was meant for
 // another client. If several caches left an Age, one positive Age is enough. A cache in the client itself (httpcache) sets X-From-Cache.
 //
-// Source: https://pkg.go.dev/github.com/gregjones/httpcache#pkg-constants
+// Source: https://github.com/gregjones/httpcache/blob/master/httpcache.go
 func Cached(h http.Header) bool {
 	if Get(h, "X-From-Cache") == "1" {
 		return true

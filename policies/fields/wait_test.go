@@ -116,7 +116,7 @@ func TestRetryAfter(t *testing.T) {
 		check(t, v, want, got, ok)
 	}
 	for _, name := range []string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
-		for v, want := range map[string]time.Duration{"1250": 1250 * time.Millisecond, "0": 0, "-1": 2 * time.Second, "soon": 2 * time.Second} {
+		for v, want := range map[string]time.Duration{"1250": 1250 * time.Millisecond, "0": 2 * time.Second, "-1": 2 * time.Second, "soon": 2 * time.Second} {
 			got, ok := fields.RetryAfter(http.Header{name: {v}, "Retry-After": {"2"}}, newYear)
 			check(t, name+" "+v, want, got, ok)
 		}

@@ -77,7 +77,7 @@ func carriedBy(is func(*http.Request) bool) func(*http.Request) string {
 }
 
 // costs returns 1 point for a read and 5 for a write, on REST and on GraphQL, where mutations are writes. For a query, it also returns
-// about what that costs the primary limit.
+// about what that costs the primary limit. To ask for the limits costs the primary limit nothing.
 // Source: https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#calculating-points-for-the-secondary-rate-limit
 func costs(r *http.Request) []policies.Cost {
 	if resource(r) == PolicyGraphQL {
@@ -92,6 +92,9 @@ func costs(r *http.Request) []policies.Cost {
 	switch r.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions:
 		n = 1
+	}
+	if path(r)[0] == "rate_limit" {
+		return []policies.Cost{{Policy: PolicyCore}, {Policy: PolicyPoints, N: n}}
 	}
 	return []policies.Cost{{Policy: PolicyPoints, N: n}}
 }
@@ -203,11 +206,13 @@ func otherwise(resource string) policies.Otherwise {
 	return policies.TheCall
 }
 
-// speaksOfSecondary reports whether a message is that of a secondary limit, whose older name is the abuse detection mechanism.
-// Source: https://github.com/ossf/scorecard/issues/206
+// speaksOfSecondary reports whether a message or the address of its documentation is that of a secondary limit, whose older name is the
+// abuse detection mechanism.
+// Sources: https://github.com/ossf/scorecard/issues/206 and https://github.com/google/go-github/blob/master/github/github.go
 func speaksOfSecondary(message string) bool {
-	message = strings.ToLower(message)
-	return strings.Contains(message, "secondary rate limit") || strings.Contains(message, "abuse detection mechanism")
+	message = strings.ReplaceAll(strings.ToLower(message), "-", " ")
+	return strings.Contains(message, "secondary rate limit") || strings.Contains(message, "abuse detection mechanism") ||
+		strings.Contains(message, "#abuse rate limits")
 }
 
 // graphQLRefused reports whether a reply with 200 is a refusal. An error of a reply that has data may quote anything, so its message does

@@ -18,14 +18,14 @@
 //
 // # How it refuses
 //
-// Google answers 403 or 429; the body reports why. In the domain usageLimits, rateLimitExceeded is about the limit that the message
-// names, such as 'Queries per minute per user', or about the user's if the message begins with "User-rate limit exceeded" (Gmail); otherwise
-// about the project's. userRateLimitExceeded is about the user's limit. Both calls may be
-// repeated. quotaExceeded and dailyLimitExceeded last longer: repeating the call soon is pointless. Newer APIs send the status
-// RESOURCE_EXHAUSTED, or an ErrorInfo with RATE_LIMIT_EXCEEDED, and maybe a RetryInfo. The limit is then the one that quotaId, quota_limit
-// or quota_unit names: the quota of a day (…PerDay…, 1/d/{project}), or the user's. YouTube's quota of a day is quotaExceeded in the domain
-// youtube.quota. Any other 403 is about permissions. A 429 is always
-// about a limit: that of the project, if the body names none.
+// Google answers 403 or 429; the body reports why. Reasons count in the domains usageLimits and global, which is the default, and
+// youtube.quota. rateLimitExceeded is about the limit that the message names, such as 'Queries per minute per user', or about the user's if
+// the message begins with "User-rate limit exceeded" (Gmail); otherwise about the project's. userRateLimitExceeded is about the user's limit.
+// Both calls may be repeated. quotaExceeded (YouTube's quota of a day, too) and dailyLimitExceeded last longer: repeating the call soon is
+// pointless. Newer APIs send the status RESOURCE_EXHAUSTED, or an ErrorInfo with RATE_LIMIT_EXCEEDED, and maybe a RetryInfo. The limit is
+// then the one that quotaId, quota_limit or quota_unit names: the quota of a day (…PerDay…, 1/d/{project}), or the user's.
+// RESOURCE_QUOTA_EXCEEDED means that too many resources exist: the call is not repeated, and no other call is paused. Any other 403 is about
+// permissions. A 429 is always about a limit: that of the project, if the body names none.
 //
 // Google promises no Retry-After. The wait is a valid Retry-After, otherwise RetryInfo, otherwise the instant in a message of Gmail.
 // Without any of these, only the refused call backs off. No reply reports what is left.

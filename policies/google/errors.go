@@ -3,6 +3,7 @@ package google
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +37,7 @@ type failure struct {
 	} `json:"error"`
 }
 
-// cause is which limit refused a call, and where the reply reports it; the zero cause is none.
+// cause is which limit refused a call, and where the reply reports it; the zero cause is none. Without a policy, no other call is affected.
 type cause struct {
 	source, policy string
 	verdict        policies.Verdict
@@ -51,23 +52,31 @@ func parse(body []byte) failure {
 	return f
 }
 
+// domains are those whose reasons may be about limits: that of quotas, the default one, and YouTube's.
+// Source: https://developers.google.com/search/apis/indexing-api/v3/core-errors
+var domains = []string{"usageLimits", "global", "youtube.quota"} //nolint:gochecknoglobals // a constant table
+
 func (f *failure) cause() cause {
 	for _, e := range f.Error.Errors {
-		if e.Domain != "usageLimits" && e.Domain != "youtube.quota" {
+		if !slices.Contains(domains, e.Domain) {
 			continue
 		}
 		switch strings.TrimSuffix(e.Reason, "Unreg") { // of a caller without a key
-		case "rateLimitExceeded":
+		case "rateLimitExceeded", "servingLimitExceeded", "concurrentLimitExceeded":
 			return f.named(e.Reason)
 		case "userRateLimitExceeded":
 			return cause{e.Reason, PolicyUser, policies.Limited}
-		case "quotaExceeded", "dailyLimitExceeded":
+		case "quotaExceeded", "dailyLimitExceeded", "variableTermLimitExceeded", "variableTermExpiredDailyExceeded":
 			return cause{e.Reason, LimitDaily, policies.Spent}
 		}
 	}
 	for _, d := range f.Error.Details {
-		if strings.HasSuffix(d.Type, "/google.rpc.ErrorInfo") && d.Reason == "RATE_LIMIT_EXCEEDED" {
+		switch {
+		case !strings.HasSuffix(d.Type, "/google.rpc.ErrorInfo"):
+		case d.Reason == "RATE_LIMIT_EXCEEDED":
 			return f.named(d.Reason)
+		case d.Reason == "RESOURCE_QUOTA_EXCEEDED": // too many resources exist, such as virtual machines: no time changes that
+			return cause{source: d.Reason, verdict: policies.Spent}
 		}
 	}
 	if f.Error.Status == "RESOURCE_EXHAUSTED" {
@@ -89,11 +98,14 @@ const (
 var namedLimit = regexp.MustCompile(`limit '[^']*'`)
 
 // The period and the user in the names and units of limits, such as 'Queries per day', "GenerateRequestsPerDayPerProjectPerModel" (a
-// quotaId), "defaultPerMinutePerUser" (a quota_limit) and "1/d/{project}" (a quota_unit).
-// Sources: https://ai.google.dev/gemini-api/docs/rate-limits and https://cloud.google.com/service-usage/docs/service-quota-model
+// quotaId), "defaultPerMinutePerUser" (a quota_limit), "1/d/{project}" (a quota_unit), and of older services "CLIENT_PROJECT-1d" and
+// "USER-100s". Google documents the form of units; the names are as its services send them.
+// Sources: https://github.com/googleapis/googleapis/blob/master/google/api/quota.proto,
+// https://developers.google.com/analytics/devguides/reporting/core/v4/errors, https://github.com/burnash/gspread/issues/583 and
+// https://github.com/google-gemini/gemini-cli/issues/8437
 var (
-	perDay  = regexp.MustCompile(`(?i)per ?day|\b1/d\b`)
-	perUser = regexp.MustCompile(`(?i)per ?user|\{user\}`)
+	perDay  = regexp.MustCompile(`(?i)per ?day|\b1/d\b|-1d\b`)
+	perUser = regexp.MustCompile(`(?i)per ?user|\{user\}|USER-[0-9]+s`)
 )
 
 // limits returns the names and units of the limits that a refusal reports, one a line.

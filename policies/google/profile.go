@@ -77,10 +77,10 @@ func read(r *policies.Reply) policies.Reading {
 	e := parse(r.Body)
 	c := e.cause()
 	if c.source == "" && r.Status == http.StatusTooManyRequests {
-		c = cause{source: "429", policy: PolicyProject, verdict: policies.Limited}
+		c = e.named("429")
 	}
-	if c.source == "" {
-		return policies.Reading{} // about permissions
+	if c.policy == "" { // about permissions, or about resources
+		return policies.Reading{Verdict: c.verdict}
 	}
 	f := policies.Feedback{Source: c.source, Policies: []string{c.policy}, Otherwise: policies.Everyone, Refused: true}
 	if c.policy == PolicyUser {

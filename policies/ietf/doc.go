@@ -24,7 +24,7 @@
 // Counts are read from replies with any status, unless they come from a cache (a positive Age). The first of these forms that a reply has
 // is used; services that send several mean the same by them:
 //
-//   - RateLimit as of draft-ietf-httpapi-ratelimit-headers-08: a list such as "burst";r=50;t=30. An item without r has plenty left. The q
+//   - RateLimit as of draft-ietf-httpapi-ratelimit-headers-08, to -11: a list such as "burst";r=50;t=30. An item without r has plenty left. The q
 //     and w of a quota of RateLimit-Policy belong to the item of the same name;
 //   - RateLimit of draft -07: limit=100, remaining=50, reset=5;
 //   - RateLimit-Limit, -Remaining and -Reset of the drafts before;
@@ -36,6 +36,9 @@
 // are limits, too. An item whose name is a valid policy name is about the policy of that name; if the stack has none, about the widest
 // scope that binds the call. What remains may have decimals (Reddit), which are dropped. A 429 with a reset that does not report what
 // remains (Mapbox) requests a wait until the reset.
+//
+// x-amzn-RateLimit-Limit (Amazon's Selling Partner API) is the rate of one operation, and says nothing of what is left. It is about the policy
+// named [PolicyOperation]; a stack without it is not affected.
 //
 // Quota units other than requests (qu) are not about calls: their counts are not used, only the t of one that refused a call. Partition
 // keys (pk) are ignored. A rate is never derived from r and t: a server that allows ten calls in a second may report r=10000;t=10. A field

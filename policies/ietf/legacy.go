@@ -1,7 +1,9 @@
 package ietf
 
 import (
+	"math"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/dunglas/httpsfv"
@@ -181,4 +183,24 @@ func count(item httpsfv.Item) policies.Count {
 		}
 	}
 	return policies.Count{}
+}
+
+// operation reads the rate of the operation that was called, in calls a second, which Amazon's Selling Partner API reports without what is
+// left of it: 5.0, or 0.0167 for one in a minute. It is about the policy named operation, and about no other.
+// Source: https://developer-docs.amazon.com/sp-api/docs/usage-plans-and-rate-limits
+func operation(h http.Header) (policies.Feedback, bool) {
+	const field = "X-Amzn-Ratelimit-Limit"
+	if len(h[field]) == 0 || fields.Cached(h) {
+		return policies.Feedback{}, false
+	}
+	f := policies.Feedback{Source: "x-amzn-RateLimit-Limit", Policies: []string{PolicyOperation}, Otherwise: policies.TheCall}
+	rate, err := strconv.ParseFloat(fields.Get(h, field), 64)
+	if err != nil || !(rate*policies.MaxPeriod.Seconds() >= 1 && rate <= float64(policies.MaxLimit)) {
+		return f, false
+	}
+	f.Limit, f.Window = policies.Reported(int64(rate)), time.Second
+	if rate != math.Trunc(rate) {
+		f.Limit, f.Window = policies.Reported(1), time.Duration(math.Ceil(float64(time.Second)/rate))
+	}
+	return f, true
 }

@@ -17,6 +17,12 @@ var Profile = policies.Profile{
 	Read: read,
 }
 
+// PolicyOperation is the name of the policy for calls to one operation whose rate x-amzn-RateLimit-Limit reports. Declare it with the
+// endpoint scope of package transport:
+//
+//	policies.PerSecond(1).Burst(5).Per(transport.ScopeEndpoint).Named(ietf.PolicyOperation)
+const PolicyOperation = "operation"
+
 // maxProblem is how much of a problem is read: 4 KiB, many times the examples of the draft.
 const maxProblem = 4 << 10
 
@@ -75,6 +81,9 @@ func read(r *policies.Reply) policies.Reading {
 		if f, ok := l.counts(); ok {
 			reading.Feedback = append(reading.Feedback, f)
 		}
+	}
+	if f, ok := operation(r.Header); ok {
+		reading.Feedback = append(reading.Feedback, f)
 	}
 	return reading
 }

@@ -2,6 +2,7 @@ package msgraph
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/headway-go/headway/policies"
@@ -25,6 +26,10 @@ var Profile = policies.Profile{
 	Settle: settle,
 }
 
+// overBandwidth is the status of an app that has transferred too much (Bandwidth Limit Exceeded).
+// Source: https://learn.microsoft.com/graph/errors
+const overBandwidth = 509
+
 // Sources: https://learn.microsoft.com/graph/throttling and, for SharePoint,
 // https://devblogs.microsoft.com/microsoft365dev/prevent-throttling-in-your-application-by-using-ratelimit-headers-in-sharepoint-online/
 func read(r *policies.Reply) policies.Reading {
@@ -32,7 +37,7 @@ func read(r *policies.Reply) policies.Reading {
 	wait, requested := fields.RetryAfter(r.Header, r.Now)
 	counts, counted := countsOf(r)
 	switch {
-	case r.Status == http.StatusTooManyRequests,
+	case r.Status == http.StatusTooManyRequests, r.Status == overBandwidth,
 		r.Status == http.StatusServiceUnavailable && requested && service(r.Request) == ScopeSharePoint:
 		f := bucketOf(r)
 		f.Refused = true
@@ -74,7 +79,7 @@ func bucketOf(r *policies.Reply) policies.Feedback {
 		f.Policies, f.Otherwise = []string{s}, policies.TheCall
 	}
 	if r.Status != http.StatusTooManyRequests {
-		f.Source = "503"
+		f.Source = strconv.Itoa(r.Status)
 	}
 	return f
 }

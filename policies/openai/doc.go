@@ -30,16 +30,17 @@
 //
 // OpenAI answers 429. Retry-After-Ms or Retry-After report how long to wait; otherwise the wait is the reset of what has nothing left. The
 // refusal is about the limit per day if the message names that; otherwise about what has nothing left, requests or tokens; otherwise about
-// what the error's type or message names; otherwise about both. A 429 whose code is insufficient_quota is about money: repeating the call
-// is pointless, and no other call is paused. A 429 with x-should-retry: false is not repeated either, as in OpenAI's SDKs. Calls that are
-// refused count against the limit, too.
+// what the error's type or message names; otherwise about both. Some codes are about money, such as insufficient_quota and
+// credit_balance_exhausted, and a request may have more tokens than a minute: repeating the call is pointless, and no other call is paused.
+// A 429 with x-should-retry: false is not repeated either, as in OpenAI's SDKs. Calls that are refused count against the limit, too.
 //
 // # What the counts report
 //
 // x-ratelimit-limit-… is read as a limit per minute, and x-ratelimit-remaining-… as what may be spent at once. If a model has a limit per
 // day, the fields of requests have been seen to report that one, without a field that says so. It is the larger number, so it changes no
 // rate. x-ratelimit-reset-… is the time until the whole limit is available again, as a duration such as 6m0s. So it is used only in a
-// refusal, for what has nothing left; −1 and 0 (Azure) mean nothing.
+// refusal, for what has nothing left; −1 and 0 (Azure) mean nothing. If the project has a limit of tokens of its own
+// (x-ratelimit-…-project-tokens), the one with less left counts.
 //
 // # What is not known
 //

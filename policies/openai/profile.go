@@ -120,8 +120,10 @@ type dimension struct {
 	reset            time.Duration
 }
 
+// dimensions returns what the fields of a reply report. If the project has a limit of tokens of its own, the one with less left counts.
+// Source: https://developers.openai.com/api/docs/guides/rate-limits
 func dimensions(h http.Header, now time.Time) []dimension {
-	all := []dimension{{policy: PolicyRequests, name: "Requests"}, {policy: PolicyTokens, name: "Tokens"}}
+	all := []dimension{{policy: PolicyRequests, name: "Requests"}, {policy: PolicyTokens, name: "Tokens"}, {policy: PolicyTokens, name: "Project-Tokens"}}
 	for i := range all {
 		d := &all[i]
 		for _, prefix := range []string{"X-Rate-Limit-", "X-Ratelimit-"} { // Azure sends some with the first
@@ -136,7 +138,13 @@ func dimensions(h http.Header, now time.Time) []dimension {
 			}
 		}
 	}
-	return all
+	less := 1
+	if left, reported := all[2].remaining.Value(); reported {
+		if other, reported := all[1].remaining.Value(); !reported || left < other {
+			less = 2
+		}
+	}
+	return []dimension{all[0], all[less]}
 }
 
 // apiError is what the body of an error reports.
@@ -146,9 +154,19 @@ type apiError struct {
 	Message string `json:"message"`
 }
 
-// insufficientQuota is the code of an account without credit.
-// Source: https://platform.openai.com/docs/guides/error-codes
-const insufficientQuota = "insufficient_quota"
+// money are the codes of refusals that are about money, not pace. The type of all may be the first.
+// Sources: https://developers.openai.com/api/docs/guides/error-codes and
+// https://help.openai.com/en/articles/5955604-troubleshooting-api-rate-limits-and-429-errors
+var money = []string{ //nolint:gochecknoglobals // a constant table
+	"insufficient_quota", "credit_balance_exhausted", "organization_usage_limit_exceeded", "organization_spend_limit_exceeded",
+	"project_spend_limit_exceeded",
+}
+
+// hopeless reports whether a refusal cannot be helped by waiting: it is about money, or the request has more tokens than a minute.
+// Source of the message, which is not documented: https://github.com/Aider-AI/aider/issues/1880
+func (e *apiError) hopeless() bool {
+	return slices.Contains(money, e.Code) || slices.Contains(money, e.Type) || strings.HasPrefix(e.Message, "Request too large")
+}
 
 func read(r *policies.Reply) policies.Reading {
 	all := dimensions(r.Header, fields.Now(r.Header, r.Now))
@@ -158,14 +176,15 @@ func read(r *policies.Reply) policies.Reading {
 			Error apiError `json:"error"`
 		}
 		_ = json.Unmarshal(r.Body, &reported) // an unreadable body reports nothing
-		if reported.Error.Code == insufficientQuota || reported.Error.Type == insufficientQuota {
-			return policies.Reading{Verdict: policies.Spent}
-		}
 		reading.Verdict = policies.Limited
 		if strings.EqualFold(strings.TrimSpace(fields.Get(r.Header, "X-Should-Retry")), "false") { // as the vendor's SDKs read it
 			reading.Verdict = policies.Spent
 		}
-		reading.Feedback = append(reading.Feedback, refusal(r, all, &reported.Error))
+		if reported.Error.hopeless() {
+			reading.Verdict = policies.Spent
+		} else {
+			reading.Feedback = append(reading.Feedback, refusal(r, all, &reported.Error))
+		}
 	}
 	if fields.Cached(r.Header) {
 		return reading

@@ -27,3 +27,14 @@ func TestATableNamesEachFileAndNoOther(t *testing.T) {
 	require.Len(t, failures, 1)
 	require.Contains(t, failures[0], "b.txt is in no row")
 }
+
+// Every vendor has a table, which Replay holds against the files.
+func TestEveryVendorHasATable(t *testing.T) {
+	t.Parallel()
+	profiles, err := filepath.Glob("../*/profile.go")
+	require.NoError(t, err)
+	require.Len(t, profiles, 18)
+	for _, profile := range profiles {
+		require.FileExists(t, filepath.Join(filepath.Dir(profile), "testdata", "README.md"))
+	}
+}

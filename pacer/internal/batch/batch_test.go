@@ -15,6 +15,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
 )
 
 var errOverdue = errors.New("overdue")
@@ -267,5 +268,72 @@ func TestCancelsShareRequests(t *testing.T) {
 		c.Add(batch.Refunds(t.Context(), stackOf(0), grant))
 		c.Wait()
 		require.Equal(t, 2001, given)
+	})
+}
+
+// Redemptions of the same moment take a few requests, one at a time, each of which is bounded. Each caller learns its own outcome.
+func TestRedemptionsShareRequests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var sizes []int
+		sending, most := 0, 0
+		failing := errors.New("failing")
+		r := batch.NewRedemptions(func(all []*batch.Redemption) {
+			mu.Lock()
+			sending++
+			most = max(most, sending)
+			mu.Unlock()
+			time.Sleep(10 * time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			sending--
+			interval := all[0].Booking.Limits[0].Spec.Interval
+			for _, x := range all {
+				require.Equal(t, interval, x.Booking.Limits[0].Spec.Interval, "in one request, limits of a key are alike")
+				if x.Answer.Record = x.Booking.ID; x.Booking.ID == "7" {
+					x.Err = failing
+				}
+			}
+			sizes = append(sizes, len(all))
+		})
+		limits := func(interval int64) []store.Limit {
+			return []store.Limit{{Policy: "rate", Spec: policies.Spec{Interval: interval}}}
+		}
+		redeem := func(n int, b func(i int) store.Booking) {
+			var wg sync.WaitGroup
+			for i := range n {
+				wg.Go(func() {
+					b := b(i)
+					b.ID = strconv.Itoa(i)
+					answers, err := r.Redeem(t.Context(), []store.Booking{b})
+					if i == 7 {
+						require.ErrorIs(t, err, failing)
+						return
+					}
+					require.NoError(t, err)
+					require.Equal(t, b.ID, answers[0].Record)
+				})
+			}
+			wg.Wait()
+		}
+		for _, c := range []struct {
+			b      func(i int) store.Booking
+			within int // bookings of a request
+		}{
+			{func(int) store.Booking { return store.Booking{Limits: limits(1)} }, 127},
+			{func(int) store.Booking { return store.Booking{Limits: limits(1), Refund: make([]store.Charge, 1)} }, 63},
+			{func(i int) store.Booking { return store.Booking{Limits: limits(int64(i))} }, 1},
+		} {
+			sizes, most = nil, 0
+			redeem(1000, c.b)
+			require.Equal(t, c.within, slices.Max(sizes))
+			require.LessOrEqual(t, len(sizes), 2+1000/c.within)
+			require.Equal(t, 1, most)
+		}
+		answers, err := r.Redeem(t.Context(), []store.Booking{{ID: "1", Limits: limits(1)}, {ID: "7", Limits: limits(1)}})
+		require.ErrorIs(t, err, failing)
+		require.Nil(t, answers)
+		r.Wait()
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"hash/maphash"
 	"slices"
-	"sync"
 
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -21,13 +20,9 @@ func PerRequest(s *store.Stack) int { return max(1, min(MaxCalls, maxRefunds/max
 
 // Cancels batches grants that are to be given back.
 type Cancels struct {
-	send func([]*Refund) []error
-	seed maphash.Seed
+	requests[*Refund]
 
-	mu      sync.Mutex
-	waiting []*Refund
-	sending int       // goroutines that send what waits
-	idle    sync.Cond // nothing is to be given back
+	seed maphash.Seed
 }
 
 // A Refund is grants of one stack that are to be given back: no more than are enough for one request.
@@ -41,8 +36,12 @@ type Refund struct {
 
 // NewCancels returns one that has refunds given back by send, which returns the error of each.
 func NewCancels(send func([]*Refund) []error) *Cancels {
-	c := &Cancels{send: send, seed: maphash.MakeSeed()}
-	c.idle.L = &c.mu
+	c := &Cancels{seed: maphash.MakeSeed()}
+	c.init(maxSending, enough, func(all []*Refund) {
+		for i, err := range send(all) {
+			all[i].answer <- err
+		}
+	})
 	return c
 }
 
@@ -59,26 +58,8 @@ func Refunds(ctx context.Context, stack *store.Stack, grants []store.Grant) []*R
 	return pieces
 }
 
-// Add has refunds sent, and does not wait for that. Those that come while a request is under way share the next one, unless they are more
-// than are enough for it.
-func (c *Cancels) Add(all []*Refund) {
-	if len(all) == 0 {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.waiting = append(c.waiting, all...)
-	many := enough(all) < len(all)
-	for waiting := c.waiting; len(waiting) > 0 && c.sending < maxSending; {
-		n := enough(waiting)
-		if c.sending > 0 && !many && n == len(waiting) {
-			break // they share the next request with those that come until then
-		}
-		waiting = waiting[n:]
-		c.sending++
-		go c.run()
-	}
-}
+// Add has refunds sent, and does not wait for that.
+func (c *Cancels) Add(all []*Refund) { c.add(all) }
 
 // GiveBack gives refunds back, and returns when that is done. It returns the first error.
 func (c *Cancels) GiveBack(all []*Refund) (err error) {
@@ -89,44 +70,6 @@ func (c *Cancels) GiveBack(all []*Refund) (err error) {
 		}
 	}
 	return err
-}
-
-// Wait waits until what was to be given back is.
-func (c *Cancels) Wait() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.sending > 0 {
-		c.idle.Wait()
-	}
-}
-
-// run sends requests until nothing waits.
-func (c *Cancels) run() {
-	for {
-		all := c.next()
-		if all == nil {
-			return
-		}
-		for i, err := range c.send(all) {
-			all[i].answer <- err
-		}
-	}
-}
-
-// next takes what waits for a request; nil if nothing does, and then run is over.
-func (c *Cancels) next() []*Refund {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := enough(c.waiting)
-	all := c.waiting[:n:n]
-	if c.waiting = c.waiting[n:]; n == 0 {
-		c.waiting = nil
-		if c.sending--; c.sending == 0 {
-			c.idle.Broadcast()
-		}
-		return nil
-	}
-	return all
 }
 
 // Each calls f with some refunds after the other, each time as many as are enough for a request.

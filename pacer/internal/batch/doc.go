@@ -1,5 +1,5 @@
-// Package batch makes one request of many: reservations that wait while others of the same stack are on the wire, and grants that are
-// given back at the same time.
+// Package batch makes one request of many: reservations that wait while others of the same stack are on the wire, grants that are
+// given back at the same time, and bookings that are redeemed at the same time.
 //
 // # Reservations
 //
@@ -22,6 +22,11 @@
 //
 // Grants that are given back while others are on the way go together in the next request, whatever their stacks: when thousands of
 // calls give up at the same time, the store hears of it some times.
+//
+// # Redemptions
+//
+// At most one request that changes records of bookings is on the wire. Changes that come meanwhile go together in the next one, up to
+// [store.MaxBookings]. Each caller gets its own answer, or its own error.
 //
 // # Failures
 //

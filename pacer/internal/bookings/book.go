@@ -35,8 +35,8 @@ func (s *Bookings) Book(ctx context.Context, opts []calls.Option, l *calls.Pool)
 	}
 	var g store.Grant
 	if err == nil {
-		if way := s.way.Longest(); way > a.NotBefore { // a slot that is nearer is past when the token can be redeemed
-			a.NotBefore, a.MaxWait = way, max(a.MaxWait, way)
+		if lead := s.lead(); lead > a.NotBefore { // a slot that is nearer is past when the token can be redeemed
+			a.NotBefore, a.MaxWait = lead, max(a.MaxWait, lead)
 		}
 		g, err = s.bookSlot(ctx, &a, &b, t)
 	}
@@ -51,7 +51,10 @@ func (s *Bookings) Book(ctx context.Context, opts []calls.Option, l *calls.Pool)
 }
 
 // until returns how long it is until a booking is to be redeemed: the store is asked before its slot.
-func (s *Bookings) until(t *token) time.Duration { return max(0, t.slot.Sub(s.Now())-s.way.Longest()) }
+func (s *Bookings) until(t *token) time.Duration { return max(0, t.slot.Sub(s.Now())-s.lead()) }
+
+// lead returns how long before a slot its booking is to be redeemed: the request may have to wait until the one before it is answered.
+func (s *Bookings) lead() time.Duration { return 2 * s.way.Longest() }
 
 // carry has a token carry what the options and the context say.
 func (s *Bookings) carry(ctx context.Context, t *token, opts []calls.Option) error {

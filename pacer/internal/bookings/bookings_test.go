@@ -49,15 +49,15 @@ type fake struct {
 	epoch     error
 }
 
-func (f *fake) Redeem(ctx context.Context, stack store.Stack, b store.Booking) (store.Redemption, error) {
+func (f *fake) Redeem(ctx context.Context, upstream string, all []store.Booking) ([]store.Redemption, error) {
 	f.redeems++
 	if f.fails != nil {
-		return store.Redemption{}, f.fails
+		return nil, f.fails
 	}
 	if f.overtaken != nil {
-		return store.Redemption{Result: store.BookingChanged, Record: f.overtaken()}, nil
+		return []store.Redemption{{Result: store.BookingChanged, Record: f.overtaken()}}, nil
 	}
-	return f.Store.Redeem(ctx, stack, b)
+	return f.Store.Redeem(ctx, upstream, all)
 }
 
 func (f *fake) Epoch() (store.Epoch, error) {

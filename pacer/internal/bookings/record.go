@@ -33,23 +33,22 @@ func (x *Redemption) ask(ctx context.Context, next string, w *store.Window, refu
 	if x.now != nil {
 		t = x.now
 	}
-	b := store.Booking{ID: x.key, Known: x.known, Window: w, Next: next}
+	b := store.Booking{ID: x.key, Limits: x.bound.limits, Known: x.known, Window: w, Next: next}
 	b.Keep = max(0, t.slot.Sub(x.Now())) + t.keep + keepLonger
 	if !x.later {
 		b.Epoch.Began, b.Expires = x.first.epoch, x.first.expires()
 	}
-	stack := store.Stack{Upstream: x.Upstream, Limits: x.bound.limits}
 	if refund && x.now != nil {
-		stack.Limits, b.Refund = x.refund()
+		b.Limits, b.Refund = x.refund()
 	}
 	ctx = context.WithoutCancel(ctx) // it is not cut short: it may have been done
 	began := time.Now()
-	reply, err := x.booker.Redeem(ctx, stack, b)
+	answers, err := x.booker.Redeem(ctx, x.Upstream, []store.Booking{b})
 	x.way.Took(time.Since(began))
 	if err != nil {
-		return reply, x.Errors.Store(OpRedeem, err)
+		return store.Redemption{}, x.Errors.Store(OpRedeem, err)
 	}
-	return reply, nil
+	return answers[0], nil
 }
 
 // settle takes notice of the answer of the store.

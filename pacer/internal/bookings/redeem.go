@@ -74,12 +74,12 @@ func (s *Bookings) Open(ctx context.Context, tok string, attempt int64, patience
 	if _, err := s.Await(ctx, &soon); err != nil {
 		return nil, err
 	}
-	way := s.way.Longest()
-	x.latest = x.Now().Add(patience + way)
+	lead := s.lead()
+	x.latest = x.Now().Add(patience + lead)
 	if len(x.bound.permits) == 0 {
-		x.early = max(s.Early, min(patience, soonEnough)) + way
+		x.early = max(s.Early, min(patience, soonEnough)) + lead
 	} else { // it is asked for first, and others may need it until then
-		x.early = s.Early + 2*way
+		x.early = s.Early + lead + s.way.Longest()
 	}
 	x.booker, err = s.booker(OpRedeem)
 	return x, err

@@ -2,7 +2,9 @@ package failover
 
 import (
 	"context"
+	"slices"
 
+	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -29,33 +31,54 @@ func (w *Store) Booked(stack store.Stack, g store.Grant) {
 }
 
 // Redeem implements [store.Redeemer].
-func (w *Store) Redeem(ctx context.Context, stack store.Stack, b store.Booking) (store.Redemption, error) {
-	s, ok := w.store.(store.Redeemer)
-	if !ok {
-		return store.Redemption{}, store.ErrNoBookings
+func (w *Store) Redeem(ctx context.Context, _ string, all []store.Booking) ([]store.Redemption, error) {
+	if _, ok := w.store.(store.Redeemer); !ok {
+		return nil, store.ErrNoBookings
 	}
 	ask, err := w.ensureJoined(ctx)
 	if err != nil {
-		return store.Redemption{}, err
+		return nil, err
 	}
 	if !ask {
-		return store.Redemption{}, w.refused()
+		return nil, w.refused()
 	}
-	began, copied := w.Now(), stack.Clone()
-	if b.Refund != nil {
-		w.forgets([]store.Batch{{Stack: copied, Grants: []store.Grant{{Charges: b.Refund}}}})
+	copied := slices.Clone(all) // the request may last longer than this
+	for i := range copied {
+		b := &copied[i]
+		b.Limits, b.Refund = slices.Clone(b.Limits), slices.Clone(b.Refund)
+		if b.Refund != nil {
+			w.forgets([]store.Batch{{Stack: store.Stack{Limits: b.Limits}, Grants: []store.Grant{{Charges: b.Refund}}}})
+		}
 	}
-	answer := make(chan store.Redemption, 1)
-	err = w.reachInTurn(ctx, "redeem", func(ctx context.Context) error {
-		r, err := s.Redeem(ctx, copied, b)
-		answer <- r
+	return w.redemptions.Redeem(ctx, copied)
+}
+
+// sendRedemptions changes records in one request. If one of them is at fault, the others do not suffer from it.
+func (w *Store) sendRedemptions(all []*batch.Redemption) {
+	began, bookings := w.Now(), make([]store.Booking, len(all))
+	for i, x := range all {
+		bookings[i] = x.Booking
+	}
+	answer := make(chan []store.Redemption, 1)
+	err := w.reach(all[0].Ctx, "redeem", func(ctx context.Context) error {
+		answers, err := w.store.(store.Redeemer).Redeem(ctx, w.config.Upstream, bookings) //nolint:forcetypeassert // it is one: see Redeem
+		if err == nil {
+			answer <- answers[:len(bookings)]
+		}
 		return err
 	})
-	if err != nil {
-		w.fellBack(err, began)
-		return store.Redemption{}, err
+	if half := len(all) / 2; half > 0 && err != nil && w.unfit(err) {
+		w.sendRedemptions(all[:half])
+		w.sendRedemptions(all[half:])
+		return
 	}
-	r := <-answer
-	w.observe(r.Now)
-	return r, nil
+	w.fellBack(err, began)
+	answers := make([]store.Redemption, len(all))
+	if err == nil {
+		answers = <-answer
+		w.observe(answers[0].Now)
+	}
+	for i, x := range all {
+		x.Answer, x.Err = answers[i], err
+	}
 }

@@ -58,13 +58,14 @@ type Store struct {
 	unscoped []store.Limit // of policies without a scope
 	breaker  breaker
 
-	contact contact
-	budget  atomic.Int64 // for how long a request may take before the first contact, as a time.Duration
-	ledger  ledger
-	local   localStore
-	once    operations
-	batch   *batch.Reservations
-	cancels *batch.Cancels
+	contact     contact
+	budget      atomic.Int64 // for how long a request may take before the first contact, as a time.Duration
+	ledger      ledger
+	local       localStore
+	once        operations
+	batch       *batch.Reservations
+	cancels     *batch.Cancels
+	redemptions *batch.Redemptions
 
 	state    atomic.Int32 // a state
 	epoch    atomic.Pointer[store.Epoch]
@@ -132,6 +133,7 @@ func New(backing store.Shared, c *Config) *Store {
 		punctual = p.Punctual()
 	}
 	w.batch, w.cancels = batch.New(w, w.config.Timeout, punctual), batch.NewCancels(w.sendCancels)
+	w.redemptions = batch.NewRedemptions(w.sendRedemptions)
 	w.once.by = w.id
 	w.local.epoch, w.local.waits = w.knownEpoch, w.isReturningAt
 	w.local.policy = c.Policy
@@ -221,7 +223,7 @@ func (w *Store) ensureJoined(ctx context.Context) (bool, error) {
 	return false, w.noContact(nil)
 }
 
-// maxAtOnce is how many operations of callers are under way at once, beside reservations and what is given back, which are batched. What a
+// maxAtOnce is how many operations of callers are under way at once, beside those that are batched: reservations, refunds and redemptions. What a
 // client holds back because it has no more connections seems to be an answer that does not come.
 const maxAtOnce = 16
 
@@ -355,5 +357,6 @@ func (w *Store) Close() {
 	w.mu.Unlock()
 	w.running.Wait()
 	w.batch.Close()
+	w.redemptions.Wait()
 	w.cancels.Wait() // what was granted meanwhile to callers that have gone
 }

@@ -87,7 +87,8 @@ func (w *Store) arrive(ctx context.Context) error {
 	if w.failure.Load() == nil && took > w.config.Timeout && p.Alive > 1 && w.config.Processes == 0 {
 		w.failed(w.overdue()) // others may have lost the store meanwhile: it can wait for them, as it has no share
 	}
-	if until := w.untilAllAreBack(); until > 0 { // only now: a barrier that nobody has learned of would be over for those who come next
+	// Only now: a barrier that nobody has learned of would be over for those who come next. One that is set may be over before this is answered.
+	if until := w.untilAllAreBack(); until > 0 && p.Barrier <= p.Now {
 		if took <= w.config.Timeout { // the store is back since it had the first one, which is as long ago as that took
 			until -= took
 		}

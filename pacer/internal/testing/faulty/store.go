@@ -397,24 +397,34 @@ func (s *Store) Set(ctx context.Context, upstream string, changes []store.Settin
 }
 
 // Redeem implements [store.Redeemer].
-func (s *Store) Redeem(ctx context.Context, stack store.Stack, b store.Booking) (r store.Redemption, err error) {
+func (s *Store) Redeem(ctx context.Context, upstream string, all []store.Booking) (answers []store.Redemption, err error) {
 	err = s.operate(ctx, writes, func() (err error) {
-		stack, b, began := stack.Clone(), b, b.Epoch.Began == s.began.Began
-		b.Refund = slices.Clone(b.Refund)
-		a := write(s, func(m *memstore.Store) (a answer[store.Redemption]) {
-			b := b
-			if began {
-				b.Epoch, _ = m.Epoch()
+		all, current := slices.Clone(all), make([]bool, len(all))
+		for i := range all {
+			all[i].Limits, all[i].Refund = slices.Clone(all[i].Limits), slices.Clone(all[i].Refund)
+			current[i] = all[i].Epoch.Began == s.began.Began
+		}
+		a := write(s, func(m *memstore.Store) (a answer[[]store.Redemption]) {
+			all := slices.Clone(all)
+			for i := range all {
+				if current[i] {
+					all[i].Epoch, _ = m.Epoch()
+				}
 			}
-			if a.is, a.err = m.Redeem(ctx, stack, b); a.err == nil && a.is.Result == store.BookingDone {
-				s.count(&stack, b.Refund, -1)
+			if a.is, a.err = m.Redeem(ctx, upstream, all); a.err != nil {
+				return a
+			}
+			for i := range all {
+				if a.is[i].Result == store.BookingDone {
+					s.count(&store.Stack{Limits: all[i].Limits}, all[i].Refund, -1)
+				}
 			}
 			return a
 		})
-		r = a.is
+		answers = a.is
 		return a.err
 	})
-	return r, err
+	return answers, err
 }
 
 // Heartbeat implements [store.Shared].

@@ -38,9 +38,9 @@ func TestAReplayIsNobodysBusiness(t *testing.T) {
 		// While answers are on their way.
 		var asking sync.WaitGroup
 		asking.Go(func() {
-			r, err := s.Redeem(ctx, stack, store.Booking{ID: "b", Next: "1", Keep: time.Minute})
+			r, err := s.Redeem(ctx, "api", []store.Booking{{ID: "b", Limits: stack.Limits, Next: "1", Keep: time.Minute}})
 			require.NoError(t, err)
-			require.Equal(t, store.BookingDone, r.Result)
+			require.Equal(t, store.BookingDone, r[0].Result)
 		})
 		asking.Go(func() {
 			_, err := s.Set(ctx, "api", []store.Setting{{Policy: "p", Text: "10 per 1s burst 5"}})

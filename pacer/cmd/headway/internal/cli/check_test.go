@@ -53,7 +53,7 @@ func TestCheckOfAFileWithMistakes(t *testing.T) {
 	require.Equal(t, outcome{
 		cli.ExitFailed, "",
 		path + `:3:14: upstreams.crm.maxWait: is not a duration: write one such as 250ms, 30s or 1m30s, or forever` + "\n" +
-			path + `:4:5: upstreams.crm: an unknown field: the fields are hosts, ignoreCounts, jitter, maxLate, maxPause, maxWait, ` +
+			path + `:4:5: upstreams.crm: an unknown field: the fields are backOff, hosts, ignoreCounts, jitter, leave, maxLate, maxPause, maxWait, ` +
 			"outage, overrides, policies, processes, profile, store, storeTimeout\n",
 	}, got)
 
