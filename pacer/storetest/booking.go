@@ -133,7 +133,7 @@ func bookingCases() []Case {
 			}
 		}),
 		redeemer("bulk", "of many bookings in one request, each is decided on its own, in order", func(t testing.TB, s *Session) {
-			st, other, began := s.Stack(rate, quota), s.Stack(rate, Key{quota.Policy, "globex"}), s.now
+			st, other, began := s.Stack(rate, quota), s.Stack(rate, Key{Policy: quota.Policy, Scope: "globex"}), s.now
 			var grants []store.Grant
 			for _, stack := range []store.Stack{st, st, other} {
 				grants = append(grants, s.Ask(stack, store.Call{Cost: 1, MaxWait: time.Minute}))
