@@ -392,7 +392,8 @@ func TestAReadingThatFitsNoPolicyBinds(t *testing.T) {
 				}
 				var limit *pacer.LimitError
 				require.ErrorAs(t, p.Allow(t.Context(), acme), &limit)
-				require.True(t, limit.Paused)
+				require.True(t, limit.Stated)
+				require.ErrorContains(t, limit, "no more is left until its reset: the next slot is 7s away")
 				require.Equal(t, 7*time.Second, limit.Wait)
 				s, err := p.Status(t.Context(), acme)
 				require.NoError(t, err)
