@@ -16,7 +16,9 @@ const (
 )
 
 // Known reports whether a is one of the algorithms above.
-func (a Algorithm) Known() bool { return a == GCRA || a == Window || a == Concurrency || a == Allowance }
+func (a Algorithm) Known() bool {
+	return a == GCRA || a == Window || a == Concurrency || a == Allowance
+}
 
 // A Queue is how calls wait their turn for a limit. A limit without a queue gives slots at once, however far away they are.
 type Queue uint8
