@@ -87,7 +87,7 @@ func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 	if err != nil {
 		return err
 	}
-	a.Waits = true
+	a.Waits, a.Tracked = true, false // nobody can report its answer
 	if err := p.reserve(ctx, &a, &w.call, w.limits[:0], nil, &w.Requested); err != nil {
 		return err
 	}

@@ -42,7 +42,11 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 	if lacking != nil {
 		bound = a.Set.Bindable(a.Lane, false, a.Scope) // an answer to a call that lacks a scope is not about that scope
 	}
-	return p.apply(ctx, a.Set, &feedback.Answer{Limits: bound, Partial: lacking != nil, Blind: a.Cost}, time.Now(), f)
+	answer := &feedback.Answer{Limits: bound, Partial: lacking != nil, Flying: p.waiters.Flying()}
+	if answer.Flying == 0 { // calls by Wait, whose answers nobody reports otherwise
+		answer.Blind = a.Cost
+	}
+	return p.apply(ctx, a.Set, answer, time.Now(), f)
 }
 
 // Report records that the upstream answered the call, and what it reported of limits. Report does what [Pacer.Report] does. In addition, if

@@ -181,8 +181,8 @@ func (l *lossy) charged() int {
 	}
 	require.NoError(l.t, err)
 	fields := strings.Fields(value[:strings.IndexByte(value, '|')])
-	require.Len(l.t, fields, 8, value)
-	n, err := strconv.Atoi(fields[7])
+	require.Len(l.t, fields, 7, value)
+	n, err := strconv.Atoi(fields[6])
 	require.NoError(l.t, err)
 	return n
 }

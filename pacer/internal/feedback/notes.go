@@ -146,7 +146,7 @@ func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, 
 			readings++
 		}
 	}
-	n.Soon = refused || a.Blind > 0
+	n.Soon = refused || a.Grant == nil
 	said := make(map[int]store.Note, readings)
 	for i := range fs {
 		f := &fs[i]
@@ -184,17 +184,18 @@ func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, 
 			one = store.Note{Kind: store.NoteAnswer, Remaining: -1, Refused: refused}
 		}
 		one.Limit, one.Cost = j, a.Blind
-		if a.charged(j) {
-			c := &a.Grant.Charges[j]
-			if one.At, one.Local = store.Instant(c.From), a.Grant.Local; !a.Again {
+		if a.Grant != nil {
+			one.At, one.Local = a.Grant.At, a.Grant.Local
+		}
+		switch {
+		case a.charged(j):
+			if c := &a.Grant.Charges[j]; !a.Again {
 				one.Cost = c.To
 			}
-		} else if a.Grant != nil { // it was admitted before the first reading, which tells the store what is on its way
-			if one.At, one.Local = a.Grant.At, a.Grant.Local; m.isFirst(n.Limits[j].Key()) {
-				one.Value = a.Flying
-			} else if !a.Again {
-				one.Cost = a.Cost
-			}
+		case m.isFirst(n.Limits[j].Key()): // the first reading tells the store what is on its way
+			one.Value = a.Flying
+		case a.Grant != nil && !a.Again: // the call was admitted before that
+			one.Cost = a.Cost
 		}
 		n.Answers = append(n.Answers, one)
 	}

@@ -141,6 +141,13 @@ func (c *Call) Lease() *leases.Lease {
 	return c.lease
 }
 
+// Flying returns the cost of calls that went and are not answered, and whose answers will be reported.
+func (s *Waiters) Flying() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.flying
+}
+
 // Answered counts the call as done at now, and returns what is known of it.
 func (c *Call) Answered(ctx context.Context, now time.Time) feedback.Answer {
 	s := c.set
