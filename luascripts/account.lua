@@ -2,7 +2,7 @@
 --
 -- An account is what is known of one key under one algorithm. An algorithm is a table of functions: parse, loadstring, room, take, write;
 -- rest, which defines what most runs can do without: unfold (if accounts need it), paused, earliest, horizon and commit; and heeding, which
--- defines what calls that look for a slot can do without, unless rest does: cancel, settle, setpause, resume, slow, learn, remaining, claim,
+-- defines what calls that look for a slot can do without, unless rest does: cancel, settle, setpause, resume, slow, learn, claim,
 -- reset, holds and inspect. See gcra.lua and window.lua; they mirror package engine, and a differential test compares every reply. The
 -- grammar of an account's value, and what happens when a policy changes, is in versions.lua.
 --

@@ -1,21 +1,13 @@
 -- charge.lua: what a charge means. It goes over the wire as two integers for each account, and in a reply as a third for a window:
 --
 --   a rate        from, to: an interval of virtual time; 0, 0 if its slot was lent to it, and nothing was charged
---   a window      the start of the bucket, and a cost, negative if the call is tracked; in a reply, what the bucket then holds
+--   a window      the start of the bucket, and a cost; in a reply, what the bucket then holds
+--   an allowance  the slot, and the cost
 --   concurrency   the id of the call, and 1 if it has its permit, 0 if it asks for that when its slot comes
 --
 -- Of n calls that go at once, the charge of a rate is followed by others of the same length, each where the one before ends, and
 -- a bucket holds the cost more with each call. Who claims a charge (see report.lua) says of a window how many calls the bucket
 -- held at least. Package engine has the same in charge.go.
-
--- counted returns a window's cost as it is charged.
-local function counted(n, tracked) return tracked and -n or n end
-
--- uncounted returns the cost of a window's charge, and whether the call is tracked.
-local function uncounted(n)
-  if n < 0 then return -n, true end
-  return n, false
-end
 
 -- permit returns the charge of a call that has a permit, or will.
 local function permit(id, has) return tonumber(id), has and 1 or 0 end

@@ -120,8 +120,6 @@ function concurrency.slow() return false end
 
 function concurrency.stray() return false end
 
-function concurrency.remaining() return false end
-
 function concurrency.setpause(o, _, till)
   if till > o.pause then o.pause = till end
   o.dirty = true

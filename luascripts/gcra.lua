@@ -455,26 +455,6 @@ function gcra.rest()
     return o.pace ~= before
   end
 
-  -- remaining: of the burst, only so much is left.
-  function gcra.remaining(o, now, _, left)
-    forget(o, now)
-    local till, changed = now + math.max(0, o.limit - left) * o.t, false
-    if till <= now then return false end
-    logged(o)
-    if o.last > 0 then
-      changed = redis.call('ZREMRANGEBYSCORE', o.gaps, '-inf', till) > 0
-      local first = redis.call('ZRANGEBYSCORE', o.gaps, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-      if first[1] and number(first[1], o.gaps) < till then
-        changed = true
-        redis.call('ZREM', o.gaps, first[1])
-        local ends = number(first[2], o.gaps)
-        if ends - till >= o.t then keep(o, till, ends) end
-      end
-    end
-    if o.tat < till then o.tat, o.expire, changed = till, true, true end
-    return changed
-  end
-
   -- meeting returns the gap that holds something right after an instant, or else the first one after it.
   local function meeting(o, at)
     local found = redis.call('ZRANGEBYSCORE', o.gaps, '(' .. string.format('%.0f', at), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)

@@ -42,6 +42,9 @@ var starts string
 //go:embed window.lua
 var window string
 
+//go:embed allowance.lua
+var allowance string
+
 //go:embed versions.lua
 var versions string
 
@@ -125,6 +128,7 @@ func WithClock(fragment string) Scripts {
 		read("define[C.Adaptive] = define[C.GCRA]\ndefine[C.Exact] = define[C.GCRA]\ndefine[C.ExactQueued] = define[C.GCRA]") +
 		define(".starts", starts) +
 		define("[C.Window]", window) +
+		define("[C.Allowance]", allowance) +
 		define(".versions", versions) +
 		define(".concurrency", concurrency) // there may be an account of it from before
 	lines := plain + read("define[C.Concurrency] = define.concurrency\ndefine[C.Queued] = define[C.GCRA]") + define(".queue", queue)

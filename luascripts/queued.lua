@@ -148,7 +148,7 @@ return function(entries, c, up, now, reply, size, changed)
         end
         size = addcharge(reply, size, permit(c.id, v.class == goes))
       elseif v.kinds[kind[i]] then
-        local from, to, spare, holds = o.run.commit(o, now, places[i], cost(i), c.tracked)
+        local from, to, spare, holds = o.run.commit(o, now, places[i], cost(i))
         if o.aside then versions().count(o, now, places[i].at, cost(i)) end
         size = addcharge(reply, size, from, to, holds)
         if spare < slack then slack = spare end

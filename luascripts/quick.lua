@@ -10,7 +10,7 @@
 -- the new value, when that means nothing any more, when the present bucket begins, its slack, and what it holds with the first
 -- of the calls; nil if that is not the common case. If only the counts change, and take as much room as before, it returns these in
 -- place of the whole value, and after all else, behind how many characters they are: a list of a hundred buckets is not copied then.
-local function count(at, v, now, many, cost, tracked)
+local function count(at, v, now, many, cost)
   local width, back, begins, ends = ARGV[at + 2] + 0, ARGV[at + 3] * ARGV[at + 2], nil, nil
   local n, bounds = many * cost, at + 5 + ARGV[at + 5]
   if bounds == at + 5 then
@@ -26,11 +26,11 @@ local function count(at, v, now, many, cost, tracked)
   end
   local slack = ends - ARGV[at + 4] - 1 - now
   if slack < 0 then return nil end
-  local first, held, open, total, list, from, lasts, place = begins, 0, 0, 0, '', 1, ends + back, nil
+  local first, held, total, list, from, lasts, place = begins, 0, 0, '', 1, ends + back, nil
   local shape = (bounds > at + 5 and 'c' or 'w') .. ARGV[at + 2] .. '.' .. ARGV[at + 3] .. ' ' .. ARGV[at + 2] .. ' '
   if v then
     if string.sub(v, 1, #shape) ~= shape then return nil end
-    local a, last, till, counts, c, o, all, rest = string.match(v, '^(%d+) (%d+) (%d+) ()(%d+) (%d+) (%d+)|()', #shape + 1)
+    local a, last, till, counts, c, all, rest = string.match(v, '^(%d+) (%d+) (%d+) ()(%d+) (%d+)|()', #shape + 1)
     if not a then return nil end
     last, till = last + 0, till + 0
     if last > begins or till > lasts or back > 0 and (begins - last) % width ~= 0 then return nil end
@@ -38,17 +38,16 @@ local function count(at, v, now, many, cost, tracked)
     if last >= begins - back then
       first, total, list, from = a + 0, all + 0, v, rest
       if last == begins then
-        held, open = c + 0, o + 0
+        held = c + 0
         if first >= begins - back and till == lasts then place = counts end
       else
         -- The last bucket is the last one of the list from now on.
         local distance = (begins - last) / width
-        if o ~= '0' then o = '+' .. o else o = '' end
         if distance > 1 then c = string.format('%s:%.0f', c, distance) end
-        list = v .. c .. o .. ' '
+        list = v .. c .. ' '
       end
       while first < begins - back do
-        local gone, distance, after = string.match(list, '^(%d+):?(%d*)%S* ()', from)
+        local gone, distance, after = string.match(list, '^(%d+):?(%d*) ()', from)
         if not gone then return nil end
         first = first + width * (distance == '' and 1 or distance)
         total, from = total - gone, after
@@ -58,8 +57,7 @@ local function count(at, v, now, many, cost, tracked)
   local seen = held + cost
   held, total = held + n, total + n
   if total > ARGV[at + 1] + 0 then return nil end
-  if tracked then open = open + n end
-  local counts = string.format('%.0f %.0f %.0f|', held, open, total)
+  local counts = string.format('%.0f %.0f|', held, total)
   if place and #counts == from - place then return counts, lasts, begins, slack, seen, place - 1 end
   return shape .. string.format('%.0f %.0f %.0f ', first, begins, lasts) .. counts .. string.sub(list, from), lasts, begins, slack, seen
 end
@@ -78,11 +76,9 @@ local function quickly()
       return nil
     end
   end
-  local tracked = false
   if #ARGV ~= at then
     local each, flags = ARGV[at + 2], ARGV[at + 5]
-    tracked = flags == 'C.Tracked'
-    if each == '0' or not tracked and flags ~= '0' then return nil end
+    if each == '0' or flags ~= '0' then return nil end
     many, cost = 0, tonumber(each)
     for i = at, #ARGV, 6 do
       if ARGV[i] ~= '0' or ARGV[i + 2] ~= each or ARGV[i + 3] ~= '0' or ARGV[i + 5] ~= flags then return nil end
@@ -106,9 +102,9 @@ local function quickly()
     if not v and call('TYPE', KEYS[i])['ok'] ~= 'none' then return nil end
     if algorithm == 'C.Window' then
       local begins, slack, seen
-      values[i], lasts[i], begins, slack, seen, places[i] = count(at, v, now, many, cost, tracked)
+      values[i], lasts[i], begins, slack, seen, places[i] = count(at, v, now, many, cost)
       if not begins then return nil end
-      size = addcharge(reply, size, begins, counted(cost, tracked), seen)
+      size = addcharge(reply, size, begins, cost, seen)
       if reply[3] < 0 or slack < reply[3] then reply[3] = slack end
       at = at + 6 + ARGV[at + 5]
     else

@@ -2,6 +2,7 @@
 --
 -- KEYS   as in reserve.lua
 --        done: if the operation has a number: see once
+--        allowances: if a note is of kind 5: a sorted set, member = the name of an allowance, score = until when it matters (µs since the epoch)
 --        resets: if a note is of kind 2 or 8: see anew
 -- ARGV   number, known: see once
 --        accounts: how many follow; for each
@@ -15,9 +16,10 @@
 --          2 resume     a pause is over
 --          3 slow       a call whose slot was a (µs since the epoch; 0: now) was refused: an adaptive rate slows down
 --          4 learn      for b µs the upstream allows less: the emission interval or limit a; 0: it does not any more
---          5 remaining  the upstream admits b more; the answered call was charged to bucket a (0: not known), and tracked
---                       calls of that bucket, of cost c, are now known to have reached the upstream before it answered;
---                       there is more in d µs (0: not known)
+--          5 answer     a call was answered whose slot was a (µs since the epoch; 0: now) and which was charged b: c are left (−1: it does
+--                       not say), and there is more in d µs (0: it does not say); e: C.AnswerRefused if it was refused because of this
+--                       limit, C.AnswerGuessed more if d is a guess, and C.AnswerOpen for each that is on its way and not known here.
+--                       It is about an allowance
 --          6 settle     a call that was charged a, b at e (µs since the epoch; 0: not known) at cost c really cost d; a, b and c are 0
 --                     if it was charged nothing
 --          7 claim      somebody remembers a charge a, b
@@ -48,11 +50,12 @@ for at = nextarg, nextarg + 7 * (notes - 1), 7 do
   local kind, entry = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
   if kind < C.NotePause or kind > C.NoteStray then unknown('note', kind) end
   if entry == 0 and kind ~= C.NotePause and kind ~= C.NoteResume and kind ~= C.NoteReset then unknown('note of the upstream', kind) end
+  if kind == C.NoteAnswer and not entries[entry].run.answer then unknown('allowance', entry) end
 end
 if repeated() then return { now, 0 } end
 if turning then versions().turn(entries) end
 
-local keep
+local keep, answered
 local deliberate -- lines of what is forgotten on purpose: see anew
 for _ = 1, notes do
   local kind, i, a, b, c, d, e = arg(), arg(), arg(), arg(), arg(), arg(), arg()
@@ -91,8 +94,13 @@ for _ = 1, notes do
     if slower then say(C.ChangeSlowed, 0, o.key) end
   elseif kind == C.NoteLearn then
     did = o.run.learn(o, now, a, now + b)
-  elseif kind == C.NoteRemaining then
-    did = o.run.remaining(o, now, a, b, c, now + d)
+  elseif kind == C.NoteAnswer then
+    local news = o.run.answer(o, now, a, b, c, d, e)
+    if news == C.ChangePaused and o.low > 1 then news = C.ChangeSlowed end
+    did = news ~= nil
+    answered = answered or {}
+    answered[i] = true
+    if did then say(news, news == C.ChangePaused and o.till or 0, o.key) end
   elseif kind == C.NoteSettle then
     o.run.settle(o, now, a, b, c, d, e)
     if o.aside and d > c then versions().count(o, now, now, d - c) end
@@ -109,6 +117,16 @@ for _ = 1, notes do
   if did then changed = changed + 1 end
 end
 
+if answered then
+  local names, longest = key(), 0
+  redis.call('ZREMRANGEBYSCORE', names, '-inf', now)
+  for i in pairs(answered) do
+    local lives = math.max(entries[i].till - now, 0) + C.AllowanceLives
+    redis.call('ZADD', names, now + lives, string.match(entries[i].key, '^[^}]*}:([^:]*)'))
+    longest = math.max(longest, lives)
+  end
+  redis.call('PEXPIRE', names, math.max(ttl(longest), redis.call('PTTL', names)))
+end
 if deliberate then anew(up, key(), deliberate, now) end
 if keep then
   if up.epoch ~= '0' or up.pause > 0 then

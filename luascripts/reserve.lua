@@ -7,15 +7,15 @@
 --        accounts: how many follow; for each
 --          algorithm
 --          its parameters (see gcra.lua, window.lua, concurrency.lua)
---        then, to the end, runs of calls that are alike; or maxwait alone: of one call that all accounts bind, of cost 1, that is not
---        tracked; for each run
+--        then, to the end, runs of calls that are alike; or maxwait alone: of one call that all accounts bind, of cost 1;
+--        for each run
 --          refs: the accounts that bind it: 0 those of the run before (of the first run: all), else one more than their number
 --          indexes: of these accounts, from 1
 --          left: how many calls
 --          cost: 0 if it differs from account to account
 --          notbefore: µs from now
 --          maxwait: µs
---          flags: 1 if they are tracked, and 2 more for one call bound by a limit that calls queue for, and 4 more for calls bound by one of
+--          flags: 2 for one call bound by a limit that calls queue for, and 4 more for calls bound by one of
 --          some choices of these accounts
 --          costs: if cost is 0, one for each account
 --          and with flag 4
@@ -69,7 +69,7 @@ if turning then
 end
 
 -- search finds and charges a slot for one call; it returns false if that is too far away.
-local function search(entries, cost, costs, notbefore, maxwait, tracked)
+local function search(entries, cost, costs, notbefore, maxwait)
   everything(entries, true)
   local p, s, binds = #entries, now + notbefore, 0
   if up.pause > s then s, binds = up.pause, -(p + 1) end
@@ -105,7 +105,7 @@ local function search(entries, cost, costs, notbefore, maxwait, tracked)
   size, spent = at, spent + p
   for i = 1, p do
     local o = entries[i]
-    local from, to, spare, holds = o.run.commit(o, now, places[i], costs and costs[i] or cost, tracked)
+    local from, to, spare, holds = o.run.commit(o, now, places[i], costs and costs[i] or cost)
     if o.aside then versions().count(o, now, s, costs and costs[i] or cost) end
     size = addcharge(reply, size, from, to, holds)
     if spare < slack then slack = spare end
@@ -147,7 +147,7 @@ end
 local entries, decide, queued, changed, alones, choices = all, nil, false, false, {}, nil
 local alone = nextarg == #ARGV
 while nextarg <= #ARGV and spent < enough do
-  local left, cost, notbefore, maxwait, tracked, costs, mayqueue, first, wrote = 1, 1, 0, 0, false, nil, nil, nil, false
+  local left, cost, notbefore, maxwait, costs, mayqueue, first, wrote = 1, 1, 0, 0, nil, nil, nil, false
   if alone then
     maxwait = arg()
   else
@@ -157,8 +157,8 @@ while nextarg <= #ARGV and spent < enough do
       for i = 1, refs do entries[i] = all[arg()] end
     end
     left, cost, notbefore, maxwait, flags = arg(), arg(), arg(), arg(), arg()
-    if flags < 0 or flags > C.Tracked + C.MayQueue + C.AnyOf then unknown('flags', flags) end
-    tracked, mayqueue, first = flags % C.MayQueue == C.Tracked, flags % C.AnyOf >= C.MayQueue, flags >= C.AnyOf
+    if flags < 0 or flags > C.MayQueue + C.AnyOf or flags % C.MayQueue ~= 0 then unknown('flags', flags) end
+    mayqueue, first = flags % C.AnyOf >= C.MayQueue, flags >= C.AnyOf
   end
   if cost == 0 then
     costs = {}
@@ -170,7 +170,7 @@ while nextarg <= #ARGV and spent < enough do
   end
   if mayqueue then
     everything(entries)
-    local c = { cost = cost, costs = costs, notbefore = notbefore, maxwait = maxwait, tracked = tracked, id = ARGV[nextarg] }
+    local c = { cost = cost, costs = costs, notbefore = notbefore, maxwait = maxwait, id = ARGV[nextarg] }
     nextarg = nextarg + 1
     c.since, c.flow, c.weight, c.slot, c.reach = arg(), arg(), arg(), arg(), arg()
     local held = arg()
@@ -197,7 +197,7 @@ while nextarg <= #ARGV and spent < enough do
     reply[size + 1], size, spent = many, at, spent + #entries / 2
     for i = 1, #entries do
       local o = entries[i]
-      local from, to, spare, holds = o.run.take(o, now, costs and costs[i] or cost, many, tracked, alones[i])
+      local from, to, spare, holds = o.run.take(o, now, costs and costs[i] or cost, many, alones[i])
       for _ = 1, o.aside and many or 0 do versions().count(o, now, now, costs and costs[i] or cost) end
       size = addcharge(reply, size, from, to, holds)
       if spare and (slack < 0 or spare < slack) then slack = spare end
@@ -212,7 +212,7 @@ while nextarg <= #ARGV and spent < enough do
       of, at, size = choices[i], choices[i].costs, size + 1
       reply[size] = i
     end
-    if search(of, cost, at, notbefore, maxwait, tracked) then
+    if search(of, cost, at, notbefore, maxwait) then
       wrote = true
     else
       reply[size + 1], size, left = -left, size + 3, 1 -- so it is for all that are alike

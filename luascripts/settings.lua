@@ -4,11 +4,12 @@
 --        settings: a hash, field = what is set, value = "until since value": until when, and since when (µs since the epoch); and
 --        'version', when something was set or removed last
 --        resets: see anew
+--        allowances: see report.lua
 -- ARGV   for each change
 --          field
 --          lasts: for how long (µs)
 --          value: '' to remove it
--- Reply  now (µs since the epoch), the fields and values in turn, and those of resets; now and nothing else if there are too many, and
+-- Reply  now (µs since the epoch), the fields and values in turn, those of resets, and the names of allowances; now and nothing else if there are too many, and
 --        nothing was done
 -- TTL    until the last one is over
 --
@@ -58,4 +59,5 @@ if #ARGV >= 3 then
     redis.pcall('PUBLISH', up.key .. '/pauses', string.format('%.0f\n%d 0 %s', now, C.ChangeBegun, up.key))
   end
 end
-return { now, redis.call('HGETALL', settings), redis.call('HGETALL', resets) }
+local allowances = redis.call('ZRANGEBYSCORE', KEYS[4], now, '+inf', 'LIMIT', 0, C.MaxListed)
+return { now, redis.call('HGETALL', settings), redis.call('HGETALL', resets), allowances }

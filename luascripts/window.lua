@@ -1,27 +1,21 @@
 -- window.lua: at most so many calls per window. The reasoning is in package engine, window.go.
 --
--- KEYS   key: of the account: a string, "unit first last ends count open total|buckets", or, if there is more to know,
---        "unit first last ends count open total pause full limit width learned until reset remembers
---        bucket others read probe period margin raised fades|buckets", in one line, where
+-- KEYS   key: of the account: a string, "unit first last ends count total|buckets", or, if there is more to know,
+--        "unit first last ends count total pause full limit width learned until reset remembers margin raised fades|buckets", in one
+--        line, where
 --          unit     what distances are counted in, in µs: the width of a bucket, or 1 if that does not do
 --          first    begin of the first bucket that is kept
 --          last     begin of the last bucket that ever held a call
 --          ends     when the last count stops to count
 --          count    what the last bucket holds
---          open     of it: tracked calls that are on their way
 --          total    what all buckets that are kept hold
 --          pause    nothing goes before
 --          full     no bucket before has room, for that limit and that width
 --          learned  the upstream allows so few before until
 --          reset    what was charged by then is not given back, before remembers; 0 for none
---          bucket   that others are believed to have spent in: see others in window.go
---          others   how much of what it holds
---          read     when the upstream last said that there was less
---          probe    when one call may go in their place
---          period   for how long what the upstream said is believed
 --          margin   by how much longer it took its period to be, in millionths, when raised came; less from then on, none after fades
 --          buckets  of each bucket but the last, in order: what it holds, ":" and the distance to the next one if that is not
---                   1, "+" and its tracked calls that are on their way if there are any, and a space
+--                   1, and a space
 --        So a call that goes now need not read a hundred buckets (see quick.lua): the last one is at hand, those that count no
 --        more are the first of the list, and as nothing lies ahead, the window holds the total.
 -- ARGV   limit: of a window
@@ -36,7 +30,7 @@ local window = {}
 
 -- To read the list takes as long as all else. So an account is folded as long as its calls go in its last bucket or after, as those of
 -- a line do, and of the list, only what counts no more is read. What looks at its buckets in any other way unfolds it.
-local folded, unfold = { at = true, held = true, open = true, low = true, size = true, place = true, same = true }, nil -- what it knows then
+local folded, unfold = { at = true, held = true, low = true, size = true, place = true, same = true }, nil -- what it knows then
 
 function folded.__index(o, name)
   if not folded[name] then return nil end
@@ -47,7 +41,7 @@ end
 -- fold takes all buckets from an account that is not unfolded.
 local function fold(o)
   o.folded, o.total, o.list, o.start, o.step = true, 0, '', 1, o.width -- where the first bucket begins in the list, and what it counts in
-  o.first, o.last, o.count, o.away = math.huge, 0, 0, 0 -- the first and the last one, what that holds and has on its way; none
+  o.first, o.last, o.count = math.huge, 0, 0 -- the first and the last one, and what that holds; none
   setmetatable(o, folded)
 end
 
@@ -56,8 +50,8 @@ function window.blank(account, unit, limit, width, m, tail)
   local o = {
     key = account, unit = unit, limit = limit, most = limit, width = width, m = m, back = m * width, tail = tail, guard = tail,
     bounds = {}, run = window, dirty = false, mark = 0, remembers = 0, ends = 0, pause = 0, full = 0, fulllimit = 0, fullwidth = 0,
-    learned = 0, till = 0, bucket = 0, others = 0, read = 0, probe = 0, period = 0, margin = 0, raised = 0, fades = 0,
-    folded = true, total = 0, list = '', start = 1, step = width, first = 0, last = 0, count = 0, away = 0,
+    learned = 0, till = 0, margin = 0, raised = 0, fades = 0,
+    folded = true, total = 0, list = '', start = 1, step = width, first = 0, last = 0, count = 0,
   }
   fold(o)
   return o
@@ -104,29 +98,22 @@ end
 -- unfold reads the list of a folded account.
 function unfold(o)
   local name, unit, list = o.key, o.step, string.sub(o.list, o.start)
-  if string.find(list, '[^%d:+ ]') then foreign(name) end
+  if string.find(list, '[^%d: ]') then foreign(name) end
   setmetatable(o, nil)
   o.folded, o.list = false, list
-  local at, held, open, place, size, b, sum = {}, {}, {}, { 1 }, 0, o.first, o.count
-  for from, n, rest in string.gmatch(list, '()(%d+)(%S*) ') do
+  local at, held, place, size, b, sum = {}, {}, { 1 }, 0, o.first, o.count
+  for from, n, distance in string.gmatch(list, '()(%d+):?(%d*) ') do
     size, n = size + 1, n + 0
     at[size], held[size], place[size], sum = b, n, from, sum + n
-    if rest == '' then
-      b = b + unit
-    else
-      local distance, away = string.match(rest, '^:?(%d*)%+?(%d*)$')
-      if away ~= '' then open[b] = number(away, name) end
-      b = b + (distance == '' and 1 or number(distance, name)) * unit
-    end
+    b = b + (distance == '' and 1 or number(distance, name)) * unit
   end
   if sum ~= o.total then foreign(name) end
   if o.first <= o.last then
     if b ~= o.last then foreign(name) end
     size = size + 1
     at[size], held[size], place[size] = b, o.count, #list + 1
-    if o.away > 0 then open[b] = o.away end
   end
-  o.at, o.held, o.open, o.low, o.size = at, held, open, 1, size -- the buckets low..size: begin, count; by begin: on their way
+  o.at, o.held, o.low, o.size = at, held, 1, size -- the buckets low..size: begin, count
   o.place, o.same = place, math.max(1, size) -- where the buckets begin in the list; it is as it was before this one
 end
 
@@ -134,7 +121,7 @@ end
 -- list. It goes on from a bucket that it returned before; the last one is passed by the first of what it returns only.
 local function since(o, b, sum, first, from)
   while first < b and first < o.last do
-    local n, distance, rest = string.match(o.list, '^(%d+):?(%d*)%S* ()', from)
+    local n, distance, rest = string.match(o.list, '^(%d+):?(%d*) ()', from)
     if not n then foreign(o.key) end
     sum, first, from = sum - n, first + (distance == '' and 1 or distance) * o.width, rest
   end
@@ -152,18 +139,15 @@ function window.loadstring(o, v, now, behind)
   local name = o.key
   local bar = string.find(v, '|', 1, true)
   if not bar or bar > 512 then foreign(name) end -- so that no pattern takes long
-  local unit, first, last, ends, counts, count, open, total, more =
-    string.match(v, '^(%d+) (%d+) (%d+) (%d+) ()(%d+) (%d+) (%d+)([ %d]*)|')
+  local unit, first, last, ends, counts, count, total, more = string.match(v, '^(%d+) (%d+) (%d+) (%d+) ()(%d+) (%d+)([ %d]*)|')
   unit, first, last, ends = number(unit, name), number(first, name), number(last, name), number(ends, name)
-  count, open, total = number(count, name), number(open, name), number(total, name)
+  count, total = number(count, name), number(total, name)
   if more == '' then
     if behind then o.counts, o.countslength, o.storedlast, o.storedends = behind + counts - 1, bar - counts, last, ends end
   else
-    local pause, full, limit, width, learned, till, mark, remembers, bucket, others, read, probe, period, margin, raised, fades =
-      string.match(more, '^ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+    local pause, full, limit, width, learned, till, mark, remembers, margin, raised, fades =
+      string.match(more, '^ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
     o.mark, o.remembers = number(mark, name), number(remembers, name)
-    o.bucket, o.others, o.read = number(bucket, name), number(others, name), number(read, name)
-    o.probe, o.period = number(probe, name), number(period, name)
     o.pause, o.learned, o.till = number(pause, name), number(learned, name), number(till, name)
     o.full, o.fulllimit, o.fullwidth = number(full, name), number(limit, name), number(width, name)
     if now < o.till and o.learned < o.limit then o.most = o.learned end
@@ -173,7 +157,7 @@ function window.loadstring(o, v, now, behind)
   if bar < #v and string.byte(v, -1) ~= 32 then foreign(name) end
   o.step, o.list, o.start, o.ends, o.total = unit, v, bar + 1, ends, total
   o.storedstart = o.start
-  if ends > 0 then o.first, o.last, o.count, o.away = first, last, count, open end
+  if ends > 0 then o.first, o.last, o.count = first, last, count end
   if n > 0 or unit ~= o.width or last % unit ~= 0 then unfold(o) end
   for i = 1, n > 0 and ends > 0 and o.size or 0 do
     if o.at[i] >= o.bounds[1] and floor(o, o.at[i]) ~= o.at[i] then return versions().regrid(o, now) end
@@ -253,9 +237,6 @@ function window.room(o, now, n, many)
   return left < n and 0 or (left - left % n) / n
 end
 
--- ignoreothers forgets what others are believed to have spent, but for what their bucket holds.
-local function ignoreothers(o) o.bucket, o.others, o.read, o.probe, o.period = 0, 0, 0, 0, 0 end
-
 -- tidy forgets what is past.
 local function tidy(o, now)
   local k = floor(o, now)
@@ -274,7 +255,6 @@ local function tidy(o, now)
   if o.till <= now then o.learned, o.till = 0, 0 end
   if o.remembers <= now then o.mark, o.remembers = 0, 0 end
   if o.fades <= now then o.margin, o.raised, o.fades = 0, 0, 0 end
-  if o.others > 0 and reach(o, o.bucket) <= now then ignoreothers(o) end
   if o.full < after(o, k) then o.full, o.fulllimit, o.fullwidth = 0, 0, 0 end
 end
 
@@ -286,26 +266,21 @@ local function change(o, i, n)
   if o.peak and n > 0 and math.abs(o.at[i] - o.peakat) <= o.back then o.peak = o.peak + n end
 end
 
--- listed returns a bucket as it is listed: what it holds, how many steps the next one is away, and its calls on their way.
-local function listed(n, distance, open)
-  local more = ''
-  if distance ~= 1 then more = string.format(':%.0f', distance) end
-  if open > 0 then more = more .. string.format('+%.0f', open) end
-  return string.format('%.0f%s ', n, more)
-end
+-- listed returns a bucket as it is listed: what it holds, and how many steps the next one is away.
+local function listed(n, distance) return string.format(distance == 1 and '%.0f ' or '%.0f:%.0f ', n, distance) end
 
--- add counts n calls in the bucket that begins at k, of them those on their way, and returns how many it then holds.
-local function add(o, k, n, open)
+-- add counts n calls in the bucket that begins at k, and returns how many it then holds.
+local function add(o, k, n)
   local r = reach(o, k)
   if o.folded and k >= o.last then
     if o.first > o.last then
       o.first = k
     elseif k > o.last then
-      o.list = o.list .. listed(o.count, (k - o.last) / o.width, o.away)
-      o.count, o.away = 0, 0
+      o.list = o.list .. listed(o.count, (k - o.last) / o.width)
+      o.count = 0
     end
     o.last = k
-    o.count, o.away, o.total, o.dirty = o.count + n, o.away + open, o.total + n, true
+    o.count, o.total, o.dirty = o.count + n, o.total + n, true
     if r > o.ends then o.ends = r end
     return o.count
   end
@@ -318,18 +293,17 @@ local function add(o, k, n, open)
     if o.sum and i < o.to then o.sum = nil end
   end
   change(o, i, n)
-  if open > 0 then o.open[k] = (o.open[k] or 0) + open end
   if r > o.ends then o.ends = r end
   return o.held[i]
 end
 
 -- take charges that many calls, which go now, and returns the charge and the slack of the first, and how many its bucket
 -- then holds: the others follow.
-function window.take(o, now, n, many, tracked)
+function window.take(o, now, n, many)
   tidy(o, now)
   local k = floor(o, now)
-  local holds = add(o, k, n * many, tracked and n * many or 0)
-  return k, counted(n, tracked), after(o, k) - o.guard - 1 - now, holds - n * (many - 1)
+  local holds = add(o, k, n * many)
+  return k, n, after(o, k) - o.guard - 1 - now, holds - n * (many - 1)
 end
 
 -- written returns the list of buckets. The part of it is kept that is as it was.
@@ -345,35 +319,30 @@ local function written(o)
   if unit ~= o.step or same < low then same = low end
   if same > low then parts[1] = string.sub(o.list, o.place[low], o.place[same] - 1) end
   for i = same, o.size - 1 do
-    parts[#parts + 1] = listed(o.held[i], (at[i + 1] - at[i]) / unit, o.open[at[i]] or 0)
+    parts[#parts + 1] = listed(o.held[i], (at[i + 1] - at[i]) / unit)
   end
   return table.concat(parts), unit
 end
 
 -- extended reports whether there is more to know of an account than its buckets.
-local function extended(o) return o.pause > 0 or o.full > 0 or o.till > 0 or o.mark > 0 or o.others > 0 or o.fades > 0 end
+local function extended(o) return o.pause > 0 or o.full > 0 or o.till > 0 or o.mark > 0 or o.fades > 0 end
 
 -- text returns the state as it is written, and until when it matters.
 function window.text(o)
-  local unit, list, first, last, count, open, more = o.width, nil, o.first, o.last, o.count, o.away, ''
+  local unit, list, first, last, count, more = o.width, nil, o.first, o.last, o.count, ''
   if o.folded then
     list = string.sub(o.list, o.start)
     if first > last then first = 0 end
   else
     list, unit = written(o)
     first, last, count = o.at[o.low] or 0, o.at[o.size] or 0, o.held[o.size] or 0
-    open = o.open[last] or 0
   end
   if extended(o) then
     more = string.format(
-      ' %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
-      o.pause, o.full, o.fulllimit, o.fullwidth, o.learned,
-      o.till, o.mark, o.remembers, o.bucket, o.others, o.read, o.probe, o.period,
-      o.margin, o.raised, o.fades)
+      ' %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
+      o.pause, o.full, o.fulllimit, o.fullwidth, o.learned, o.till, o.mark, o.remembers, o.margin, o.raised, o.fades)
   end
-  local v = string.format(
-    '%.0f %.0f %.0f %.0f %.0f %.0f %.0f%s|%s',
-    unit, first, last, o.ends, count, open, o.total, more, list)
+  local v = string.format('%.0f %.0f %.0f %.0f %.0f %.0f%s|%s', unit, first, last, o.ends, count, o.total, more, list)
   return v, math.max(o.ends, o.pause, o.till, o.remembers, o.fades)
 end
 
@@ -388,7 +357,7 @@ end
 function window.write(o, now)
   if not o.dirty then return end
   if onlycounts(o) then
-    local counts = string.format('%.0f %.0f %.0f', o.count, o.away, o.total)
+    local counts = string.format('%.0f %.0f', o.count, o.total)
     if #counts == o.countslength then
       redis.call('SETRANGE', o.key, o.counts, counts)
       return
@@ -460,8 +429,9 @@ function window.rest()
     end
   end
 
-  -- search looks for the first bucket that has room.
-  local function search(o, now, e, n, round)
+  -- earliest returns where a call would be placed: at, begin of its bucket, and full, before which no bucket has room for even one call,
+  -- if that is news. It changes nothing.
+  function window.earliest(o, now, e, n, round)
     local k = floor(o, e)
     if e >= after(o, k) - o.guard then k = after(o, k) end
     local present = floor(o, now)
@@ -486,57 +456,22 @@ function window.rest()
     return { at = k > e and k or e, begin = k, full = frontier > present and frontier }
   end
 
-  -- earliest returns where a call would be placed: at, begin of its bucket, full, before which no bucket has room for even one call, if
-  -- that is news, and lent, how much of what others are believed to have spent it goes in place of. It changes nothing.
-  function window.earliest(o, now, e, n, round)
-    local place = search(o, now, e, n, round)
-    local probe = math.max(e, o.probe)
-    if o.others == 0 or place.at <= probe then return place end
-    local holds, i = count(o, o.bucket)
-    if holds == 0 then return place end
-    local over = fullest(o, floor(o, probe), math.huge) + n - o.most -- what was charged since may be too much already
-    local lent, full, fulllimit, fullwidth = math.min(math.max(n, over), o.others, holds), o.full, o.fulllimit, o.fullwidth
-    local dirty, same = o.dirty, o.same
-    o.full, o.fulllimit, o.fullwidth = 0, 0, 0
-    change(o, i, -lent)
-    local other = search(o, now, probe, n, round)
-    change(o, i, lent)
-    o.full, o.fulllimit, o.fullwidth, o.dirty, o.same = full, fulllimit, fullwidth, dirty, same
-    if other.at >= place.at then return place end
-    other.full, other.lent = false, lent
-    return other
-  end
-
   -- commit charges a call of cost n to its placement.
-  function window.commit(o, now, place, n, tracked)
+  function window.commit(o, now, place, n)
     tidy(o, now)
-    if place.lent then
-      o.others, o.probe = o.others - place.lent, place.at + math.max(1, math.floor(o.period / C.ProbesAgain))
-      change(o, find(o, o.bucket), -place.lent)
-    end
     local k = place.begin
-    local holds = add(o, k, n, tracked and n or 0)
+    local holds = add(o, k, n)
     if place.full then o.full, o.fulllimit, o.fullwidth = place.full, o.most, o.width end
-    return k, counted(n, tracked), after(o, k) - o.guard - 1 - place.at, holds
+    return k, n, after(o, k) - o.guard - 1 - place.at, holds
   end
 end
 
 -- heeding defines what calls that look for a slot can do without.
 function window.heeding()
-  -- answered counts tracked calls as no longer on their way.
-  local function answered(o, k, n)
-    local open, had, i = o.open[k] or 0, count(o, k)
-    if open == 0 or n <= 0 or had == 0 and o.at[i] ~= k then return end
-    o.open[k] = math.max(0, open - n)
-    change(o, i, 0)
-  end
-
-  function window.cancel(o, now, from, charged, made)
+  function window.cancel(o, now, from, n, made)
     if before(o, made, now) or reach(o, from) <= now then return end
     local c, i = count(o, from)
     if c == 0 then return end
-    local n, tracked = uncounted(charged)
-    if tracked then answered(o, from, n) end
     change(o, i, -math.min(n, c))
     local free = math.max(0, from - o.back)
     if free < o.full then o.full = free end
@@ -548,7 +483,7 @@ function window.heeding()
     if actual <= cost then
       window.cancel(o, now, from, cost - actual, made)
     elseif reach(o, floor(o, from)) > now and not before(o, made, now) then
-      add(o, floor(o, from), actual - cost, 0)
+      add(o, floor(o, from), actual - cost)
     end
   end
 
@@ -556,19 +491,7 @@ function window.heeding()
     if till > o.pause then o.pause, o.dirty = till, true end
   end
 
-  -- doubt takes back what others are believed to have spent.
-  local function doubt(o)
-    local holds, i = count(o, o.bucket)
-    if o.others > 0 and holds > 0 then
-      change(o, i, -math.min(o.others, holds))
-      o.full, o.fulllimit, o.fullwidth = 0, 0, 0
-    end
-    if o.others > 0 then o.dirty = true end
-    ignoreothers(o)
-  end
-
   function window.resume(o)
-    doubt(o)
     if o.pause > 0 or o.till > 0 then o.pause, o.learned, o.till, o.most, o.dirty = 0, 0, 0, o.limit, true end
   end
 
@@ -576,10 +499,9 @@ function window.heeding()
 
   -- clear makes a window a new one.
   function window.clear(o, now)
-    o.at, o.held, o.open, o.low, o.size, o.place, o.same, o.sum, o.peak, o.peakat = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
+    o.at, o.held, o.low, o.size, o.place, o.same, o.sum, o.peak, o.peakat = nil, nil, nil, nil, nil, nil, nil, nil, nil
     fold(o)
     if #o.bounds > 0 then unfold(o) end
-    ignoreothers(o)
     o.margin, o.raised, o.fades = 0, 0, 0
     window.widen(o, now)
     o.ends, o.pause, o.full, o.fulllimit, o.fullwidth, o.learned, o.till = 0, 0, 0, 0, 0, 0, 0
@@ -607,52 +529,13 @@ function window.heeding()
     return o.most ~= before
   end
 
-  -- remaining: until there is more, the limit is what was spent and what is left; if that is not known, the present
-  -- bucket is charged with what others must have spent, in place of what they were believed to have spent before.
-  function window.remaining(o, now, bucket, left, done, till)
-    local k, wide, back = floor(o, now), o.back, o.m * o.width
-    o.back, o.sum = back, nil -- the upstream's windows have no margin
-    local spent = ending(o, k)
-    o.back, o.sum = wide, nil
-    if bucket ~= 0 then answered(o, bucket, done) end
-    left = math.min(left, o.most)
-    local busy = o.open[k] or 0
-    if till > now then
-      local allowed = math.max(1, spent - busy + left)
-      if allowed >= o.most then return false end
-      o.learned, o.till, o.most, o.dirty = allowed, till, allowed, true
-      return true
-    end
-    if o.m == 0 and bucket ~= 0 and bucket ~= k then return false end
-    local known = o.others > 0 and reach(o, o.bucket) > now and o.others or 0
-    if known > 0 and o.bucket <= k and o.bucket >= k - back and (o.bucket - k) % o.width == 0 then spent = spent - known end
-    local n, margin = math.max(0, o.most - left + busy - spent), math.min(busy, math.floor(o.most * C.OthersMargin / C.OthersWhole))
-    if n > 0 then n = n + margin end -- and what they spend until we hear of it
-    local period = now - till
-    if period == 0 then period = C.BelievedFor end
-    if n < known and now < o.read + C.LoosenAfter then return false end
-    if n >= known and n - known <= margin then
-      if n > 0 and known > 0 then o.probe, o.period, o.dirty = now + period, period, true end
-      return false
-    end
-    local read = o.read
-    doubt(o)
-    if n > 0 then
-      tidy(o, now)
-      add(o, k, n, 0)
-      o.bucket, o.others, o.read, o.probe, o.period = k, n, n < known and read or now, now + period, period
-    end
-    o.dirty = true
-    return true
-  end
-
   -- claim: somebody remembers at least n calls of a bucket.
   function window.claim(o, now, from, n)
     if reach(o, from) <= now then return end
     local missing = n - count(o, from)
     if missing <= 0 then return end
     tidy(o, now)
-    add(o, from, missing, 0)
+    add(o, from, missing)
   end
 
   function window.reset(o, now)
@@ -683,7 +566,7 @@ function window.heeding()
       local b = floor(o, at)
       if reach(o, b) <= now then return end
       tidy(o, now)
-      add(o, b, n, 0)
+      add(o, b, n)
     end
 
     -- inherit takes over from the account of another shape what does not depend on that.

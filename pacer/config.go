@@ -206,8 +206,8 @@ func New(c Config) (*Pacer, error) {
 	p.observer = p.newObserver()
 	p.bookings = p.newBookings()
 	p.reports = &reports.Reporter{
-		Upstream: p.upstream, Store: p.store, Usage: &p.usage,
-		Applied: p.feedbackApplied, Changed: p.waiters.Changed,
+		Upstream: p.upstream, Store: p.store, Far: p.member != nil,
+		Unbound: p.policies.AddAllowances, Applied: p.feedbackApplied, Changed: p.waiters.Changed,
 	}
 	if p.member == nil && c.Store != nil { // others may use it, too
 		p.waiters.Begin()
@@ -225,7 +225,10 @@ func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) st
 		Policies: bound, Permits: p.leases.Held, Describe: p.about,
 	}
 	config.Policy = func(l *store.Limit) policies.Policy { return p.set().PolicyOf(l) }
-	config.Settings = p.policies.Read
+	config.Settings = func(all *store.Settings) {
+		p.policies.AddAllowances(all.Allowances)
+		p.policies.Read(all)
+	}
 	config.Resumed = p.heed
 	config.Changed = p.failedOver
 	if p.telemetry != nil {
@@ -249,7 +252,7 @@ func (p *Pacer) newWaiters(c *Config, given store.Store) *waiters.Waiters {
 	config := waiters.Config{
 		Upstream: p.upstream, Store: p.store, Given: given, Member: p.member, Direct: p.direct != nil,
 		Jitter: max(0, cmp.Or(c.Jitter, DefaultJitter)), MaxLate: cmp.Or(c.MaxLate, DefaultMaxLate),
-		Leases: p.leases, Usage: &p.usage, Meter: p.process.Meter,
+		Leases: p.leases, Meter: p.process.Meter,
 		NotYet: p.notYet, StoreError: p.storeError,
 	}
 	if p.telemetry != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/bookings"
+	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -53,6 +54,7 @@ type LimitError struct {
 	Limit    int64         // if Never, the highest cost that the policy admits at once; if InFlight, the number of permits; otherwise 0
 	Never    bool          // waiting does not help
 	Paused   bool          // because the upstream answered "slow down"
+	Stated   bool          // because the upstream said what is left: no more goes before its reset
 	Wait     time.Duration // how long until it could go, as far as is known; 0 (unknown) if Never, Queued or InFlight: see RetryAfter
 	About    bool          // Wait is an estimate from the calls of this process that already wait and the pace at which they go
 	AtLeast  bool          // the slot may be later: all windows of a calendar policy within MaxWait are full, or all of the next 61
@@ -108,6 +110,9 @@ func (e *LimitError) reason(b *strings.Builder) {
 	default:
 		if e.Paused {
 			b.WriteString(": paused")
+		}
+		if e.Stated {
+			b.WriteString(": the upstream says that no more is left until its reset")
 		}
 		about := ""
 		switch {
@@ -369,7 +374,10 @@ func (p *Pacer) notYet(r waiters.Refusal) error {
 		Deadline: r.ByDeadline, Queued: r.Queued, Ahead: r.Ahead,
 	}
 	if l := r.Limit; l != nil {
-		e.Policy, e.Scope = l.Policy, p.set().Describe(l)
+		e.Policy, e.Scope = feedback.PolicyOf(l.Policy), p.set().Describe(l)
+		if l.Spec.Algorithm == policies.Allowance {
+			e.Paused, e.Stated = false, true
+		}
 		if l.Spec.Algorithm == policies.Concurrency && !r.Paused {
 			e.InFlight, e.Limit, e.Wait = true, l.Spec.Limit, 0
 		}

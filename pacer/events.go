@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/failover"
+	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
@@ -103,7 +104,7 @@ func (e waitEvents) Refused(ctx context.Context, err error) { e.refused(ctx, err
 func (e waitEvents) PausesChanged(news []store.Change) {
 	for i := range news {
 		c := &news[i]
-		one := Pause{Upstream: e.upstream, Policy: c.Policy, Scope: e.set().Describe(&store.Limit{Policy: c.Policy, Scope: c.Scope})}
+		one := Pause{Upstream: e.upstream, Policy: feedback.PolicyOf(c.Policy), Scope: e.set().Describe(&store.Limit{Policy: c.Policy, Scope: c.Scope})}
 		if c.Kind == store.Paused {
 			one.For = max(0, c.Until.Sub(c.Now))
 			telemetry.Emit(e.telemetry, one, func(h *Hooks) func(Pause) { return h.Paused })
@@ -141,12 +142,15 @@ func (p *Pacer) feedbackApplied(ctx context.Context, stack store.Stack, notes []
 	for i := range notes {
 		n := &notes[i]
 		e := FeedbackApplied{Upstream: p.upstream, Kind: n.Kind, For: max(0, n.For), Value: n.Value}
-		if n.Kind == store.NoteRemaining {
+		if n.Kind == store.NoteAnswer {
+			if n.Remaining < 0 {
+				continue // it says nothing
+			}
 			e.Value = n.Remaining
 		}
 		if n.Limit >= 0 {
 			l := &stack.Limits[n.Limit]
-			e.Policy, e.Scope = l.Policy, p.set().Describe(l)
+			e.Policy, e.Scope = feedback.PolicyOf(l.Policy), p.set().Describe(l)
 		}
 		telemetry.EmitCall(ctx, p.telemetry, e, func(h *Hooks) func(context.Context, FeedbackApplied) { return h.FeedbackApplied })
 	}

@@ -2,7 +2,9 @@ package pacer_test
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -46,28 +48,6 @@ func left(n int64, policy ...string) policies.Feedback {
 	return policies.Feedback{Policies: policy, Remaining: policies.Reported(n)}
 }
 
-func TestWhatOthersSpendIsSeen(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, limits(policies.Daily(10, time.UTC).Named("daily"), policies.PerSecond(1000).Burst(100)))
-		require.NoError(t, p.Allow(t.Context()))
-		require.NoError(t, p.Report(t.Context(), left(3, "daily")))
-		require.Equal(t, int64(3), status(t, p, "daily").Remaining)
-		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"daily"}, Used: policies.Reported(9), Limit: policies.Reported(10)}))
-		require.Equal(t, int64(3), status(t, p, "daily").Remaining, "it is not reported so soon after the last one")
-		time.Sleep(time.Second)
-		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"daily"}, Used: policies.Reported(9), Limit: policies.Reported(10)}))
-		require.Equal(t, int64(1), status(t, p, "daily").Remaining)
-		time.Sleep(time.Second)
-		require.NoError(t, p.Report(t.Context(), left(8, "daily")))
-		require.Equal(t, int64(1), status(t, p, "daily").Remaining, "an old answer loosens nothing")
-		require.NoError(t, p.Allow(t.Context()))
-		var le *pacer.LimitError
-		require.ErrorAs(t, p.Wait(t.Context()), &le)
-		require.Equal(t, "daily", le.Policy)
-	})
-}
-
 func TestCountsCanBeIgnored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -77,80 +57,6 @@ func TestCountsCanBeIgnored(t *testing.T) {
 		require.Zero(t, store.reports.Load())
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"daily"}, Remaining: policies.Reported(0), Wait: time.Second}))
 		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet, "a pause is heeded")
-	})
-}
-
-// Answers that say what is expected cost nothing: of a thousand, a handful is reported to the store, and none to the end of the step.
-func TestOnlyWhatIsMaterialIsReported(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := &counting{Store: memstore.New()}
-		p := newPacer(t, pacer.Config{Store: store, Policies: []policies.Policy{policies.Daily(100_000, time.UTC).Named("daily")}})
-		const calls = 10_000
-		for i := range int64(calls) {
-			r, err := p.Reserve(t.Context(), pacer.Tracked())
-			require.NoError(t, err)
-			require.NoError(t, r.Wait(t.Context()))
-			time.Sleep(5 * ms)
-			require.NoError(t, r.Report(t.Context(), policies.Feedback{
-				Policies: []string{"daily"}, Limit: policies.Reported(100_000), Used: policies.Reported(i + 1), Window: 24 * time.Hour,
-			}))
-		}
-		require.LessOrEqual(t, store.reports.Load(), int64(10))
-		require.Equal(t, int64(100_000-calls), status(t, p, "daily").Remaining, "nothing was counted twice")
-	})
-}
-
-// Answers overtake each other, and calls are on their way: what the upstream says is never taken for others' spending
-// if it is our own.
-func TestOurOwnCallsAreNotTakenForOthers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, limits(policies.Daily(1000, time.UTC).Named("daily")))
-		used := int64(0) // by the upstream's count
-		type answer struct {
-			r    *pacer.Reservation
-			used int64
-		}
-		var late []answer
-		for i := range 400 {
-			r, err := p.Reserve(t.Context(), pacer.Tracked())
-			require.NoError(t, err)
-			require.NoError(t, r.Wait(t.Context()))
-			used++
-			late = append(late, answer{r, used})
-			time.Sleep(30 * ms)
-			if i%7 == 3 { // the answers of the last calls come in the opposite order
-				for len(late) > 0 {
-					a := late[len(late)-1]
-					late = late[:len(late)-1]
-					require.NoError(t, a.r.Report(t.Context(), policies.Feedback{Policies: []string{"daily"}, Remaining: policies.Reported(1000 - a.used)}))
-				}
-			}
-		}
-		// At most what was on its way at once is counted twice, and only until the window is over.
-		got := status(t, p, "daily").Remaining
-		require.LessOrEqual(t, got, 1000-used)
-		require.GreaterOrEqual(t, got, 1000-used-8-6)
-	})
-}
-
-func TestUnnamedCountsAreOfThePolicyWithTheirWindow(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		daily, tenant := policies.Daily(1000, time.UTC).Named("daily"), policies.Fixed(100, time.Minute).Per("tenant").Named("tenant")
-		p := newPacer(t, limits(policies.PerSecond(100).Burst(50), daily, tenant))
-		acme := pacer.Scope("tenant", "acme")
-		reported := func(n int64, window time.Duration) policies.Feedback {
-			return policies.Feedback{Remaining: policies.Reported(n), Window: window}
-		}
-		require.NoError(t, p.Report(t.Context(), reported(7, 24*time.Hour), acme))
-		require.NoError(t, p.Report(t.Context(), reported(5, time.Minute), acme))
-		require.NoError(t, p.Report(t.Context(), reported(1, time.Hour), acme), "no policy has that window")
-		require.NoError(t, p.Report(t.Context(), reported(1, 0), acme), "it could be about any")
-		require.Equal(t, int64(7), status(t, p, "daily", acme).Remaining)
-		require.Equal(t, int64(5), status(t, p, "tenant", acme).Remaining)
-		require.Equal(t, int64(100), status(t, p, "tenant", pacer.Scope("tenant", "other")).Remaining)
 	})
 }
 
@@ -225,32 +131,14 @@ func TestALimitOverALongerTimeIsKept(t *testing.T) {
 	}
 }
 
-// What is left is spread over the rest of the upstream's window, if a rate would spend it sooner.
-func TestWhatIsLeftIsSpread(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, limits(policies.PerMinute(600).Named("p")))
-		reported := func(n int64) policies.Feedback {
-			return policies.Feedback{Remaining: policies.Reported(n), Window: time.Minute, Reset: 20 * time.Second}
-		}
-		require.NoError(t, p.Report(t.Context(), reported(190)))
-		require.Equal(t, int64(100_000), status(t, p, "p").Pace, "that is nearly our pace")
-		time.Sleep(time.Second)
-		require.NoError(t, p.Report(t.Context(), reported(50)))
-		require.Equal(t, int64(400_000), status(t, p, "p").Pace)
-		time.Sleep(20 * time.Second)
-		require.Equal(t, int64(100_000), status(t, p, "p").Pace)
-	})
-}
-
 // When nothing is left, nothing goes until there is more: those who sleep in the meantime give their slots back.
 func TestNothingLeftIsAPause(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		reset, want time.Duration
 	}{
-		"until the reset":  {5 * time.Second, 5 * time.Second},
-		"but not for ever": {math.MaxInt64, 30 * time.Second},
+		"until the reset": {5 * time.Second, 5 * time.Second},
+		"if that cannot be, until the policy has more": {math.MaxInt64, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -394,50 +282,6 @@ func TestTheEndOfAPauseIsSpread(t *testing.T) {
 	})
 }
 
-// An answer that took long says too little about now.
-func TestAStaleAnswerIsNotCompared(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, limits(policies.Daily(10, time.UTC).Named("daily")))
-		for took, want := range map[time.Duration]int64{time.Second: 3, 11 * time.Second: 9} {
-			ctx := pacer.WithScope(t.Context(), "unused", took.String())
-			p := newPacer(t, limits(policies.Daily(10, time.UTC).Named("daily")))
-			r, err := p.Reserve(ctx, pacer.Tracked())
-			require.NoError(t, err)
-			require.NoError(t, r.Wait(ctx))
-			time.Sleep(took)
-			require.NoError(t, r.Report(ctx, left(3, "daily")))
-			require.Equal(t, want, status(t, p, "daily").Remaining, "%v", took)
-		}
-		require.Equal(t, int64(10), status(t, p, "daily").Remaining)
-	})
-}
-
-// Of what is left, calls that are on their way have their part; when they are answered, they have it no more.
-func TestCallsOnTheirWayHaveTheirPartOfWhatIsLeft(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, limits(policies.PerMinute(6000).Burst(100).Named("p")))
-		reported := policies.Feedback{Policies: []string{"p"}, Remaining: policies.Reported(100), Window: time.Minute, Reset: 20 * time.Second}
-		var calls []*pacer.Reservation
-		for range 51 {
-			r, err := p.Reserve(t.Context(), pacer.Tracked())
-			require.NoError(t, err)
-			require.NoError(t, r.Wait(t.Context()))
-			calls = append(calls, r)
-		}
-		require.NoError(t, calls[0].Report(t.Context(), reported))
-		require.Equal(t, int64(400_000), status(t, p, "p").Pace, "20 s for the 50 that are not spoken for")
-		for _, r := range calls[1:50] {
-			require.NoError(t, r.Report(t.Context()))
-		}
-		time.Sleep(time.Second)
-		reported.Remaining = policies.Reported(40)
-		require.NoError(t, calls[50].Report(t.Context(), reported))
-		require.Equal(t, int64(500_000), status(t, p, "p").Pace, "20 s for 40")
-	})
-}
-
 // Refusals of calls that were on their way together count as one; a call that went later counts again. One that comes alone is stray.
 func TestRefusalsOfOneMomentCountOnce(t *testing.T) {
 	t.Parallel()
@@ -487,17 +331,152 @@ func TestAShorterPauseDoesNotHideALongerOne(t *testing.T) {
 	})
 }
 
-// What is left of a limit that nobody named, and whose window is unknown, may be of another limit than ours: it holds until the upstream
-// has more, and is not charged to a day.
-func TestCountsOfAnUnknownLimitHoldUntilTheirReset(t *testing.T) {
+// What an upstream says is left until a reset binds the calls before it, and nothing of what comes after: whatever the policy, and whether
+// it says so first or last.
+func TestWhatIsLeftBindsUntilTheReset(t *testing.T) {
+	t.Parallel()
+	for name, policy := range map[string]policies.Policy{
+		"sliding": policies.Sliding(1000, time.Hour), "a day": policies.Daily(10_000, time.UTC), "fixed": policies.Fixed(1000, 10*time.Minute),
+		"a rate": policies.PerMinute(6000).Burst(50), "at most": policies.AtMost(6000, time.Minute).Burst(50),
+	} {
+		for first := range int64(3) { // what the first answer says
+			t.Run(fmt.Sprintf("%s, %d", name, first), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					p := newPacer(t, pacer.Config{MaxWait: time.Hour, Policies: []policies.Policy{policy.Named("p")}})
+					start := time.Now()
+					reset := start.Add(30 * time.Second)
+					for n := first; n >= 0; n-- {
+						require.NoError(t, p.Do(t.Context(), says("p", n, time.Until(reset))))
+						require.Less(t, time.Since(start), 5*time.Second)
+					}
+					require.NoError(t, p.Wait(t.Context()))
+					require.Equal(t, 30*time.Second, time.Since(start))
+				})
+			})
+		}
+	}
+}
+
+// says returns a call whose answer says what is left of a policy.
+func says(policy string, n int64, reset time.Duration) func(context.Context) (policies.Reading, error) {
+	return func(context.Context) (policies.Reading, error) {
+		f := left(n, policy)
+		f.Reset = reset
+		return policies.Reading{Feedback: []policies.Feedback{f}}, nil
+	}
+}
+
+// A reading of no policy's binds the upstream: it is not dropped for not fitting.
+func TestAReadingThatFitsNoPolicyBinds(t *testing.T) {
+	t.Parallel()
+	for name, stack := range map[string][]policies.Policy{
+		"two policies":       {policies.PerSecond(10), policies.Daily(10_000, time.UTC)},
+		"beside in flight":   {policies.PerSecond(10), policies.InFlight(5)},
+		"a tenant's":         {policies.PerSecond(10).Per("tenant")},
+		"faster than stated": {policies.PerSecond(100)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := newPacer(t, pacer.Config{MaxWait: time.Hour, Policies: stack})
+				acme := pacer.Scope("tenant", "acme")
+				start := time.Now()
+				said := policies.Feedback{Limit: policies.Reported(60), Remaining: policies.Reported(0), Reset: 7 * time.Second}
+				answer := func(context.Context) (policies.Reading, error) {
+					return policies.Reading{Feedback: []policies.Feedback{said}}, nil
+				}
+				for i := range 3 {
+					require.NoError(t, p.Do(t.Context(), answer, acme))
+					require.Equal(t, time.Duration(i)*7*time.Second, time.Since(start))
+				}
+				var limit *pacer.LimitError
+				require.ErrorAs(t, p.Allow(t.Context(), acme), &limit)
+				require.True(t, limit.Stated)
+				require.ErrorContains(t, limit, "no more is left until its reset: the next slot is 7s away")
+				require.Equal(t, 7*time.Second, limit.Wait)
+				s, err := p.Status(t.Context(), acme)
+				require.NoError(t, err)
+				require.Equal(t, []pacer.Allowance{{Limit: "60", For: 7 * time.Second}}, s.Allowances)
+				require.NoError(t, p.Resume(t.Context(), acme))
+				require.NoError(t, p.Wait(t.Context(), acme))
+				require.LessOrEqual(t, time.Since(start), 14100*ms)
+			})
+		})
+	}
+}
+
+// After a reset one call goes first, and the others when it is answered.
+func TestOneCallGoesFirstAfterAReset(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, limits(policies.Daily(1000, time.UTC).Named("daily")))
-		require.NoError(t, p.Report(t.Context(), left(5)))
-		require.Equal(t, int64(1000), status(t, p, "daily").Remaining)
-		require.NoError(t, p.Report(t.Context(), policies.Feedback{Remaining: policies.Reported(5), Reset: 30 * time.Second}))
-		require.Equal(t, int64(5), status(t, p, "daily").Remaining)
-		time.Sleep(30 * time.Second)
-		require.Equal(t, int64(1000), status(t, p, "daily").Remaining)
+		p := newPacer(t, limits(policies.Sliding(1000, time.Hour).Named("p")))
+		require.NoError(t, p.Do(t.Context(), says("p", 0, 10*time.Second)))
+		start := time.Now()
+		var went []time.Duration
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				assert.NoError(t, p.Do(t.Context(), func(ctx context.Context) (policies.Reading, error) {
+					mu.Lock()
+					went = append(went, time.Since(start))
+					mu.Unlock()
+					time.Sleep(150 * ms)
+					return says("p", 500, time.Minute)(ctx)
+				}))
+			})
+		}
+		all.Wait()
+		require.Equal(t, []time.Duration{10 * time.Second, 10100 * ms}, went[:2])
+		for _, at := range went[2:] {
+			require.Equal(t, 10150*ms, at)
+		}
+	})
+}
+
+// Calls on their way have their part of what is left; when they are answered, they have it no more.
+func TestCallsOnTheirWayHaveTheirPartOfWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerMinute(6000).Burst(100).Named("p")))
+		var calls []*pacer.Reservation
+		for range 51 {
+			r, err := p.Reserve(t.Context(), pacer.Tracked())
+			require.NoError(t, err)
+			require.NoError(t, r.Wait(t.Context()))
+			calls = append(calls, r)
+		}
+		said := left(60, "p")
+		said.Reset = 20 * time.Second
+		require.NoError(t, calls[0].Report(t.Context(), said))
+		require.Equal(t, int64(10), status(t, p, "p").Remaining, "50 are on their way")
+		said.Remaining = policies.Reported(50)
+		require.NoError(t, calls[1].Report(t.Context(), said))
+		require.Equal(t, int64(1), status(t, p, "p").Remaining, "49 are")
+	})
+}
+
+// What is used of a limit is what it allows and does not leave, and an old answer gives nothing back.
+func TestWhatIsUsedIsNotLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.Daily(10, time.UTC).Named("daily"), policies.PerSecond(1000).Burst(100)))
+		slow, err := p.Reserve(t.Context(), pacer.Tracked())
+		require.NoError(t, err)
+		require.NoError(t, slow.Wait(t.Context()))
+		time.Sleep(time.Second)
+		require.NoError(t, p.Do(t.Context(), func(context.Context) (policies.Reading, error) {
+			used := policies.Feedback{Policies: []string{"daily"}, Used: policies.Reported(8), Limit: policies.Reported(10), Reset: time.Hour}
+			return policies.Reading{Feedback: []policies.Feedback{used}}, nil
+		}))
+		require.Equal(t, int64(1), status(t, p, "daily").Remaining, "two are left, of which one is on its way")
+		require.NoError(t, slow.Report(t.Context(), left(9, "daily")))
+		require.Equal(t, int64(2), status(t, p, "daily").Remaining)
+		require.NoError(t, p.Allow(t.Context()))
+		require.NoError(t, p.Allow(t.Context()))
+		var le *pacer.LimitError
+		require.ErrorAs(t, p.Wait(t.Context()), &le)
+		require.Equal(t, "daily", le.Policy)
 	})
 }

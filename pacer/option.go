@@ -63,8 +63,7 @@ func Weight(n int64) Option { return Scope(calls.WeightScope, strconv.FormatInt(
 const MaxWeight = 100
 
 // Tracked promises that you will call [Reservation.Report] when the upstream has answered the call, or when the call has failed. Until
-// then the call counts as in flight. So when the upstream reports how much is left, the store does not mistake the call for one of
-// another consumer.
+// then, or for ten to twenty seconds if you do not, the call counts as on its way: of what the upstream says is left, it has its part.
 func Tracked() Option { return Option{calls.Option{Kind: calls.Tracked}} }
 
 // MaxWait sets the longest wait for this call: it is refused at once, without a charge, if its slot lies further away. With 0 it goes now

@@ -76,7 +76,7 @@ func TestWhatOthersLeaveIsUsed(t *testing.T) {
 				for seed := range seeds {
 					t.Run(fmt.Sprintf("aligned=%t %d every %d seed %d", aligned, limit, every, seed), func(t *testing.T) {
 						t.Parallel()
-						synctest.Test(t, func(t *testing.T) { judgeOthers(t, aligned, limit, every, seed, honest, 0) })
+						synctest.Test(t, func(t *testing.T) { judgeOthers(t, aligned, limit, every, seed, honest, 24*4*(every/10)) })
 					})
 				}
 			}

@@ -9,7 +9,6 @@ import (
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/bookings"
 	"github.com/headway-go/headway/pacer/internal/calls"
-	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/inforce"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/notes"
@@ -46,8 +45,7 @@ type Pacer struct {
 	calls    *calls.Reader // reads what calls request
 
 	repolicied func([]policies.Policy) // tells the member
-	usage      feedback.Usage
-	process    *usage.Process // what operators see of this process
+	process    *usage.Process          // what operators see of this process
 	observer   *observe.Observer
 
 	waiters  *waiters.Waiters
@@ -89,7 +87,7 @@ func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 	if err != nil {
 		return err
 	}
-	a.Waits = true
+	a.Waits, a.Tracked = true, false // nobody can report its answer
 	if err := p.reserve(ctx, &a, &w.call, w.limits[:0], nil, &w.Requested); err != nil {
 		return err
 	}
@@ -318,6 +316,7 @@ func (p *Pacer) Close() error {
 	p.observer.Close()
 	p.leases.Close()
 	p.waiters.Drain()
+	p.reports.Close(context.Background())
 	if p.member != nil {
 		p.member.Close()
 	}

@@ -16,15 +16,17 @@ import (
 )
 
 // Report passes what the upstream reported to the store, for every process that shares it. The context and options give the scopes of the
-// calls that it is about. Use it for what you learn outside of a call, such as from a status page. It does not know which call was
-// answered: each refusal counts as one that pauses, and what is left may still count what calls in flight will take. So report an answer
-// to a call by [Pacer.Do] or [Reservation.Report], which use more of a limit.
+// calls that it is about. Use it for what you learn outside of a call, such as from a status page, or for the answer to a call of
+// [Pacer.Wait]. It does not know which call was answered: each refusal counts as one that pauses, and of answers that overtake each other
+// the one with the least left counts until the reset. So report an answer to a call by [Pacer.Do] or [Reservation.Report], which use more
+// of a limit.
 //
 // If f.Wait is set, Report pauses the policies that f names. If it names none, it pauses the policies with the widest scope that bind the
 // call, within f.Within. Waiting calls of any process whose slot falls inside the pause give their slot back and reserve again behind the
 // pause, in their order. With a shared store, Report does not wait for that: it returns when the store has applied the feedback. What f
-// reports about a limit and about how much is left of it tightens the policies until that time has passed; nothing that an upstream
-// reports admits more than the policies do.
+// reports as left until a reset binds calls that start before it, of the policy that f is about or, if it fits none, of the whole
+// upstream; nothing that an upstream reports admits more than the policies do. After the reset one call goes first, and others when it was
+// answered, or one each 100 ms.
 //
 // Of what you report before a shared store has answered this process for the first time, only pauses reach the store, at the first
 // contact.
@@ -40,11 +42,16 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 	if lacking != nil {
 		bound = a.Set.Bindable(a.Lane, false, a.Scope) // an answer to a call that lacks a scope is not about that scope
 	}
-	return p.apply(ctx, a.Set, &feedback.Answer{Limits: bound, Partial: lacking != nil}, time.Now(), f)
+	answer := &feedback.Answer{Limits: bound, Partial: lacking != nil, Flying: p.waiters.Flying()}
+	if answer.Flying == 0 { // calls by Wait, whose answers nobody reports otherwise
+		answer.Blind = a.Cost
+	}
+	return p.apply(ctx, a.Set, answer, time.Now(), f)
 }
 
 // Report records that the upstream answered the call, and what it reported of limits. Report does what [Pacer.Report] does. In addition, if
-// the reservation was made with [Tracked], it can tell calls in flight from those of other consumers. A refusal that is probably stray
+// the reservation was made with [Tracked], it knows which calls are on their way. With a shared store, a good answer that leaves more than 8
+// goes to the store with others within 50 ms, and Report does not wait for that. A refusal that is probably stray
 // pauses nothing: it widens the margin of a limit (see [policies.Policy.Margin]), and only the refused call has to wait for as long as the
 // upstream asked. If the upstream refused a call of a [Pool] and asked for no wait, and named no policy of others, the limits of the call's
 // credential are paused: for a second, and twice as long after each further refusal in a row, up to a minute. Without feedback, Report
@@ -124,7 +131,7 @@ func (p *Pacer) notApplied(err error) error {
 }
 
 // Resume lifts the pauses that hold a call with the scopes of the context and options: that of the whole upstream, and those of the
-// policies that bind the call. It also forgets what the upstream reported as left of their windows. Waiting calls of any process that the
+// policies that bind the call. It also forgets what the upstream reported as left of their limits. Waiting calls of any process that the
 // pauses held reserve again. It returns the same errors as Report.
 func (p *Pacer) Resume(ctx context.Context, opts ...Option) error {
 	return p.undo(ctx, store.NoteResume, opts)

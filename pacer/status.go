@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -14,10 +15,23 @@ import (
 
 // A Status is the state of the policies for a call with given scopes, at one instant.
 type Status struct {
-	Upstream  string
-	At        time.Time     // by the store's clock
-	PausedFor time.Duration // how much longer the whole upstream is paused; 0 if it is not
-	Policies  []PolicyStatus
+	Upstream   string
+	At         time.Time     // by the store's clock
+	PausedFor  time.Duration // how much longer the whole upstream is paused; 0 if it is not
+	Policies   []PolicyStatus
+	Allowances []Allowance // what the upstream said is left, of limits that no policy is about, too
+
+	_ struct{}
+}
+
+// An Allowance is what an upstream said is left of one of its limits, and what that leaves to calls.
+type Allowance struct {
+	Policy string        // that it is about; "" for a limit that fits no policy
+	Limit  string        // of one that fits no policy: its name, or how much it allows; "" if it was not said
+	Scope  string        // as in [PolicyStatus]
+	Left   int64         // the least that was said and not taken back
+	Free   int64         // of it: not spoken for by calls that are not answered
+	For    time.Duration // how much longer that holds
 
 	_ struct{}
 }
@@ -71,9 +85,31 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 	}
 	s := newStatus(p.upstream, &seen)
 	for i := range limits {
-		s.Policies = append(s.Policies, policyStatus(a.Set.PolicyOf(&limits[i]), p.set().Describe(&limits[i]), &seen.Limits[i], seen.Now))
+		if l := &limits[i]; l.Spec.Algorithm == policies.Allowance {
+			s.say(l, p.set().Describe(l), &seen.Limits[i])
+		} else {
+			s.Policies = append(s.Policies, policyStatus(a.Set.PolicyOf(l), p.set().Describe(l), &seen.Limits[i], seen.Now))
+		}
 	}
 	return s, nil
+}
+
+// say adds what was said of a limit, and what it means for the policy that it is about, which comes before it.
+func (s *Status) say(l *store.Limit, scope string, seen *store.LimitStatus) {
+	now := store.Instant(s.At.UnixMicro())
+	one := Allowance{Policy: feedback.PolicyOf(l.Policy), Limit: feedback.TagOf(l.Policy), Scope: scope, Left: seen.Pace, Free: seen.Remaining}
+	if one.For = seen.Full.Sub(now); one.For <= 0 {
+		return
+	}
+	s.Allowances = append(s.Allowances, one)
+	for i := range s.Policies {
+		if of := &s.Policies[i]; of.Policy.Name() == one.Policy && of.Scope == scope {
+			of.Remaining = min(of.Remaining, one.Free)
+			of.Next = max(of.Next, seen.Next.Sub(now))
+			of.PausedFor = max(of.PausedFor, seen.Paused.Sub(now))
+			of.Full = max(of.Full, one.For)
+		}
+	}
 }
 
 // StatusOf is [Pacer.Status] for any policies and keys, including those that this Pacer does not have. It returns the state of each
@@ -106,6 +142,8 @@ func (p *Pacer) StatusOf(ctx context.Context, all []policies.Policy, keys []stor
 		of, requested = append(of, one), append(requested, len(stack.Limits))
 		stack.Limits = append(stack.Limits, store.Limit{Policy: k.Policy, Scope: k.Scope, Spec: one.Spec()})
 	}
+	known := len(stack.Limits)
+	stack.Limits = append(stack.Limits, p.set().AllowancesOf(stack.Limits)...)
 	seen, err := p.store.Status(ctx, stack)
 	if err != nil {
 		return nil, p.storeError(opStatus, err)
@@ -117,6 +155,9 @@ func (p *Pacer) StatusOf(ctx context.Context, all []policies.Policy, keys []stor
 			one = policyStatus(of[i], binding.Describe(of[i].Scopes(), stack.Limits[at].Scope), &seen.Limits[at], seen.Now)
 		}
 		s.Policies = append(s.Policies, one)
+	}
+	for i := known; i < len(stack.Limits); i++ {
+		s.say(&stack.Limits[i], p.set().Describe(&stack.Limits[i]), &seen.Limits[i])
 	}
 	return s, nil
 }

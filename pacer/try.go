@@ -17,7 +17,7 @@ func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 	if err != nil || p.goesAtOnce(ctx, &a) {
 		return err
 	}
-	a.MaxWait = 0
+	a.MaxWait, a.Tracked = 0, false // nobody can report its answer
 	c := &waiters.Call{}
 	if err := p.reserve(ctx, &a, c, nil, nil, nil); err != nil {
 		return err

@@ -11,10 +11,14 @@ const (
 	Window Algorithm = 2
 	// Concurrency counts calls that run at the same time. The number 3 is used on the wire for adaptive rates.
 	Concurrency Algorithm = 4
+	// Allowance is what an upstream says is left of a limit until it resets. It has no parameters: a store learns from answers.
+	Allowance Algorithm = 8
 )
 
 // Known reports whether a is one of the algorithms above.
-func (a Algorithm) Known() bool { return a == GCRA || a == Window || a == Concurrency }
+func (a Algorithm) Known() bool {
+	return a == GCRA || a == Window || a == Concurrency || a == Allowance
+}
 
 // A Queue is how calls wait their turn for a limit. A limit without a queue gives slots at once, however far away they are.
 type Queue uint8
@@ -39,6 +43,8 @@ func (a Algorithm) String() string {
 		return "window"
 	case Concurrency:
 		return "concurrency"
+	case Allowance:
+		return "allowance"
 	}
 	return "unknown"
 }

@@ -15,6 +15,7 @@ const (
 	Queued      = 5 // a rate that calls are queued for; it may adapt
 	Exact       = 6 // a rate whose windows are exact
 	ExactQueued = 7 // the same, and calls are queued for it or it adapts
+	Allowance   = int64(policies.Allowance)
 )
 
 // Queues on the wire.
@@ -26,7 +27,6 @@ const (
 
 // Flags of a call on the wire.
 const (
-	Tracked  = 1
 	MayQueue = 2 // it is bound by a limit that calls queue for
 	AnyOf    = 4 // it is bound by one of some choices of limits
 )
@@ -47,17 +47,17 @@ const (
 
 // Kinds of notes on the wire: those of pacer.NoteKind.
 const (
-	NotePause     = 1
-	NoteResume    = 2
-	NoteSlow      = 3
-	NoteLearn     = 4
-	NoteRemaining = 5
-	NoteSettle    = 6
-	NoteClaim     = 7
-	NoteReset     = 8
-	NoteRenew     = 9
-	NoteRelease   = 10
-	NoteStray     = 11
+	NotePause   = 1
+	NoteResume  = 2
+	NoteSlow    = 3
+	NoteLearn   = 4
+	NoteAnswer  = 5
+	NoteSettle  = 6
+	NoteClaim   = 7
+	NoteReset   = 8
+	NoteRenew   = 9
+	NoteRelease = 10
+	NoteStray   = 11
 )
 
 // Kinds of changes that are published.
@@ -126,13 +126,26 @@ const (
 	StepFades = 96_000_000
 )
 
-// A reading that says how much is left, and not when there is more, is believed for BelievedFor, unless its note says for how long: then a
-// call may go to ask. One that says that there is more counts only LoosenAfter one that said that there is less, because answers overtake
-// each other.
+// Parameters of allowances: see package engine, allowance.go.
 const (
-	BelievedFor = 900_000_000
-	LoosenAfter = 5_000_000
-	ProbesAgain = 5 // if the answer to that says nothing: after this part of the time
+	Second         = 1_000_000
+	TenSeconds     = 10 * Second
+	Minute         = 60 * Second
+	TenMinutes     = 10 * Minute
+	Hour           = 60 * Minute
+	Day            = 24 * Hour
+	Apart          = 100_000     // between calls after a reset, until one is answered
+	Generation     = TenSeconds  // a call that is not answered counts for one to two of these
+	AllowanceLives = TenMinutes  // for how long what is known of an upstream outlasts what it said
+	MaxListed      = 64          // allowances of an upstream that a process learns of when it comes
+	LongestGuess   = 15 * Minute // of when there is more
+)
+
+// Flags of an answer on the wire.
+const (
+	AnswerRefused = 1
+	AnswerGuessed = 2 // when there is more
+	AnswerOpen    = 4 // what is on its way counts in these
 )
 
 // Parameters of the versions of an account: see package engine, versions.go.
@@ -141,14 +154,6 @@ const (
 	VersionLives = 60_000_000                     // for how long a version is kept that nobody asks for, besides for as long as it counts
 	MaxHistory   = 96                             // how many instants to come, and how many gaps, a rate passes on to an account of another shape at most
 	MaxLogged    = policies.MaxExact + MaxHistory // how many starts of a log matter to that at most: those of a window that is past, and these
-)
-
-// OthersMargin bounds how much others are expected to spend before calls that are on their way are answered: as a part of the
-// limit, in hundredths of a per cent, of which OthersWhole are all of it. Others that were just observed to spend are taken to
-// be as busy as we are.
-const (
-	OthersMargin = 60
-	OthersWhole  = 10_000
 )
 
 // LongerBy is by which part of its usual length a window of a calendar is longer at most: a day of 25 hours, a month of 31 days.
@@ -193,10 +198,10 @@ func Named() map[string]int64 {
 		"GCRA": GCRA, "Window": Window, "Adaptive": Adaptive, "Concurrency": Concurrency,
 		"Queued": Queued, "Exact": Exact, "ExactQueued": ExactQueued,
 		"NoQueue": NoQueue, "LaneQueue": LaneQueue, "FairQueue": FairQueue,
-		"Tracked": Tracked, "MayQueue": MayQueue, "AnyOf": AnyOf, "Forgot": Forgot,
+		"MayQueue": MayQueue, "AnyOf": AnyOf, "Forgot": Forgot,
 		"BookingDone": BookingDone, "BookingLost": BookingLost, "BookingChanged": BookingChanged, "BookingExpired": BookingExpired,
 		"BookingPaused": BookingPaused, "BookingEarly": BookingEarly, "BookingLate": BookingLate,
-		"NotePause": NotePause, "NoteResume": NoteResume, "NoteSlow": NoteSlow, "NoteLearn": NoteLearn, "NoteRemaining": NoteRemaining,
+		"NotePause": NotePause, "NoteResume": NoteResume, "NoteSlow": NoteSlow, "NoteLearn": NoteLearn, "NoteAnswer": NoteAnswer,
 		"NoteSettle": NoteSettle, "NoteClaim": NoteClaim, "NoteReset": NoteReset, "NoteRenew": NoteRenew, "NoteRelease": NoteRelease,
 		"NoteStray":    NoteStray,
 		"ChangePaused": ChangePaused, "ChangeResumed": ChangeResumed, "ChangeSlowed": ChangeSlowed,
@@ -207,8 +212,8 @@ func Named() map[string]int64 {
 		"MaxInspected": MaxInspected, "MaxSwept": MaxSwept, "UnboundSlack": UnboundSlack, "MaxUnpack": MaxUnpack, "MaxDebt": MaxDebt,
 		"WholeShare": WholeShare, "SameEpisode": SameEpisode, "StepFades": StepFades, "LittleLess": LittleLess,
 		"MaxVersions": MaxVersions, "VersionLives": VersionLives, "MaxHistory": MaxHistory, "MaxLogged": MaxLogged,
-		"OthersMargin": OthersMargin, "OthersWhole": OthersWhole,
-		"BelievedFor": BelievedFor, "LoosenAfter": LoosenAfter, "ProbesAgain": ProbesAgain,
+		"Allowance": Allowance, "Second": Second, "TenSeconds": TenSeconds, "Minute": Minute, "TenMinutes": TenMinutes, "Hour": Hour, "Day": Day, "Apart": Apart, "Generation": Generation, "AllowanceLives": AllowanceLives,
+		"LongestGuess": LongestGuess, "MaxListed": MaxListed, "AnswerRefused": AnswerRefused, "AnswerGuessed": AnswerGuessed, "AnswerOpen": AnswerOpen,
 		"TagStep": TagStep, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,
 		"Near": Near, "PermitNear": PermitNear,
 		"SoonAgain": SoonAgain, "FrontAgain": FrontAgain, "FarAgain": FarAgain, "Front": Front, "WaitGrace": WaitGrace,

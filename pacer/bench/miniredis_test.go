@@ -19,7 +19,7 @@ import (
 // each kind of limit, note and script.
 var sample = []string{
 	"gcra/spacing", "gcra/burst", "window/fixed", "window/sliding", "joint/slowest-binds", "joint/batch-is-a-sequence", "cancel/middle",
-	"pause/move-behind", "learn/rate", "remaining/window", "slow/decrease", "cost/by-policy", "settle/refund-rate", "claim/window", "reset",
+	"pause/move-behind", "learn/rate", "allowance/until", "slow/decrease", "cost/by-policy", "settle/refund-rate", "claim/window", "reset",
 	"shared/alive", "shared/epoch", "shared/holds", "shared/once", "registry/processes", "registry/went", "status/rate", "inflight/queue", "inflight/renew", "inflight/since",
 	"lane/burst", "lane/cancel", "fair/queue", "fair/dead",
 }

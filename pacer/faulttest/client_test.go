@@ -186,7 +186,7 @@ func (c *client) calls(stack *store.Stack) []store.Call {
 	}
 	calls := make([]store.Call, 1+c.rng.IntN(3)*c.rng.IntN(2))
 	for i := range calls {
-		call := store.Call{Cost: 1, Tracked: c.rng.IntN(3) == 0}
+		call := store.Call{Cost: 1}
 		switch c.rng.IntN(6) {
 		case 0:
 			call.Cost = 1 + c.rng.Int64N(highest)
@@ -273,8 +273,8 @@ func (c *client) answered(n *store.Note, stack int, l *store.Limit) {
 		made = &c.held[mine[c.rng.IntN(len(mine))]]
 	}
 	window := l.Spec.Algorithm == policies.Window
-	switch kind := c.rng.IntN(12); {
-	case kind == 11:
+	switch kind := c.rng.IntN(11); {
+	case kind == 2:
 		n.Kind, n.At, n.Value, n.Remaining = store.NoteStray, made.grant.At, c.rng.Int64N(60_000), c.rng.Int64N(100_000)
 	case kind == 0:
 		n.Kind, n.At = store.NoteSlow, made.grant.At
@@ -288,13 +288,7 @@ func (c *client) answered(n *store.Note, stack int, l *store.Limit) {
 	case kind > 8 && made.grant.OK:
 		n.Kind, n.Charge = store.NoteClaim, made.grant.Charges[n.Limit]
 		if window {
-			n.Charge.To = max(n.Charge.To, -n.Charge.To) + c.rng.Int64N(3)
-		}
-	case kind == 2:
-		n.Kind, n.Remaining, n.Done = store.NoteRemaining, c.rng.Int64N(l.Spec.Limit+2), c.rng.Int64N(4)
-		n.For *= time.Duration(c.rng.IntN(2))
-		if window && made.grant.OK {
-			n.Bucket = made.grant.Charges[n.Limit].From
+			n.Charge.To = n.Charge.To + c.rng.Int64N(3)
 		}
 	case made.grant.OK:
 		n.Kind, n.Charge, n.Cost = store.NoteSettle, made.grant.Charges[n.Limit], made.call.Cost

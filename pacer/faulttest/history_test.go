@@ -123,7 +123,7 @@ func (r *request) requested() string {
 	case r.calls != nil:
 		var calls []string
 		for _, c := range r.calls {
-			calls = append(calls, fmt.Sprintf("cost %d%v tracked=%t, not before %v, within %v", c.Cost, c.Costs, c.Tracked, c.NotBefore, c.MaxWait))
+			calls = append(calls, fmt.Sprintf("cost %d%v, not before %v, within %v", c.Cost, c.Costs, c.NotBefore, c.MaxWait))
 		}
 		return "reserve" + on + " " + strings.Join(calls, "; ")
 	case r.cancel != nil:

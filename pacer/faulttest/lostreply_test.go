@@ -167,7 +167,7 @@ func (l *lossy) requested() int {
 const (
 	lossyUpstream, lossyPolicy = "lossy", "count"
 
-	lossyKey = "pacer:1:{" + lossyUpstream + "}:" + lossyPolicy
+	lossyKey = "pacer:2:{" + lossyUpstream + "}:" + lossyPolicy
 )
 
 func counting() policies.Policy { return policies.Fixed(1_000_000, 24*time.Hour).Named(lossyPolicy) }
@@ -181,8 +181,8 @@ func (l *lossy) charged() int {
 	}
 	require.NoError(l.t, err)
 	fields := strings.Fields(value[:strings.IndexByte(value, '|')])
-	require.Len(l.t, fields, 8, value)
-	n, err := strconv.Atoi(fields[7])
+	require.Len(l.t, fields, 7, value)
+	n, err := strconv.Atoi(fields[6])
 	require.NoError(l.t, err)
 	return n
 }

@@ -103,7 +103,7 @@ func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Gr
 	for i := range calls {
 		c := &calls[i]
 		ask := engine.Call{
-			Cost: c.Cost, Costs: c.Costs, Tracked: c.Tracked, NotBefore: engine.MicrosUp(c.NotBefore), MaxWait: engine.Micros(c.MaxWait),
+			Cost: c.Cost, Costs: c.Costs, NotBefore: engine.MicrosUp(c.NotBefore), MaxWait: engine.Micros(c.MaxWait),
 		}
 		if c.ID != 0 {
 			ask.ID, ask.Since, ask.Flow, ask.Weight = c.ID, int64(c.Since), c.Flow, c.Weight
@@ -269,6 +269,14 @@ func (m *Store) apply(stack store.Stack, notes []store.Note) (at store.Instant, 
 		} else {
 			did, slower = applyOne(&entries[n.Limit], o.now, n)
 		}
+		if n.Kind == store.NoteAnswer {
+			c := answered(&entries[n.Limit], o.now, n)
+			if did = c.Kind != 0; did {
+				l := &stack.Limits[n.Limit]
+				c.Policy, c.Scope, c.Now = l.Policy, l.Scope, store.Instant(o.now)
+				changes = append(changes, c)
+			}
+		}
 		if did {
 			changed++
 		}
@@ -285,6 +293,28 @@ func (m *Store) apply(stack store.Stack, notes []store.Note) (at store.Instant, 
 		}
 	}
 	return store.Instant(o.now), changed, changes, nil
+}
+
+// answered applies an answer, and returns what it means for calls that wait; the zero Change for nothing.
+func answered(e *engine.Entry, now int64, n *store.Note) (c store.Change) {
+	a, ok := e.Account.(*engine.Allowance)
+	if !ok {
+		return c
+	}
+	r := engine.Answered{
+		Slot: int64(n.At), Cost: n.Cost, Left: n.Remaining, Reset: engine.MicrosUp(n.For), Guessed: n.Guessed, Refused: n.Refused, Open: n.Value,
+	}
+	switch a.Answer(now, r) {
+	case engine.NoNews:
+	case engine.More:
+		c.Kind = store.Resumed
+	case engine.Less:
+		c.Kind = store.Slowed
+		if until := a.Paused(); until > now {
+			c.Kind, c.Until = store.Paused, store.Instant(until)
+		}
+	}
+	return c
 }
 
 // applyWhole applies a note about the whole upstream.
@@ -329,8 +359,7 @@ func applyOne(e *engine.Entry, now int64, n *store.Note) (changed, slower bool) 
 		return !alone, slower
 	case store.NoteLearn:
 		return a.Learn(l, now, n.Value, now+engine.MicrosUp(n.For)), false
-	case store.NoteRemaining:
-		return a.Remaining(l, now, n.Bucket, n.Remaining, n.Done, now+engine.MicrosUp(n.For)), false
+	case store.NoteAnswer: // see answered
 	case store.NoteSettle:
 		e.Settle(now, engine.Charge(n.Charge), n.Cost, n.Actual)
 	case store.NoteClaim:

@@ -43,7 +43,7 @@ func TestEventsAreMeasured(t *testing.T) {
 	h.Refused(ctx, pacer.Refusal{Upstream: "crm", Policy: "daily", Err: &pacer.LimitError{}})
 	h.Paused(pacer.Pause{Upstream: "crm", For: time.Second})
 	h.Resumed(pacer.Pause{Upstream: "crm", Policy: "daily"})
-	h.FeedbackApplied(ctx, pacer.FeedbackApplied{Upstream: "crm", Policy: "daily", Kind: store.NoteRemaining, Value: 7})
+	h.FeedbackApplied(ctx, pacer.FeedbackApplied{Upstream: "crm", Policy: "daily", Kind: store.NoteAnswer, Value: 7})
 	h.FeedbackApplied(ctx, pacer.FeedbackApplied{Upstream: "crm", Kind: store.NotePause})
 	h.FeedbackApplied(ctx, pacer.FeedbackApplied{Upstream: "crm", Kind: store.NoteSlow})
 	h.FeedbackApplied(ctx, pacer.FeedbackApplied{Upstream: "crm", Kind: store.NoteLearn})
@@ -65,9 +65,9 @@ func TestEventsAreMeasured(t *testing.T) {
 		`headway.cost{headway.policy=per-tenant,headway.upstream=crm} 4`,
 		`headway.cost{headway.policy=tokens,headway.upstream=crm} 650`,
 		`headway.dropped{} 17`,
+		`headway.feedback{headway.feedback.kind=answer,headway.policy=daily,headway.upstream=crm} 1`,
 		`headway.feedback{headway.feedback.kind=learn,headway.upstream=crm} 1`,
 		`headway.feedback{headway.feedback.kind=pause,headway.upstream=crm} 1`,
-		`headway.feedback{headway.feedback.kind=remaining,headway.policy=daily,headway.upstream=crm} 1`,
 		`headway.feedback{headway.feedback.kind=slow,headway.upstream=crm} 1`,
 		`headway.observed.lost{} 3`,
 		`headway.observed.queued{headway.policy=flight,headway.upstream=crm} 1`,

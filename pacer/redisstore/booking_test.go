@@ -262,7 +262,7 @@ func TestWhatABookingTakesInRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	p := member(t, server.Addr, eager())
-	keys := func() []string { return server.Client().Keys(t.Context(), "pacer:1:{test}/booking/*").Val() }
+	keys := func() []string { return server.Client().Keys(t.Context(), "pacer:2:{test}/booking/*").Val() }
 	tok, _, err := p.Book(t.Context(), pacer.Keep(time.Hour))
 	require.NoError(t, err)
 	require.Empty(t, keys())
@@ -285,7 +285,7 @@ func TestForeignRecords(t *testing.T) {
 		require.NoError(t, err)
 		id := first(p.Redeem(t.Context(), tok))
 		require.NotNil(t, id)
-		keys := server.Client().Keys(t.Context(), "pacer:1:{test}/booking/*").Val()
+		keys := server.Client().Keys(t.Context(), "pacer:2:{test}/booking/*").Val()
 		require.Len(t, keys, 1)
 		require.NoError(t, server.Client().Set(t.Context(), keys[0], foreign, time.Hour).Err())
 		_, err = p.Redeem(t.Context(), tok)

@@ -17,7 +17,7 @@ func TestNumbersAreThoseOfTheStore(t *testing.T) {
 	t.Parallel()
 	for number, kind := range map[int]store.NoteKind{
 		numbers.NotePause: store.NotePause, numbers.NoteResume: store.NoteResume, numbers.NoteSlow: store.NoteSlow,
-		numbers.NoteLearn: store.NoteLearn, numbers.NoteRemaining: store.NoteRemaining, numbers.NoteSettle: store.NoteSettle,
+		numbers.NoteLearn: store.NoteLearn, numbers.NoteAnswer: store.NoteAnswer, numbers.NoteSettle: store.NoteSettle,
 		numbers.NoteClaim: store.NoteClaim, numbers.NoteReset: store.NoteReset, numbers.NoteRenew: store.NoteRenew,
 		numbers.NoteRelease: store.NoteRelease,
 	} {
@@ -38,7 +38,7 @@ func TestTheUnknownIsRefused(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
 	s := luascripts.New()
-	keys := []string{"pacer:1:{test}", "a", "b", "c", "d", "e", "f"}
+	keys := []string{"pacer:2:{test}", "a", "b", "c", "d", "e", "f"}
 	queued := []any{0, 1, 1, 0, 0, numbers.MayQueue, 7, 0, 0, 1, 0, 0, 0}
 	for name, c := range map[string]struct {
 		script  string
@@ -58,7 +58,8 @@ func TestTheUnknownIsRefused(t *testing.T) {
 		"a note behind another":   {s.Report, []any{0, 0, 1, numbers.GCRA, 1, 10, 2, numbers.NotePause, 1, 5, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0}, "unknown note 0"},
 		"a note behind a permit":  {s.Report, []any{0, 0, 1, numbers.Concurrency, 1, 1000, 0, 0, 2, numbers.NoteRenew, 1, 7, 0, 0, 0, 0, 12, 1, 0, 0, 0, 0, 0}, "unknown note 12"},
 		"a note of the upstream":  {s.Report, []any{0, 0, 0, 1, numbers.NoteSlow, 0, 0, 0, 0, 0, 0}, "unknown note of the upstream 3"},
-		"an algorithm to look at": {s.Status, []any{1, 8, 1, 10}, "unknown algorithm 8"},
+		"an algorithm to look at": {s.Status, []any{1, 9, 1, 10}, "unknown algorithm 9"},
+		"an answer of a rate":     {s.Report, []any{0, 0, 1, numbers.GCRA, 1, 10, 1, numbers.NoteAnswer, 1, 1, 2, 3, 4, 0}, "unknown allowance 1"},
 	} {
 		err := rdb.Eval(t.Context(), c.script, keys, c.args...).Err()
 		require.ErrorContains(t, err, c.reports, name)

@@ -29,24 +29,22 @@ func TestPatienceCostsNothing(t *testing.T) {
 			grants := make([]store.Grant, len(calls))
 			return grants, short.ReserveAll(t.Context(), []store.Batch{{Stack: stack, Calls: calls, Grants: grants}})
 		}
-		for _, tracked := range []bool{false, true} {
-			first := store.Call{Cost: 2, MaxWait: store.Forever, Tracked: tracked}
-			next := store.Call{Cost: 2, MaxWait: 40 * time.Millisecond, Tracked: tracked}
-			grants, err := reserve(first, next, next)
-			require.NoError(t, err, name)
-			for i, g := range grants {
-				require.True(t, g.OK, name)
-				require.Equal(t, g.Now, g.At, name)
-				for j, c := range g.Charges {
-					if i > 0 && stack.Limits[j].Spec.Algorithm == policies.GCRA {
-						require.Equal(t, grants[i-1].Charges[j].To, c.From, "%s: each has a charge of its own", name)
-					}
+		first := store.Call{Cost: 2, MaxWait: store.Forever}
+		next := store.Call{Cost: 2, MaxWait: 40 * time.Millisecond}
+		grants, err := reserve(first, next, next)
+		require.NoError(t, err, name)
+		for i, g := range grants {
+			require.True(t, g.OK, name)
+			require.Equal(t, g.Now, g.At, name)
+			for j, c := range g.Charges {
+				if i > 0 && stack.Limits[j].Spec.Algorithm == policies.GCRA {
+					require.Equal(t, grants[i-1].Charges[j].To, c.From, "%s: each has a charge of its own", name)
 				}
 			}
-			for _, other := range []store.Call{{Cost: 1, Tracked: tracked}, {Cost: 2, Tracked: !tracked}, {Cost: 2, Tracked: tracked, NotBefore: 1}} {
-				_, err := reserve(first, other)
-				require.ErrorContains(t, err, "the long way", name)
-			}
+		}
+		for _, other := range []store.Call{{Cost: 1}, {Cost: 2, NotBefore: 1}} {
+			_, err := reserve(first, other)
+			require.ErrorContains(t, err, "the long way", name)
 		}
 	}
 }
@@ -61,7 +59,7 @@ func TestAWindowIsWrittenInPlace(t *testing.T) {
 		s, err := redisstore.New(server)
 		require.NoError(t, err)
 		stack := store.Stack{Upstream: name, Limits: []store.Limit{{Policy: "p", Spec: window.Spec()}}}
-		key := fmt.Sprintf("pacer:1:{%s}:p", name)
+		key := fmt.Sprintf("pacer:2:{%s}:p", name)
 		writes := func() int {
 			info, err := server.Info(t.Context(), "commandstats").Result()
 			require.NoError(t, err)
@@ -81,7 +79,7 @@ func TestAWindowIsWrittenInPlace(t *testing.T) {
 			require.NoError(t, s.ReserveAll(t.Context(), []store.Batch{{Stack: stack, Calls: calls, Grants: grants}}))
 			v, err := server.Get(t.Context(), key).Result()
 			require.NoError(t, err)
-			m := regexp.MustCompile(`^w\d+\.100 \d+ (\d+) (\d+) (\d+) (\d+) 0 (\d+)\|$`).FindStringSubmatch(v)
+			m := regexp.MustCompile(`^w\d+\.100 \d+ (\d+) (\d+) (\d+) (\d+) (\d+)\|$`).FindStringSubmatch(v)
 			require.NotNil(t, m, "%s: %s", name, v)
 			require.Equal(t, []string{strconv.Itoa(n), strconv.Itoa(n)}, m[4:], "%s: %s", name, v)
 			require.Equal(t, m[1], m[2])

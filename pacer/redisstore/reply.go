@@ -94,6 +94,7 @@ func (r *reply) holding(l *store.Limit) (h store.Holding) {
 		h.Taken = min(store.Forever, time.Duration(min(rest.count(), store.Forever.Microseconds()))*time.Microsecond)
 	case policies.Concurrency:
 		h.Permits, h.Until = rest.count(), rest.instant()
+	case policies.Allowance:
 	case policies.Window:
 		for len(rest.values) > 0 && rest.err == nil {
 			h.Buckets = append(h.Buckets, store.Charge{From: rest.upTo(-maxInstant, maxInstant), To: rest.upTo(-maxInstant, maxInstant)})

@@ -188,12 +188,16 @@ func (m members) add(r *request, _ string) {
 type operation struct {
 	*store.Once
 
-	resets bool // something is forgotten on purpose, or resumed
+	resets  bool // something is forgotten on purpose, or resumed
+	answers bool // what the upstream said of limits
 }
 
 func (o operation) add(r *request, upstream string) {
 	if o.Once != nil {
 		r.key(upstreamKey(upstream) + doneMark + o.By)
+	}
+	if o.answers {
+		r.key(upstreamKey(upstream) + allowancesMark)
 	}
 	if o.resets {
 		r.key(upstreamKey(upstream) + resetsMark)
@@ -231,6 +235,8 @@ func (r *request) limits(upstream string, limits []store.Limit, first prelude, n
 				fair = 1
 			}
 			r.numbers(int64(s.Algorithm), s.Limit, s.Interval, s.After, fair)
+		case policies.Allowance:
+			r.numbers(int64(s.Algorithm), s.Limit)
 		default:
 			return &algorithmError{l.Policy, s.Algorithm}
 		}

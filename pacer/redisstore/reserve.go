@@ -121,20 +121,17 @@ func (r *request) calls(refs []int64, calls []store.Call) {
 		} else {
 			r.binding(refs)
 		}
-		cost, tracked := c.Cost, int64(0)
+		cost, flags := c.Cost, int64(0)
 		if c.Costs != nil {
 			cost = 0
 		}
-		if c.Tracked {
-			tracked = numbers.Tracked
-		}
 		if c.AnyOf != nil {
-			tracked += numbers.AnyOf
+			flags += numbers.AnyOf
 		}
 		if c.ID != 0 {
-			tracked += numbers.MayQueue
+			flags += numbers.MayQueue
 		}
-		r.numbers(int64(n), cost, engine.MicrosUp(c.NotBefore), engine.Micros(c.MaxWait), tracked)
+		r.numbers(int64(n), cost, engine.MicrosUp(c.NotBefore), engine.Micros(c.MaxWait), flags)
 		r.numbers(c.Costs...)
 		if c.AnyOf != nil {
 			r.choices(c, i > 0 && sameChoices(c, &calls[i-1]))
@@ -182,13 +179,13 @@ func sameChoices(a, b *store.Call) bool {
 
 // plain reports whether all that is to be said of a call is its MaxWait.
 func plain(c *store.Call) bool {
-	return c.Cost == 1 && c.Costs == nil && c.NotBefore == 0 && !c.Tracked && c.ID == 0 && c.AnyOf == nil
+	return c.Cost == 1 && c.Costs == nil && c.NotBefore == 0 && c.ID == 0 && c.AnyOf == nil
 }
 
 // alike reports whether two calls ask for the same.
 func alike(a, b *store.Call) bool {
 	return a.ID == 0 && b.ID == 0 && a.Costs == nil && b.Costs == nil && a.Cost == b.Cost && a.NotBefore == b.NotBefore && a.MaxWait == b.MaxWait &&
-		a.Tracked == b.Tracked && a.First == b.First && slices.EqualFunc(a.AnyOf, b.AnyOf, slices.Equal)
+		a.First == b.First && slices.EqualFunc(a.AnyOf, b.AnyOf, slices.Equal)
 }
 
 // grants reads the answers to the calls of a batch: see reserve.lua. Where the reply ends, calls are deferred, but for the first
@@ -285,9 +282,11 @@ func follow(stack *store.Stack, first, g *store.Grant, k int64, bound time.Durat
 	charges := g.Charges[:0]
 	slack := bound
 	for j, c := range first.Charges {
-		if stack.Limits[j].Spec.Algorithm == policies.Window {
-			c.Seen += k * max(c.To, -c.To)
-		} else {
+		switch stack.Limits[j].Spec.Algorithm {
+		case policies.Window:
+			c.Seen += k * c.To
+		case policies.Allowance:
+		case policies.GCRA, policies.Concurrency:
 			length := c.To - c.From
 			c.From += k * length
 			c.To += k * length

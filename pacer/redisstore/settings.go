@@ -45,6 +45,7 @@ func (s *Store) set(ctx context.Context, upstream string, changes []store.Settin
 	q.key(up)
 	q.key(up + settingsMark)
 	q.key(up + resetsMark)
+	q.key(up + allowancesMark)
 	for i := range changes {
 		c := &changes[i]
 		lasts := engine.MicrosUp(c.For)
@@ -69,13 +70,14 @@ func parseSettings(up string, v []any) (*store.Settings, error) {
 	if len(v) == 1 {
 		return nil, &store.SettingsError{}
 	}
-	if len(v) != 3 {
+	if len(v) != 4 {
 		return nil, errNoSettings
 	}
 	now, ok := v[0].(int64)
 	list, ok2 := v[1].([]any)
 	resets, ok3 := v[2].([]any)
-	if !ok || !ok2 || !ok3 {
+	names, ok4 := v[3].([]any)
+	if !ok || !ok2 || !ok3 || !ok4 {
 		return nil, errNoSettings
 	}
 	fields, err := texts(list)
@@ -107,6 +109,11 @@ func parseSettings(up string, v []any) (*store.Settings, error) {
 		all.All = append(all.All, one)
 	}
 	store.SortSettings(all.All)
+	for _, one := range names {
+		if name, ok := one.(string); ok {
+			all.Allowances = append(all.Allowances, name)
+		}
+	}
 	reported, err := texts(resets)
 	if err != nil {
 		return nil, err

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -287,7 +286,11 @@ func (s *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 
 // Report implements [store.Store].
 func (s *Store) Report(ctx context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
-	o := operation{stack.Once, slices.ContainsFunc(notes, func(n store.Note) bool { return n.Kind == store.NoteResume || n.Kind == store.NoteReset })}
+	o := operation{Once: stack.Once}
+	for i := range notes {
+		o.answers = o.answers || notes[i].Kind == store.NoteAnswer
+		o.resets = o.resets || notes[i].Kind == store.NoteResume || notes[i].Kind == store.NoteReset
+	}
 	r, now, err := s.ask(ctx, &s.report, stack.Upstream, stack.Limits, o.add, 0, func(q *request) { q.notes(notes) })
 	if err != nil {
 		return 0, 0, err
@@ -312,8 +315,14 @@ func (r *request) notes(notes []store.Note) {
 			a, b, c, d = int64(n.At), engine.MicrosUp(n.For), n.Value, n.Remaining
 		case store.NoteLearn:
 			a, b = n.Value, engine.MicrosUp(n.For)
-		case store.NoteRemaining:
-			a, b, c, d = n.Bucket, n.Remaining, n.Done, engine.MicrosUp(n.For)
+		case store.NoteAnswer:
+			a, b, c, d = int64(n.At), n.Cost, n.Remaining, engine.MicrosUp(n.For)
+			if e = n.Value * numbers.AnswerOpen; n.Refused {
+				e += numbers.AnswerRefused
+			}
+			if n.Guessed {
+				e += numbers.AnswerGuessed
+			}
 		case store.NoteClaim:
 			a, b = n.Charge.From, n.Charge.To
 		case store.NoteRenew, store.NoteRelease:

@@ -12,7 +12,6 @@ const Forever = 20 * 365 * 24 * time.Hour
 type Call struct {
 	Cost      int64
 	Costs     []int64       // for each limit of the stack, each at least 1; nil: Cost for all
-	Tracked   bool          // on its way until a [NoteRemaining] reports that it was answered
 	NotBefore time.Duration // the slot is no earlier than this from now
 	MaxWait   time.Duration // grant no slot that is further away
 
@@ -120,7 +119,7 @@ func (g *Grant) Wait() time.Duration { return g.At.Sub(g.Now) }
 
 // A Charge is what a reservation took from one account, in two integers whose meaning is the store's. The
 // stores of this module use an interval of virtual time [From, To) for a rate, zero if it was lent to a lane, and the start
-// of a bucket and a cost for a window, negative if the call is tracked. Seen is how much a window's bucket then held. Of
+// of a bucket and a cost for a window, and the slot and a cost for an allowance. Seen is how much a window's bucket then held. Of
 // concurrency limit, From is the call's ID, and To 1 if it has its permit. A call that was granted without one, because its slot is not
 // near, asks for it shortly before, with Held set.
 //

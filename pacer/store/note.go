@@ -19,7 +19,7 @@ func (n *Note) Change(stack Stack, now Instant, slower bool) (Change, bool) {
 	case NoteSlow, NoteStray:
 		c.Kind = Slowed
 		return c, slower
-	case NoteLearn, NoteRemaining, NoteSettle, NoteClaim, NoteRenew, NoteRelease:
+	case NoteLearn, NoteAnswer, NoteSettle, NoteClaim, NoteRenew, NoteRelease:
 		return c, false
 	}
 	return c, true
@@ -30,17 +30,17 @@ type Note struct {
 	Kind  NoteKind
 	Limit int // index into the stack's limits; [WholeUpstream] for pauses, resumptions and resets of all
 
-	For       time.Duration // Pause, Learn: from now on. Remaining: until there is more; below 0: not known, and to be believed for -For; 0: for 15 minutes. Stray: how long before it no other may be
-	At        Instant       // Slow, Stray: the slot of the call that was refused; 0: now. Renew: when the call began
-	Value     int64         // Learn: the emission interval in µs of a rate, or the limit of a window; 0: no longer. Renew, Release: the call's ID. Stray: by how much the margin grows, in millionths of the period
-	Remaining int64         // Remaining: what the upstream still admits. Stray: the largest margin, in millionths of the period
-	Bucket    int64         // Remaining: Charge.From of the call that was answered, of a window; 0: not known
-	Done      int64         // Remaining: the cost of tracked calls of that bucket now known to have reached the upstream before it answered
+	For       time.Duration // Pause, Learn: from now on. Answer: until there is more; 0: the upstream does not say. Stray: how long before it no other may be
+	At        Instant       // Slow, Stray: the slot of the call that was refused, Answer: of the call that was answered; 0: now. Renew: when the call began
+	Value     int64         // Learn: the emission interval in µs of a rate, or the limit of a window; 0: no longer. Answer: cost that is on its way and that the store does not know of. Renew, Release: the call's ID. Stray: by how much the margin grows, in millionths of the period
+	Remaining int64         // Answer: what the upstream says is left; −1: it does not say. Stray: the largest margin, in millionths of the period
+	Refused   bool          // Answer: the upstream refused the call because of this limit
+	Guessed   bool          // Answer: the upstream does not say For, and the caller guesses
 	Charge    Charge        // Settle: of the call. Claim: what is remembered; To of a window is what its bucket held at least
-	Cost      int64         // Settle: what it was charged
+	Cost      int64         // Settle, Answer: what it was charged
 	Actual    int64         // Settle: what it really cost
 
-	Local bool // Settle: the grant was [Grant].Local
+	Local bool // Settle, Answer: the grant was [Grant].Local
 
 	_ struct{}
 }
@@ -61,9 +61,9 @@ const (
 	NoteSlow
 	// NoteLearn lowers a limit for a time.
 	NoteLearn
-	// NoteRemaining tightens a limit to what the upstream still admits. It never loosens one beyond what the policy says: a later one that
-	// says that there is more gives back what others were believed to have spent.
-	NoteRemaining
+	// NoteAnswer says that a call was answered that an allowance binds, and what the upstream says is left. It made a difference if calls
+	// that wait are to go earlier or later than they know.
+	NoteAnswer
 	// NoteSettle gives back, or charges, the difference between what a call was charged and what it really cost. A call that was charged
 	// nothing has a zero Charge: it is charged now.
 	NoteSettle
@@ -85,7 +85,7 @@ const (
 
 // String returns what a note does, in a word.
 func (k NoteKind) String() string {
-	words := [...]string{"", "pause", "resume", "slow", "learn", "remaining", "settle", "claim", "reset", "renew", "release", "stray"}
+	words := [...]string{"", "pause", "resume", "slow", "learn", "answer", "settle", "claim", "reset", "renew", "release", "stray"}
 	if k < NotePause || int(k) >= len(words) {
 		return fmt.Sprintf("NoteKind(%d)", k)
 	}

@@ -28,10 +28,11 @@ type Setting struct {
 
 // Settings are all that is set for an upstream.
 type Settings struct {
-	Now     Instant
-	Version Instant // when something was set or removed last; 0 for never
-	All     []Setting
-	Resets  []Reset // the latest of this epoch and those before, in order; nil: not known
+	Now        Instant
+	Version    Instant // when something was set or removed last; 0 for never
+	All        []Setting
+	Resets     []Reset  // the latest of this epoch and those before, in order; nil: not known
+	Allowances []string // those of which the upstream has said something: [Limit].Policy of each
 
 	_ struct{}
 }

@@ -24,7 +24,7 @@ type Store interface {
 	Cancel(ctx context.Context, stack Stack, grants []Grant) error
 
 	// Report heeds notes about limits of the stack, in order, and tells every listener (see [Notifier]) of pauses and resumptions. It
-	// returns when it did so, and how many of the notes of the kinds Slow, Learn, Remaining, Stray and Claim made a difference.
+	// returns when it did so, and how many of the notes of the kinds Slow, Learn, Answer, Stray and Claim made a difference.
 	Report(ctx context.Context, stack Stack, notes []Note) (now Instant, changed int, err error)
 
 	// Status looks at a stack without changing anything.

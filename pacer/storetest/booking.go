@@ -27,7 +27,7 @@ func bookingCases() []Case {
 		}}
 	}
 	rate := Key{Policy: policies.Rate(10, time.Second).Burst(1).Named("rate")}
-	quota := Key{policies.Fixed(2, time.Hour).Named("quota").Per("tenant"), "acme"}
+	quota := Key{Policy: policies.Fixed(2, time.Hour).Named("quota").Per("tenant"), Scope: "acme"}
 	return []Case{
 		redeemer("record", "a record is replaced if it is what the caller knows, and returned if it is not", func(t testing.TB, s *Session) {
 			st := s.Stack(rate)
@@ -115,7 +115,7 @@ func bookingCases() []Case {
 			for range 2 {
 				s.Ask(st, store.Call{Cost: 1, MaxWait: time.Minute})
 			}
-			st2 := s.Stack(rate, Key{quota.Policy, "globex"})
+			st2 := s.Stack(rate, Key{Policy: quota.Policy, Scope: "globex"})
 			g := s.Ask(st2, store.Call{Cost: 1, MaxWait: time.Minute})
 			back := store.Booking{ID: "a", Known: "nothing like it", Next: "back", Refund: g.Charges}
 			s.redeem(st2, back, store.BookingChanged)
@@ -133,7 +133,7 @@ func bookingCases() []Case {
 			}
 		}),
 		redeemer("bulk", "of many bookings in one request, each is decided on its own, in order", func(t testing.TB, s *Session) {
-			st, other, began := s.Stack(rate, quota), s.Stack(rate, Key{quota.Policy, "globex"}), s.now
+			st, other, began := s.Stack(rate, quota), s.Stack(rate, Key{Policy: quota.Policy, Scope: "globex"}), s.now
 			var grants []store.Grant
 			for _, stack := range []store.Stack{st, st, other} {
 				grants = append(grants, s.Ask(stack, store.Call{Cost: 1, MaxWait: time.Minute}))

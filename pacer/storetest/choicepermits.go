@@ -14,7 +14,7 @@ import (
 func (s *Session) permits(limits ...int64) store.Stack {
 	keys := []Key{{Policy: policies.PerSecond(1000).Burst(100).Named("common")}}
 	for i, n := range limits {
-		keys = append(keys, Key{permitsOf(n), fmt.Sprint("key", i)})
+		keys = append(keys, Key{Policy: permitsOf(n), Scope: fmt.Sprint("key", i)})
 	}
 	return s.Stack(keys...)
 }
@@ -108,7 +108,7 @@ func choicePermitCases() []Case {
 			s.goesBy(st, d, 1)
 		}},
 		{"choices/permits/slots", "a slot that is near is better than a queue, and the first in the queue asks in time for the next one", func(t testing.TB, s *Session) {
-			st := s.Stack(Key{policies.Every(100 * ms).Named("rate"), "a"}, Key{permitsOf(9), "a"}, Key{permitsOf(1), "b"})
+			st := s.Stack(Key{Policy: policies.Every(100 * ms).Named("rate"), Scope: "a"}, Key{Policy: permitsOf(9), Scope: "a"}, Key{Policy: permitsOf(1), Scope: "b"})
 			call := func() *store.Call {
 				c := s.newCall()
 				c.AnyOf = [][]int{{0, 1}, {2}}
@@ -139,7 +139,7 @@ func choicePermitCases() []Case {
 		}},
 		{"choices/permits/far", "if all slots are far, the call gets the nearest, and its permit when that comes, by any choice", func(t testing.TB, s *Session) {
 			rate := policies.Every(time.Second).Named("rate")
-			st := s.Stack(Key{rate, "a"}, Key{permitsOf(1), "a"}, Key{rate, "b"}, Key{permitsOf(1), "b"})
+			st := s.Stack(Key{Policy: rate, Scope: "a"}, Key{Policy: permitsOf(1), Scope: "a"}, Key{Policy: rate, Scope: "b"}, Key{Policy: permitsOf(1), Scope: "b"})
 			call := func() *store.Call {
 				c := s.newCall()
 				c.AnyOf = [][]int{{0, 1}, {2, 3}}

@@ -14,7 +14,7 @@ import (
 func (s *Session) pooled(common, each policies.Policy) (store.Stack, store.Call) {
 	keys := []Key{{Policy: common.Named("common")}}
 	for _, id := range []string{"a", "b", "c"} {
-		keys = append(keys, Key{each.Named("key"), id})
+		keys = append(keys, Key{Policy: each.Named("key"), Scope: id})
 	}
 	return s.Stack(keys...), store.Call{Cost: 1, MaxWait: store.Forever, AnyOf: [][]int{{0, 1}, {0, 2}, {0, 3}}}
 }

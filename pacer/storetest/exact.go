@@ -116,12 +116,6 @@ func exactCases() []Case {
 			s.Go(st, 1, 1000*ms)
 			s.Go(st, 1, 2000*ms)
 		}},
-		{"exact/remaining", "if the upstream says that so much of the burst is left, so many go at once", func(_ testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: four.Burst(3)})
-			s.Report(st, store.Note{Kind: store.NoteRemaining, Remaining: 2})
-			s.Go(st, 2, 0)
-			s.Go(st, 1, 250*ms)
-		}},
 		{"exact/changed", "a limit that was not exact before is kept without a burst until no window knows of calls that were not logged", func(_ testing.TB, s *Session) {
 			plain, exact := s.Stack(Key{Policy: four.Named("p")}), s.Stack(Key{Policy: four.Burst(2).Named("p")})
 			s.Go(plain, 1, 0)

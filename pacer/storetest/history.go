@@ -44,7 +44,10 @@ func newHistory(seed uint64, plan Plan) *history {
 		if h.rng.IntN(3) == 0 {
 			scope = string(rune('a' + h.rng.IntN(3)))
 		}
-		h.keys = append(h.keys, Key{h.policy(i), scope})
+		h.keys = append(h.keys, Key{Policy: h.policy(i), Scope: scope})
+		if plan.Feedback && h.rng.IntN(3) == 0 {
+			h.keys = append(h.keys, Key{h.policy(i), scope, true})
+		}
 	}
 	for range 1 + h.rng.IntN(4) {
 		h.sets = append(h.sets, h.rng.Perm(len(h.keys))[:h.rng.IntN(len(h.keys)+1)])
@@ -179,6 +182,9 @@ func (h *history) next(s *Session, made []held) op {
 // change changes the numbers of a policy.
 func (h *history) change(i int) {
 	old := h.keys[i].Policy
+	if h.keys[i].Left {
+		return
+	}
 	if _, lane := old.InLane("lane"); lane || hasQueue(new(old.Spec())) {
 		h.changeQueued(i)
 		return
@@ -224,10 +230,9 @@ func (h *history) ask(s *Session, set int) requested {
 			c.Cost += h.rng.Int64N(4) // more than there is at once
 		}
 		if h.plan.Feedback {
-			c.Tracked = h.rng.IntN(2) == 0
 			if h.rng.IntN(4) == 0 {
 				for i := range st.Limits {
-					c.Costs = append(c.Costs, 1+h.rng.Int64N(st.Limits[i].Spec.Limit))
+					c.Costs = append(c.Costs, 1+h.rng.Int64N(min(9, st.Limits[i].Spec.Limit)))
 				}
 			}
 		}
@@ -274,6 +279,9 @@ func (h *history) note(s *Session, set int) store.Note {
 	i := h.rng.IntN(len(h.sets[set]))
 	spec := h.keys[h.sets[set][i]].Policy.Spec()
 	n := store.Note{Limit: i, For: time.Duration(h.rng.Int64N(int64(time.Second)))}
+	if h.keys[h.sets[set][i]].Left && h.rng.IntN(6) > 0 {
+		return h.answer(s, n)
+	}
 	kinds := 6
 	if h.plan.Memory {
 		kinds = 9
@@ -302,17 +310,34 @@ func (h *history) note(s *Session, set int) store.Note {
 		if spec.Algorithm == policies.GCRA {
 			n.Value = spec.Interval/2 + h.rng.Int64N(3*spec.Interval)
 		}
-	case 3, 4:
-		n.Kind, n.Remaining, n.Done = store.NoteRemaining, h.rng.Int64N(spec.Limit+2), h.rng.Int64N(4)
-		if h.rng.IntN(2) == 0 {
-			n.For = 0
-		}
 	case 6, 7, 8:
 		n.Kind = store.NoteClaim
 		n.Charge.From = int64(s.now) + h.rng.Int64N(1_500_000) - 500_000
 		n.Charge.To = n.Charge.From + h.rng.Int64N(4*spec.Interval)
 	default:
 		n.Kind = store.NoteSettle
+	}
+	return n
+}
+
+// answer makes up an answer. It gets its call later, or it has none.
+func (h *history) answer(s *Session, n store.Note) store.Note {
+	n.Kind, n.Remaining, n.Refused = store.NoteAnswer, h.rng.Int64N(12)-2, h.rng.IntN(4) == 0
+	switch h.rng.IntN(4) {
+	case 0:
+		n.For = 0
+	case 1:
+		n.For *= time.Duration(1 + h.rng.Int64N(9))
+	case 2:
+		n.For = time.Duration(1+h.rng.IntN(20)) * time.Second
+	}
+	if h.rng.IntN(8) == 0 {
+		n.Value = h.rng.Int64N(3)
+	}
+	n.Guessed = n.For > 0 && h.rng.IntN(4) == 0
+	n.Remaining = max(-1, n.Remaining)
+	if h.rng.IntN(4) == 0 {
+		n.At, n.Cost = s.now-store.Instant(h.rng.Int64N(12_000_000)), h.rng.Int64N(4)
 	}
 	return n
 }
@@ -329,9 +354,10 @@ func (h *history) settle(notes []store.Note, holds []held, st *store.Stack) {
 			}
 		}
 		switch n.Kind { //nolint:exhaustive // the others are about no call
-		case store.NoteRemaining:
-			if len(made) > 0 && st.Limits[n.Limit].Spec.Algorithm == policies.Window {
-				n.Bucket = made[h.rng.IntN(len(made))].grant.Charges[n.Limit].From
+		case store.NoteAnswer:
+			if len(made) > 0 && h.rng.IntN(8) > 0 {
+				c := made[h.rng.IntN(len(made))].grant.Charges[n.Limit]
+				n.At, n.Cost = store.Instant(c.From), c.To
 			}
 		case store.NoteClaim:
 			if st.Limits[n.Limit].Spec.Algorithm == policies.Window {

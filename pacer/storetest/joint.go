@@ -52,7 +52,9 @@ func jointCases() []Case {
 		}},
 		{"joint/no-head-of-line-blocking", "a key that is full delays only the calls that carry it", func(_ testing.TB, s *Session) {
 			shared := Key{Policy: policies.PerSecond(100).Named("shared")}
-			tenant := func(v string) Key { return Key{Policy: policies.PerSecond(10).Named("tenant"), Scope: v} }
+			tenant := func(v string) Key {
+				return Key{Policy: policies.PerSecond(10).Named("tenant"), Scope: v}
+			}
 			greedy, light := s.Stack(shared, tenant("greedy")), s.Stack(shared, tenant("light"))
 			for i := range 600 { // a minute of line
 				s.Go(greedy, 1, time.Duration(i)*100*ms)

@@ -124,17 +124,6 @@ func marginCases() []Case {
 			expect(t, "while it holds", s.Report(st, stray(10_900*ms, step)), 0)
 			expect(t, "again", s.Report(st, stray(11*time.Second, step)), 1)
 		}},
-		{"stray/remaining", "what an upstream says is left is compared with windows that have no margin", func(t testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: policies.Sliding(5, time.Second).Buckets(10)})
-			s.Report(st, stray(time.Microsecond, 100_000))
-			for range 2 {
-				s.Go(st, 1, 0)
-			}
-			s.At(1050 * ms) // the upstream has forgotten both but for what a bucket adds
-			expect(t, "three are left, so others spent two", s.Report(st, store.Note{Kind: store.NoteRemaining, Remaining: 3}), 0)
-			s.At(1150 * ms)
-			expect(t, "three are left, so others spent two", s.Report(st, store.Note{Kind: store.NoteRemaining, Remaining: 3}), 1)
-		}},
 		{"stray/reset", "a reset forgets the margin, and a resumption does not", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(10).Named("r")})
 			w := s.Stack(Key{Policy: policies.Sliding(5, time.Second).Named("w")})

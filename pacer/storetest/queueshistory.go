@@ -28,10 +28,10 @@ func (h *history) makeQueues() {
 		if h.rng.IntN(4) == 0 {
 			scope = string(rune('a' + h.rng.IntN(2)))
 		}
-		k := Key{h.queuePolicy(i, h.rng.IntN(3)), scope}
+		k := Key{Policy: h.queuePolicy(i, h.rng.IntN(3)), Scope: scope}
 		h.keys = append(h.keys, k)
 		if part, ok := k.Policy.InLane("lane"); ok {
-			h.keys = append(h.keys, Key{part, scope})
+			h.keys = append(h.keys, Key{Policy: part, Scope: scope})
 			plain, queues = append(plain, []int{i}), append(queues, []int{i, i + 1})
 		} else {
 			queues = append(queues, []int{i})

@@ -70,7 +70,7 @@ func (f flights) end(st *store.Stack, id int64) {
 func charged(keys []Key, charges []store.Charge) []Key {
 	var all []Key
 	for i, k := range keys {
-		if k.Policy.Spec().Queue != policies.QueueOfLane || charges[i] != (store.Charge{}) {
+		if !k.Left && (k.Policy.Spec().Queue != policies.QueueOfLane || charges[i] != (store.Charge{})) {
 			all = append(all, k)
 		}
 	}

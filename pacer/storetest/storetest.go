@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -69,7 +70,7 @@ func Run(t *testing.T, fixture func(t testing.TB) Fixture) {
 func Cases() []Case {
 	var all []Case
 	for _, part := range [][]Case{
-		gcraCases(), exactCases(), windowCases(), jointCases(), cancelCases(), pauseCases(), heedCases(), marginCases(), versionCases(), costCases(), claimCases(), longQueueCases(),
+		gcraCases(), exactCases(), windowCases(), jointCases(), cancelCases(), pauseCases(), heedCases(), allowanceCases(), marginCases(), versionCases(), costCases(), claimCases(), longQueueCases(),
 		choiceCases(), choicePermitCases(), sharedCases(), registryCases(), settingsCases(), bookingCases(), statusCases(), inFlightCases(), laneCases(), fairCases(), propertyCases(),
 	} {
 		all = append(all, part...)
@@ -113,6 +114,7 @@ func Since(t store.Instant) time.Duration { return t.Sub(Epoch) }
 type Key struct {
 	Policy policies.Policy
 	Scope  string
+	Left   bool // the allowance of the policy, and not the policy
 }
 
 // Stack returns the stack of some keys.
@@ -122,7 +124,11 @@ func (s *Session) Stack(keys ...Key) store.Stack {
 		if err := k.Policy.Validate(); err != nil {
 			s.t.Fatal(err)
 		}
-		st.Limits = append(st.Limits, store.Limit{Policy: k.Policy.Name(), Scope: k.Scope, Spec: k.Policy.Spec()})
+		l := store.Limit{Policy: k.Policy.Name(), Scope: k.Scope, Spec: k.Policy.Spec()}
+		if k.Left {
+			l = feedback.AllowanceOf(l)
+		}
+		st.Limits = append(st.Limits, l)
 	}
 	return st
 }

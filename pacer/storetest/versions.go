@@ -83,7 +83,7 @@ func versionCases() []Case {
 				s.At(begin)
 				scope := fmt.Sprint(begin)
 				s.drain(c.before.Named("p"), scope)
-				g := s.Ask(s.Stack(Key{c.now.Named("p"), scope}), store.Call{Cost: 1, MaxWait: time.Hour})
+				g := s.Ask(s.Stack(Key{Policy: c.now.Named("p"), Scope: scope}), store.Call{Cost: 1, MaxWait: time.Hour})
 				if got := Since(g.At) - begin; got < c.at-time.Microsecond || got > c.at+ms {
 					t.Fatalf("after %q is spent, the next call under %q goes %v later, want %v", c.before, c.now, got, c.at)
 				}
@@ -157,7 +157,7 @@ func versionCases() []Case {
 
 // drain lets calls go as long as a policy lets them go now, and returns how many went.
 func (s *Session) drain(p policies.Policy, scope string) (n int64) {
-	st := s.Stack(Key{p, scope})
+	st := s.Stack(Key{Policy: p, Scope: scope})
 	for s.Ask(st, store.Call{Cost: 1}).OK {
 		n++
 	}
@@ -189,7 +189,7 @@ func beside(t testing.TB, s *Session, rng *rand.Rand, used []policies.Policy, sc
 	at := begin
 	s.At(at)
 	for _, p := range used { // they all know of each other from the start
-		st := s.Stack(Key{p, scope})
+		st := s.Stack(Key{Policy: p, Scope: scope})
 		if g := s.Ask(st, store.Call{Cost: 1, MaxWait: store.Forever}); g.At == s.now {
 			went = append(went, at)
 		} else {
@@ -206,7 +206,7 @@ func beside(t testing.TB, s *Session, rng *rand.Rand, used []policies.Policy, sc
 		at = at.Truncate(time.Microsecond)
 		s.At(at)
 		p := used[rng.IntN(len(used))]
-		if !s.Ask(s.Stack(Key{p, scope}), store.Call{Cost: 1}).OK {
+		if !s.Ask(s.Stack(Key{Policy: p, Scope: scope}), store.Call{Cost: 1}).OK {
 			continue
 		}
 		if broken := breaks(p, went, at); broken != "" {

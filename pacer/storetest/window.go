@@ -208,7 +208,7 @@ func windowCases() []Case {
 				for b := bucket - 100; b <= bucket; b++ {
 					sum += held[b]
 				}
-				g := s.Ask(st, store.Call{Cost: n, Tracked: i%3 == 0})
+				g := s.Ask(st, store.Call{Cost: n})
 				if g.OK != (sum+n <= limit) {
 					t.Fatalf("at %v %d are held in the window, and a call of %d was answered %v", now, sum, n, g)
 				}

@@ -1,6 +1,7 @@
 package binding
 
 import (
+	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -29,11 +30,11 @@ func (s *Set) Bind(which Which, lane string, carried Carried, room []store.Limit
 		return s.fixed, nil
 	}
 	limits := room
-	if cap(room) < len(s.Limits) {
-		limits = make([]store.Limit, 0, len(s.Limits))
+	if cap(room) < len(s.all) {
+		limits = make([]store.Limit, 0, len(s.all))
 	}
-	for i := range s.Limits {
-		l := &s.Limits[i]
+	for i := range s.all {
+		l := &s.all[i]
 		if l.Lane != "" && l.Lane != lane || which == Enforced && l.Observed || which == Predicted && !l.isPredicted() {
 			continue
 		}
@@ -52,9 +53,9 @@ func (s *Set) Bind(which Which, lane string, carried Carried, room []store.Limit
 // Bindable returns the limits whose scopes a call in a lane carries, whether they are optional or not. Limits of a lane are
 // included only for calls of that lane; those of all lanes, if lanes is set and the call is in none.
 func (s *Set) Bindable(lane string, lanes bool, carried Carried) []store.Limit {
-	limits := make([]store.Limit, 0, len(s.Limits))
-	for i := range s.Limits {
-		l := &s.Limits[i]
+	limits := make([]store.Limit, 0, len(s.all))
+	for i := range s.all {
+		l := &s.all[i]
 		if l.Lane != "" && l.Lane != lane && (!lanes || lane != "") {
 			continue
 		}
@@ -65,6 +66,31 @@ func (s *Set) Bindable(lane string, lanes bool, carried Carried) []store.Limit {
 		}
 	}
 	return limits
+}
+
+// AllowancesOf returns the allowances of some limits that bind calls, and those that no policy is about.
+func (s *Set) AllowancesOf(limits []store.Limit) (all []store.Limit) {
+	for i := range s.all[len(s.Limits):] {
+		l := &s.all[len(s.Limits)+i]
+		if l.Whole == "" {
+			all = append(all, l.Limit)
+		}
+		for j := range limits {
+			if of := &limits[j]; of.Policy == l.Whole {
+				all = append(all, feedback.AllowanceOf(*of))
+			}
+		}
+	}
+	return all
+}
+
+// Each calls a function with each limit, allowances included, until it returns false.
+func (s *Set) Each(f func(*Limit) bool) {
+	for i := range s.all {
+		if !f(&s.all[i]) {
+			return
+		}
+	}
 }
 
 // ScopeOf returns the value of the limit's scopes for a call, or the name of the first that the call lacks.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/headway-go/headway/pacer/internal/costs"
+	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -29,7 +30,7 @@ type Settling struct {
 
 // isFree notes a limit that the call costs nothing at first.
 func (s *Settling) isFree(l *store.Limit) {
-	if s != nil && l.Spec.Algorithm != policies.Concurrency { // a permit costs nothing
+	if s != nil && (l.Spec.Algorithm == policies.GCRA || l.Spec.Algorithm == policies.Window) { // nothing else is settled
 		s.Free = append(s.Free, *l)
 	}
 }
@@ -70,8 +71,12 @@ func (s *Set) Costs(limits []store.Limit, cost int64, own func(policy string) (C
 func (s *Set) ownCosts(limits []store.Limit, cost int64, own func(policy string) (Cost, bool), learner *costs.Learner, settling *Settling) ([]store.Limit, []int64) {
 	bound, all := make([]store.Limit, 0, len(limits)), make([]int64, 0, len(limits))
 	for i := range limits {
-		l := s.byName[limits[i].Policy]
-		policy := cmp.Or(l.Whole, l.Policy)
+		policy, isWhole := limits[i].Policy, false
+		if l := s.byName[policy]; l != nil {
+			policy, isWhole = cmp.Or(l.Whole, l.Policy), l.Whole == ""
+		} else {
+			policy = feedback.PolicyOf(policy)
+		}
 		one, isOwn := own(policy)
 		if !isOwn {
 			one = Cost{N: cost}
@@ -84,7 +89,7 @@ func (s *Set) ownCosts(limits []store.Limit, cost int64, own func(policy string)
 			settling.isFree(&limits[i])
 			continue
 		}
-		if l.Whole == "" {
+		if isWhole {
 			settling.learns(one, &limits[i])
 		}
 		if n > limits[i].Spec.Limit && one.Estimate {

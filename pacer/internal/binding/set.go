@@ -29,6 +29,7 @@ type InForce struct {
 	AllObserved bool                          // all are observed, whatever they are by themselves
 	Special     map[store.Key]policies.Policy // what operators have set for keys
 	Fair        []string                      // the policies that other processes share fairly
+	Allowances  []string                      // names of those that readings were about
 }
 
 // ProcessScope is the scope by which shares are fair that only other processes have: this process is one tenant. No policy can have it.
@@ -60,8 +61,8 @@ type Set struct {
 
 	List   []policies.Policy // as they bind calls together
 	Bound  []policies.Policy // with the parts of lanes
-	Limits []Limit
-	Scoped bool // some limits have scopes
+	Limits []Limit           // of the policies
+	Scoped bool              // some limits have scopes
 
 	Lanes     []string // of all policies
 	HasQueues bool     // some limits are granted only shortly before the slot, or bind only one lane
@@ -74,6 +75,7 @@ type Set struct {
 
 	Rules *feedback.Rules
 
+	all    []Limit           // those of the policies, and allowances
 	byName map[string]*Limit // with those of the sets before, of which calls may still be on their way
 	fixed  []store.Limit     // the stack of every call, if no limit has a scope
 	met    sync.Map          // the values of keys that have numbers of their own and have been met, by store.Key
@@ -107,16 +109,39 @@ func New(c *Config, in *InForce, before *Set) *Set {
 		s.Bound = append(s.Bound, all[i].Policy)
 		s.addLimit(c, i, &all[i])
 	}
-	s.Rules = feedback.NewRules(s.Bound, c.MaxPause, c.Counts)
+	s.Rules = feedback.NewRules(s.Bound, c.MaxPause, c.Counts, in.Allowances...)
 	s.Rules.Own = s.PolicyOf
 	s.Free = in.AllObserved || s.Observes && !slices.ContainsFunc(s.Limits, func(l Limit) bool { return !l.Observed })
+	s.addAllowances(c)
 	if !s.Scoped && !s.Observes {
-		s.fixed = make([]store.Limit, 0, len(s.Limits))
-		for i := range s.Limits {
-			s.fixed = append(s.fixed, s.Limits[i].Limit)
+		s.fixed = make([]store.Limit, 0, len(s.all))
+		for i := range s.all {
+			s.fixed = append(s.fixed, s.all[i].Limit)
 		}
 	}
 	return s
+}
+
+// addAllowances adds the allowances of policies that are in force, and those of the whole upstream.
+func (s *Set) addAllowances(c *Config) {
+	s.all = slices.Clone(s.Limits)
+	for _, name := range s.Allowances {
+		l := Limit{Limit: feedback.AllowanceOf(store.Limit{}), Whole: feedback.PolicyOf(name)}
+		l.Policy = name
+		if l.Whole != "" {
+			i := slices.IndexFunc(s.Limits, func(of Limit) bool { return of.Policy == l.Whole })
+			if i < 0 {
+				continue
+			}
+			of := &s.Limits[i]
+			l.Scopes, l.Optional, l.Observed, l.Lane = of.Scopes, of.Optional, of.Observed, of.Lane
+		}
+		l.own = func(string, []string) policies.Spec { return l.Spec }
+		if c.Direct != nil {
+			l.Prepared = c.Direct.Prepare(c.Upstream, &l.Limit)
+		}
+		s.all = append(s.all, l)
+	}
 }
 
 // addLimit unpacks one policy.

@@ -177,7 +177,7 @@ func (s *Bookings) bookSlot(ctx context.Context, a *calls.Ask, b *bookable, t *t
 	if err != nil {
 		return g, s.Errors.Store(OpBook, err)
 	}
-	call := store.Call{AnyOf: b.choices.AnyOf, First: b.choices.First, Cost: a.Cost, Costs: b.costs, Tracked: a.Tracked && s.Calls.Counts, NotBefore: a.NotBefore, MaxWait: a.MaxWait}
+	call := store.Call{AnyOf: b.choices.AnyOf, First: b.choices.First, Cost: a.Cost, Costs: b.costs, NotBefore: a.NotBefore, MaxWait: a.MaxWait}
 	c := &waiters.Call{}
 	ctx = context.WithoutCancel(ctx) // its deadline is not the slot's
 	began := time.Now()

@@ -13,7 +13,6 @@ import (
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/bookings"
 	"github.com/headway-go/headway/pacer/internal/calls"
-	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/inforce"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/notes"
@@ -86,7 +85,7 @@ func newProcess(t *testing.T, s store.Store, all ...policies.Policy) *process {
 		PassOn: func(*leases.Lease) bool { return false },
 	})
 	r.Waiters = waiters.New(&waiters.Config{
-		Upstream: "api", Store: s, Given: s, Direct: true, Leases: r.Leases, Usage: &feedback.Usage{}, Meter: usage.NewMeter(nil, false),
+		Upstream: "api", Store: s, Given: s, Direct: true, Leases: r.Leases, Meter: usage.NewMeter(nil, false),
 		NotYet:     func(one waiters.Refusal) error { return limitError{one} },
 		StoreError: func(_ string, err error) error { return err },
 		MaxLate:    time.Second,

@@ -177,7 +177,7 @@ func (x *Redemption) use(ctx context.Context) (went bool, err error) {
 	x.known = x.spent
 	g := store.Grant{OK: true, Now: reply.Now, At: t.slot, Slack: t.slack, Binds: store.BindsNothing}
 	request := waiters.Request{Limits: x.bound.limits}
-	request.Call = store.Call{Cost: x.a.Cost, Tracked: t.tracked && x.Calls.Counts}
+	request.Call = store.Call{Cost: x.a.Cost}
 	for i := range t.limits {
 		request.Call.Costs = append(request.Call.Costs, t.limits[i].cost)
 		g.Charges = append(g.Charges, t.charge(i))

@@ -67,7 +67,7 @@ func (r *Reader) Request(a *Ask, room []store.Limit, s *binding.Settling) (q wai
 	if err != nil {
 		return q, err
 	}
-	q.Call.Cost, q.Call.Tracked = a.Cost, a.Tracked && r.Counts
+	q.Call.Cost, q.Tracked = a.Cost, a.Tracked && r.Counts
 	return q, r.queueUp(a, &q)
 }
 
@@ -115,21 +115,21 @@ func (r *Reader) queueUp(a *Ask, q *waiters.Request) error {
 // AtOnce charges a call that need not wait, and reports whether it did. It is a fast path for the most common request to a store in
 // memory: see [store.Direct]. A pause that this process received is in the store already.
 func (r *Reader) AtOnce(a *Ask) bool {
-	if r.Direct == nil || a.Set.Observes || a.Set.Free || a.Set.HasQueues || a.Set.Varies || a.Tracked || a.ByPolicy || a.NotBefore > 0 {
+	if r.Direct == nil || a.Set.Observes || a.Set.Free || a.Set.HasQueues || a.Set.Varies || a.ByPolicy || a.NotBefore > 0 {
 		return false
 	}
 	call := store.Admission{Cost: a.Cost}
-	for i := range a.Set.Limits {
-		l := &a.Set.Limits[i]
+	fits := true
+	a.Set.Each(func(l *binding.Limit) bool {
 		scope, missing := l.ScopeOf(a.Scope)
 		if missing != "" && l.Optional {
-			continue
+			return true
 		}
-		if missing != "" || a.Cost > l.Spec.Limit || call.Len == store.MaxAdmission {
-			return false
+		if fits = missing == "" && a.Cost <= l.Spec.Limit && call.Len < store.MaxAdmission; fits {
+			call.Limits[call.Len] = store.Bound{Limit: l.Prepared, Scope: scope}
+			call.Len++
 		}
-		call.Limits[call.Len] = store.Bound{Limit: l.Prepared, Scope: scope}
-		call.Len++
-	}
-	return call.Len > 0 && r.Direct.Admit(call)
+		return fits
+	})
+	return fits && call.Len > 0 && r.Direct.Admit(call)
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/calls"
-	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/inforce"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/notes"
@@ -36,7 +35,7 @@ func newReader(t *testing.T, all ...policies.Policy) *calls.Reader {
 		Report: func([]notes.Report, bool) {}, Direct: true, PassOn: func(*leases.Lease) bool { return false },
 	})
 	r.Waiters = waiters.New(&waiters.Config{
-		Upstream: "api", Store: s, Given: s, Direct: true, Leases: r.Leases, Usage: &feedback.Usage{}, Meter: usage.NewMeter(nil, false),
+		Upstream: "api", Store: s, Given: s, Direct: true, Leases: r.Leases, Meter: usage.NewMeter(nil, false),
 		NotYet:     func(waiters.Refusal) error { return errors.New("not yet") },
 		StoreError: func(_ string, err error) error { return err },
 	})
@@ -91,7 +90,7 @@ func TestWhatACallRequests(t *testing.T) {
 	q, err := r.Request(&a, nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, []string{"all/", "each/inner"}, keys(q.Limits))
-	require.Equal(t, store.Call{Cost: 3, Tracked: true}, q.Call, "how long it waits is for the caller to add")
+	require.Equal(t, store.Call{Cost: 3}, q.Call, "how long it waits is for the caller to add")
 	require.Equal(t, []time.Duration{7, 8}, []time.Duration{a.MaxWait, a.NotBefore})
 
 	a, err = r.Call(ctx, []calls.Option{scope("tenant", "first"), scope("tenant", "last"), costOf("each", 4), costOf("each", 2), {Kind: calls.Tracked}})

@@ -5,7 +5,9 @@ package engine
 //
 // GCRA      [From, To) is an interval of virtual time; [0, 0) if its slot was borrowed, and nothing was charged
 //
-//	Window    To is a number of calls in the bucket that begins at From, negative if they are tracked; the bucket then held Seen
+//	Window    To is a number of calls in the bucket that begins at From; the bucket then held Seen
+//
+//	Allowance To is a number of calls whose slot is From
 //
 // # Concurrency  From is the ID of the call, and To is 1 if it has its permit, 0 if it takes the permit at its slot
 //
@@ -20,20 +22,12 @@ func chargeOf(i gap) Charge { return Charge{From: i.from, To: i.to} }
 func (c Charge) interval() gap { return gap{c.From, c.To} }
 
 // chargeIn returns the charge of n calls in a bucket that now holds so many.
-func chargeIn(begin, n int64, tracked bool, holds int64) Charge {
-	if tracked {
-		n = -n
-	}
+func chargeIn(begin, n, holds int64) Charge {
 	return Charge{From: begin, To: n, Seen: holds}
 }
 
 // bucket returns the start of the bucket, and how many calls were charged to it.
-func (c Charge) bucket() (begin, n int64, tracked bool) {
-	if c.To < 0 {
-		return c.From, -c.To, true
-	}
-	return c.From, c.To, false
-}
+func (c Charge) bucket() (begin, n int64) { return c.From, c.To }
 
 // claimed returns the start of a bucket, and how many calls it is claimed to have held at least.
 func (c Charge) claimed() (begin, n int64) { return c.From, c.To }

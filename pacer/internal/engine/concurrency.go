@@ -94,7 +94,7 @@ func (f *Concurrency) expiry(n int64) int64 {
 func (f *Concurrency) Earliest(_ *Limit, _, e, _ int64, _ int) Placement { return Placement{At: e} }
 
 // Commit implements [Account]: see Renew.
-func (f *Concurrency) Commit(*Limit, int64, Placement, int64, bool) (Charge, int64) {
+func (f *Concurrency) Commit(*Limit, int64, Placement, int64) (Charge, int64) {
 	return Charge{}, 0
 }
 
@@ -143,9 +143,6 @@ func (f *Concurrency) Learn(l *Limit, now, value, until int64) bool {
 	f.forget(now)
 	return f.most(l, now) != before
 }
-
-// Remaining implements [Account]: calls of others are not known by their leases.
-func (f *Concurrency) Remaining(*Limit, int64, int64, int64, int64, int64) bool { return false }
 
 // Claim implements [Account]: see Renew.
 func (f *Concurrency) Claim(*Limit, int64, Charge) bool { return false }

@@ -29,8 +29,8 @@ type Account interface { //nolint:interfacebloat // one method for each thing th
 	Earliest(l *Limit, now, e, n int64, round int) Placement
 	// Commit charges a call of cost n to its placement, and returns the charge and the slack: how much later than the slot the call may
 	// start and still conform. The placement must come from Earliest, for the same limit, now and cost, and the account must not have
-	// changed since. A tracked call is on its way until Remaining reports that it was answered.
-	Commit(l *Limit, now int64, p Placement, n int64, tracked bool) (Charge, int64)
+	// changed since.
+	Commit(l *Limit, now int64, p Placement, n int64) (Charge, int64)
 	// Cancel gives a charge back. Giving the same charge back twice is harmless for a GCRA and bounded for a Window.
 	Cancel(l *Limit, now int64, c Charge)
 	// Settle corrects the charge of a call that was made at a cost and turned out to cost something else: it gives the
@@ -52,10 +52,6 @@ type Account interface { //nolint:interfacebloat // one method for each thing th
 	// Learn applies a lower limit that the upstream reported, until an instant: a larger emission interval of a rate, or fewer calls per
 	// window. A value of 0 ends it.
 	Learn(l *Limit, now, value, until int64) (changed bool)
-	// Remaining applies a report that the upstream admits only left more. For a Window, bucket is the one that the answered call was
-	// charged to (0: the present one), and done is the cost of tracked calls that are now known to have reached the upstream before. At
-	// until, the upstream admits more again; it is now if that is not known.
-	Remaining(l *Limit, now, bucket, left, done, until int64) (changed bool)
 	// Claim restores a charge that a process remembers: an interval of a rate, or a least number of calls in a bucket of a window. Claiming
 	// what is already charged changes nothing. It reports whether a part of the interval that is still to come was free.
 	Claim(l *Limit, now int64, c Charge) (changed bool)
@@ -80,7 +76,7 @@ type Placement struct {
 	At int64 // the slot: when the call starts
 
 	begin int64 // of a rate, of the call's interval of virtual time; of a window, of its bucket
-	takes int64 // of a rate, the gap that holds the interval: its index, or tail; of a window, cost assumed to be spent by others
+	takes int64 // of a rate, the gap that holds the interval: its index, or tail; of a window, nothing
 	full  int64 // of a window: no bucket before has room for even one call; 0 if that is nothing new
 }
 
@@ -105,6 +101,8 @@ func NewAccount(a policies.Algorithm) Account {
 		return &Window{}
 	case policies.Concurrency:
 		return &Concurrency{}
+	case policies.Allowance:
+		return &Allowance{}
 	}
 	return nil
 }
@@ -133,6 +131,8 @@ func (e *Entry) paused() int64 {
 		return a.pause
 	case *Concurrency:
 		return a.pause
+	case *Allowance:
+		return a.Paused()
 	}
 	e.unknown()
 	return 0
@@ -146,22 +146,26 @@ func (e *Entry) earliest(now, at, n int64, round int) Placement {
 		return a.Earliest(&e.Limit, now, at, n, round)
 	case *Concurrency:
 		return a.Earliest(&e.Limit, now, at, n, round)
+	case *Allowance:
+		return a.Earliest(&e.Limit, now, at, n, round)
 	}
 	e.unknown()
 	return Placement{}
 }
 
-func (e *Entry) commit(now int64, p Placement, n int64, tracked bool) (Charge, int64) {
+func (e *Entry) commit(now int64, p Placement, n int64) (Charge, int64) {
 	if e.Versions != nil {
 		e.Versions.count(now, p.At, n)
 	}
 	switch a := e.Account.(type) {
 	case *GCRA:
-		return a.Commit(&e.Limit, now, p, n, tracked)
+		return a.Commit(&e.Limit, now, p, n)
 	case *Window:
-		return a.Commit(&e.Limit, now, p, n, tracked)
+		return a.Commit(&e.Limit, now, p, n)
 	case *Concurrency:
-		return a.Commit(&e.Limit, now, p, n, tracked)
+		return a.Commit(&e.Limit, now, p, n)
+	case *Allowance:
+		return a.Commit(&e.Limit, now, p, n)
 	}
 	e.unknown()
 	return Charge{}, 0
@@ -175,6 +179,8 @@ func (e *Entry) cancel(now int64, c Charge) {
 		a.Cancel(&e.Limit, now, c)
 	case *Concurrency:
 		a.Cancel(&e.Limit, now, c)
+	case *Allowance:
+		a.Cancel(&e.Limit, now, c)
 	default:
 		e.unknown()
 	}
@@ -184,9 +190,8 @@ func (e *Entry) cancel(now int64, c Charge) {
 type Call struct {
 	Cost      int64
 	Costs     []int64 // for each entry; nil: Cost
-	Tracked   bool
-	NotBefore int64 // relative to now
-	MaxWait   int64 // the longest wait that is granted
+	NotBefore int64   // relative to now
+	MaxWait   int64   // the longest wait that is granted
 
 	// Of ReserveQueued.
 	ID     int64    // of the call; 0 for others
@@ -278,7 +283,7 @@ func Reserve(now, pause int64, stack []Entry, c Call, charges []Charge) (Grant, 
 	}
 	g.OK, g.Slack = true, math.MaxInt64
 	for i := range stack {
-		charge, slack := stack[i].commit(now, places[i], c.cost(i), c.Tracked)
+		charge, slack := stack[i].commit(now, places[i], c.cost(i))
 		charges = append(charges, charge)
 		g.Slack = min(g.Slack, slack)
 	}
@@ -324,6 +329,8 @@ func Keeps(account Account, a policies.Algorithm) bool {
 		return a == policies.Window
 	case *Concurrency:
 		return a == policies.Concurrency
+	case *Allowance:
+		return a == policies.Allowance
 	}
 	return false
 }

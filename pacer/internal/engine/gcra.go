@@ -145,7 +145,7 @@ func (g *GCRA) fit(now, e int64, w *wants, index int) (Placement, bool) {
 }
 
 // Commit implements [Account].
-func (g *GCRA) Commit(l *Limit, now int64, p Placement, n int64, _ bool) (Charge, int64) {
+func (g *GCRA) Commit(l *Limit, now int64, p Placement, n int64) (Charge, int64) {
 	g.keepLog(l)
 	t, free, was := l.Spec.Interval, g.piece(int(p.takes)), g.tat
 	from := min(max(free.from, now), p.begin)

@@ -42,33 +42,6 @@ func (g *GCRA) Learn(l *Limit, now, value, until int64) bool {
 	return changed
 }
 
-// Remaining implements [Account]: the upstream's bucket has left of its burst, so from now on the free virtual time is shorter by what is
-// missing from the burst.
-func (g *GCRA) Remaining(l *Limit, now, _, left, _, _ int64) bool {
-	g.forget(now)
-	until := now + max(0, l.Spec.Limit-left)*l.Spec.Interval
-	if until <= now {
-		return false
-	}
-	g.keepLog(l)
-	changed := false
-	past := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to > until })
-	if past > 0 {
-		g.gaps, changed = slices.Delete(g.gaps, 0, past), true
-	}
-	if len(g.gaps) > 0 && g.gaps[0].from < until {
-		changed = true
-		g.gaps[0].from = until
-		if g.gaps[0].to-until < l.Spec.Interval {
-			g.gaps = slices.Delete(g.gaps, 0, 1)
-		}
-	}
-	if g.tat < until {
-		g.tat, changed = until, true
-	}
-	return changed
-}
-
 // Claim implements [Account]. It also takes adjacent pieces that are too short for a call.
 func (g *GCRA) Claim(l *Limit, now int64, charge Charge) (changed bool) {
 	g.forget(now)

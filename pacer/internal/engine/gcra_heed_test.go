@@ -9,46 +9,6 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// The upstream's bucket holds less than ours: as much virtual time as that is less than the burst is gone.
-func TestGCRARemaining(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		before    []step
-		now, left int64
-		changed   bool
-		free      []engine.Span
-	}{
-		"all is left":                  {nil, 0, 5, false, nil},
-		"more is left than the burst":  {nil, 0, 9, false, nil},
-		"two are left":                 {nil, 0, 2, true, gaps(30)},
-		"none is left":                 {nil, 0, 0, true, gaps(50)},
-		"later":                        {nil, 100, 3, true, gaps(120)},
-		"that is known":                {[]step{{0, 0, 3, 0, 0}}, 0, 2, false, gaps(30)},
-		"others had one":               {[]step{{0, 0, 3, 0, 0}}, 0, 1, true, gaps(40)},
-		"others had fewer than we":     {[]step{{0, 0, 3, 0, 0}}, 0, 3, false, gaps(30)},
-		"gaps begin later":             {[]step{{0, 100, 1, 100, 0}}, 0, 2, true, gaps(30, 100, 110)},
-		"a gap before then is gone":    {[]step{{0, 20, 5, 20, 0}}, 0, 0, true, gaps(70)},
-		"all gaps before then are":     {[]step{{0, 10, 1, 10, 0}, {0, 30, 5, 30, 0}}, 0, 0, true, gaps(80)},
-		"all of that is known":         {[]step{{0, 65, 5, 65, 0}, {0, 0, 5, 0, 0}}, 0, 0, false, gaps(50, 65, 115)},
-		"a gap ends then":              {[]step{{0, 50, 5, 50, 0}}, 0, 0, true, gaps(100)},
-		"too little is left of a gap":  {[]step{{0, 59, 5, 59, 0}}, 0, 0, true, gaps(109)},
-		"just enough is left of a gap": {[]step{{0, 60, 5, 60, 0}}, 0, 0, true, gaps(50, 60, 110)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, rate(5, 10))
-			for _, x := range c.before {
-				b := r.book(x.now, x.from, x.cost)
-				got := step{x.now, x.from, x.cost, b.At, b.Slack}
-				require.Equal(t, x, got)
-			}
-			changed := r.account().Remaining(r.limit(), epoch+c.now, 0, c.left, 0, 0)
-			require.Equal(t, c.changed, changed)
-			require.Equal(t, c.free, r.free())
-		})
-	}
-}
-
 // Somebody remembers an interval as charged: nobody else gets any of it. Splinters beside it go with it.
 func TestGCRAClaim(t *testing.T) {
 	t.Parallel()
@@ -136,7 +96,7 @@ func TestAPlacementIsAValue(t *testing.T) {
 				p := a.Earliest(l, epoch, epoch+50, 1, 0)
 				require.Equal(t, epoch+50, p.At)
 				meanwhile(a, l)
-				return a.Commit(l, epoch, p, 1, false)
+				return a.Commit(l, epoch, p, 1)
 			}
 			alone, aloneSlack := charge(func(engine.Account, *engine.Limit) {})
 			require.Equal(t, epoch+50, alone.From)

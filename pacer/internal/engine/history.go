@@ -112,7 +112,7 @@ func (g *GCRA) recount(l *Limit, now, at, n int64) {
 		p := g.Earliest(l, now, at, many, 0)
 		switch {
 		case p.At-at < t:
-			g.Commit(l, now, p, many, false)
+			g.Commit(l, now, p, many)
 			n -= many
 		case many == 1:
 			return

@@ -44,7 +44,7 @@ func (e *Entry) kind() kind {
 	switch s.Algorithm {
 	case policies.Concurrency:
 		return leases
-	case policies.GCRA, policies.Window:
+	case policies.GCRA, policies.Window, policies.Allowance:
 	default:
 		e.unknown()
 	}
@@ -100,7 +100,7 @@ func (e *Entry) queue() *Queue {
 		return a.queue
 	case *Concurrency:
 		return &a.queue
-	case *Window:
+	case *Window, *Allowance:
 		return nil
 	}
 	e.unknown()
@@ -530,7 +530,7 @@ func (q *queuedCall) charge(v *verdict, charges []Charge) []Charge {
 			}
 		case k&kinds != 0:
 			timed = true
-			c, slack = e.commit(q.now, places[i], q.call.cost(i), q.call.Tracked)
+			c, slack = e.commit(q.now, places[i], q.call.cost(i))
 			if k == ofLane || k == fair {
 				q.served(i, v.early)
 			}

@@ -53,7 +53,7 @@ func shapeOf(s *policies.Spec) shape {
 		return shape{algorithm: s.Algorithm, unit: s.Interval, more: s.Limit}
 	case policies.Window:
 		return shape{algorithm: s.Algorithm, calendar: s.Calendar != nil, unit: s.Interval, more: s.Buckets}
-	case policies.Concurrency:
+	case policies.Concurrency, policies.Allowance:
 	}
 	return shape{algorithm: s.Algorithm}
 }

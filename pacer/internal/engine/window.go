@@ -3,8 +3,6 @@ package engine
 import (
 	"slices"
 	"sort"
-
-	"github.com/headway-go/headway/luascripts/numbers"
 )
 
 // Window counts calls per bucket of time.
@@ -18,9 +16,6 @@ import (
 //
 // No look at a window goes through all of its buckets, if they are a hundred: what all buckets hold tells as a rule that there
 // is room, and what the window held that was looked at last goes on to the next one, bucket by bucket.
-//
-// A call that is tracked also counts as on its way until it is known to have been answered. So when the upstream reports how many calls it
-// will still admit, the calls that it has not seen yet can be distinguished from those of others.
 type Window struct {
 	buckets []bucket // in order of time; the last one is the last that ever held a call
 	total   int64    // what they hold
@@ -32,25 +27,14 @@ type Window struct {
 
 	learned int64 // the limit that the upstream says it has; 0 for none
 	until   int64 // when that ends
-	others  others
 	margin  margin
 	reset   mark
-}
-
-// others is what others are believed to have spent: the upstream said how much is left, and not when there is more. It is a part of what a
-// bucket holds. A later reading takes its place. If none comes, one call after another may go in their place, to ask: the first at probe,
-// the next ones a fifth of the period later each.
-type others struct {
-	bucket, n     int64
-	read          int64 // when a reading last said that there was less
-	probe, period int64
 }
 
 // A bucket is what was counted from one instant on.
 type bucket struct {
 	begin int64
 	n     int64
-	open  int64 // of n: tracked calls that are on their way
 }
 
 // A sum is what the window holds that ends with a bucket: those of the buckets [from, to) that are on its grid.
@@ -113,22 +97,14 @@ func (w *Window) count(b int64) int64 {
 }
 
 // Commit implements [Account].
-func (w *Window) Commit(l *Limit, now int64, p Placement, n int64, tracked bool) (Charge, int64) {
+func (w *Window) Commit(l *Limit, now int64, p Placement, n int64) (Charge, int64) {
 	l = w.widened(l, now)
 	w.tidy(l, now)
-	if p.takes > 0 {
-		w.others.n -= p.takes
-		w.others.probe = p.At + max(1, w.others.period/numbers.ProbesAgain)
-		w.change(w.find(w.others.bucket), -p.takes)
-	}
 	one := w.add(l, p.begin, n)
 	if p.full > 0 {
 		w.full = full{p.full, w.limit(l, now), l.Spec.Interval}
 	}
-	if tracked {
-		one.open += n
-	}
-	return chargeIn(p.begin, n, tracked, one.n), l.next(p.begin) - l.Spec.Guard - 1 - p.At
+	return chargeIn(p.begin, n, one.n), l.next(p.begin) - l.Spec.Guard - 1 - p.At
 }
 
 // add counts n calls in the bucket that begins at b, and returns it.
@@ -178,9 +154,6 @@ func (w *Window) tidy(l *Limit, now int64) {
 	if w.until <= now {
 		w.learned, w.until = 0, 0
 	}
-	if w.others.n > 0 && l.reach(w.others.bucket) <= now {
-		w.others = others{}
-	}
 	if w.full.until != 0 && w.full.until < l.next(k) {
 		w.full = full{}
 	}
@@ -192,43 +165,33 @@ func (w *Window) tidy(l *Limit, now int64) {
 
 // Cancel implements [Account].
 func (w *Window) Cancel(l *Limit, now int64, c Charge) {
-	if begin, n, tracked := c.bucket(); !w.reset.covers(c, now) {
-		w.giveBack(w.widened(l, now), now, begin, n, tracked)
+	if begin, n := c.bucket(); !w.reset.covers(c, now) {
+		w.giveBack(w.widened(l, now), now, begin, n)
 	}
 }
 
 // giveBack gives n calls of a bucket back.
-func (w *Window) giveBack(l *Limit, now, begin, n int64, tracked bool) {
+func (w *Window) giveBack(l *Limit, now, begin, n int64) {
 	i := w.find(begin)
 	if i == len(w.buckets) || w.buckets[i].begin != begin || w.buckets[i].n == 0 || l.reach(begin) <= now {
 		return
 	}
-	if tracked {
-		w.buckets[i].answered(n)
-	}
 	w.change(i, -min(n, w.buckets[i].n))
 	w.full.until = min(w.full.until, max(0, begin-l.Spec.Buckets*l.Spec.Interval))
-}
-
-// answered counts tracked calls as no longer on their way.
-func (b *bucket) answered(n int64) {
-	if b.open > 0 {
-		b.open = max(0, b.open-n)
-	}
 }
 
 // Settle implements [Account]. What cost nothing at first has no bucket: it is charged to the present one. A charge from another grid is
 // charged where it lies in this one.
 func (w *Window) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
 	l = w.widened(l, now)
-	begin, _, _ := c.bucket()
+	begin, _ := c.bucket()
 	if begin == 0 {
 		begin = l.floor(now)
 	}
 	switch {
 	case w.reset.covers(c, now):
 	case actual <= cost:
-		w.giveBack(l, now, begin, cost-actual, false)
+		w.giveBack(l, now, begin, cost-actual)
 	default:
 		if begin = l.floor(begin); l.reach(begin) > now {
 			w.add(l, begin, actual-cost)

@@ -27,24 +27,7 @@ func (w *Window) ending(l *Limit, k int64) *sum {
 
 // Earliest implements [Account].
 func (w *Window) Earliest(l *Limit, now, e, n int64, round int) Placement {
-	l = w.widened(l, now)
-	p := w.search(l, now, e, n, round)
-	probe, i := max(e, w.others.probe), w.find(w.others.bucket)
-	if w.others.n == 0 || p.At <= probe || i == len(w.buckets) || w.buckets[i].begin != w.others.bucket {
-		return p
-	}
-	over := w.most(l, l.floor(probe)) + n - w.limit(l, now) // what was charged since may be too much already
-	lent, before := min(max(n, over), w.others.n, w.buckets[i].n), w.full
-	w.full = full{}
-	w.change(i, -lent)
-	q := w.search(l, now, probe, n, round)
-	w.change(i, lent)
-	w.full = before
-	if q.At >= p.At {
-		return p
-	}
-	q.full, q.takes = 0, lent
-	return q
+	return w.search(w.widened(l, now), now, e, n, round)
 }
 
 // search looks for the first bucket that has room.

@@ -82,7 +82,7 @@ func TestWindowBeyondCalendar(t *testing.T) {
 		a, l := r.account(), r.limit()
 		p := a.Earliest(l, base+now, base+now, 1, 0)
 		require.Equal(t, base+now, p.At, "at %d", now)
-		c, slack := a.Commit(l, base+now, p, 1, false)
+		c, slack := a.Commit(l, base+now, p, 1)
 		require.Equal(t, want.bucket, c.From-base, "at %d", now)
 		require.Equal(t, want.slack, slack, "at %d", now)
 	}

@@ -146,7 +146,7 @@ func (r *ledger) contradicts(stack *store.Stack, grants []store.Grant) bool {
 			case t == nil, c.To == 0, !t.isOf(&stack.Limits[j]):
 			case stack.Limits[j].Spec.Algorithm == policies.Window:
 				// Answers overtake each other: what was granted later may be known already.
-				if h := t.find(c.From); h != nil && int64(grants[i].Now) > t.asOf && c.Seen < h.own+max(c.To, -c.To) {
+				if h := t.find(c.From); h != nil && int64(grants[i].Now) > t.asOf && c.Seen < h.own+c.To {
 					return true
 				}
 			case t.own.meets(max(c.From, int64(grants[i].Now)), c.To):
@@ -184,7 +184,7 @@ func (r *ledger) granted(stack *store.Stack, grants []store.Grant) {
 			if stack.Limits[j].Spec.Algorithm == policies.Window {
 				h := t.bucket(c.From)
 				h.n = max(h.n, c.Seen)
-				h.own += max(c.To, -c.To)
+				h.own += c.To
 				continue
 			}
 			if t.own = t.own.after(now-stack.Limits[j].Spec.Within).with(c.From, c.To); len(t.own) > maxSpans {
@@ -207,7 +207,7 @@ func (r *ledger) granted(stack *store.Stack, grants []store.Grant) {
 // recorded reports whether a charge is one to remember: of a lane's part it may be zero, since a slot was lent, and permits are
 // listed elsewhere.
 func recorded(c store.Charge, l *store.Limit) bool {
-	return c.To != 0 && l.Spec.Algorithm != policies.Concurrency
+	return c.To != 0 && (l.Spec.Algorithm == policies.GCRA || l.Spec.Algorithm == policies.Window)
 }
 
 // pause remembers a pause. The caller holds mu.
@@ -257,7 +257,7 @@ func (r *ledger) settled(stack *store.Stack, notes []store.Note) {
 func (r *ledger) releasedAll(b *store.Batch) {
 	for i := range b.Grants {
 		for j, c := range b.Grants[i].Charges {
-			r.released(&b.Stack.Limits[j], c, max(c.To, -c.To))
+			r.released(&b.Stack.Limits[j], c, c.To)
 		}
 	}
 }
@@ -275,7 +275,7 @@ func (r *ledger) cancelled(stack *store.Stack, grants []store.Grant) {
 				t.spans = t.spans.without(c.From, c.To)
 			case t.find(c.From) != nil:
 				h := t.find(c.From)
-				h.n = max(0, h.n-max(c.To, -c.To))
+				h.n = max(0, h.n-c.To)
 			}
 		}
 	}

@@ -101,7 +101,9 @@ func (a *localStore) share(stack *store.Stack, away absence) store.Stack {
 	own := store.Stack{Upstream: stack.Upstream, Limits: make([]store.Limit, len(stack.Limits))}
 	for i := range stack.Limits {
 		l := &own.Limits[i]
-		*l = stack.Limits[i]
+		if *l = stack.Limits[i]; l.Spec.Algorithm == policies.Allowance {
+			continue // what readings say is divided
+		}
 		l.Spec = a.policy(l).Share(away.processes)
 		if l.Spec.Algorithm == policies.Concurrency && away.counted && int64(away.rank) < stack.Limits[i].Spec.Limit%int64(max(1, away.processes)) {
 			l.Spec.Limit++ // permits that cannot be divided go to the processes that came first
@@ -276,7 +278,7 @@ func (a *localStore) cancel(ctx context.Context, upstream string, grants []store
 			if l.Spec.Algorithm != policies.Window {
 				continue // it is past, or so nearly
 			}
-			n := max(c.To, -c.To)
+			n := c.To
 			if h := a.spentOn(l).bucket(c.From); h.n >= n {
 				h.n -= n
 			} else {
@@ -303,7 +305,7 @@ func (a *localStore) fold(now store.Instant) {
 				}
 				s := a.spentOn(&t.limits[j])
 				if t.limits[j].Spec.Algorithm == policies.Window {
-					s.bucket(c.From).n += max(c.To, -c.To)
+					s.bucket(c.From).n += c.To
 				} else {
 					s.each = t.shares[j].Spec.Interval
 					s.take(c.From, c.To, int64(now))
@@ -353,8 +355,13 @@ func (a *localStore) report(ctx context.Context, stack *store.Stack, notes []sto
 			} else if note.Value > 0 {
 				note.Value = max(1, note.Value/int64(n))
 			}
-		case store.NoteRemaining:
-			note.Remaining /= int64(n)
+		case store.NoteAnswer:
+			if note.Remaining > 0 {
+				note.Remaining /= int64(n)
+			}
+			if !note.Local {
+				note.Cost = 0
+			}
 		case store.NoteSettle:
 			if !note.Local || number > 0 {
 				later = append(later, note)

@@ -88,7 +88,7 @@ func (w *Store) postpone(calls []store.Call, grants []store.Grant, waitsFor int)
 func (w *Store) returned(stack *store.Stack, calls []store.Call) {
 	for i := range calls {
 		for j, c := range calls[i].Held {
-			w.ledger.released(&stack.Limits[j], c, max(c.To, -c.To))
+			w.ledger.released(&stack.Limits[j], c, c.To)
 		}
 		if calls[i].Held != nil {
 			w.ledger.cancelled(stack, []store.Grant{{Charges: calls[i].Held}})
@@ -224,6 +224,9 @@ func (w *Store) reportShared(ctx context.Context, stack store.Stack, notes []sto
 			}
 		}
 		kept = append(kept, *n)
+		if last := &kept[len(kept)-1]; n.Kind == store.NoteAnswer && n.Local {
+			last.Cost = 0 // of which the store knows nothing
+		}
 	}
 	type reply struct {
 		now     store.Instant
@@ -253,7 +256,11 @@ func (w *Store) reportShared(ctx context.Context, stack store.Stack, notes []sto
 	w.ledger.mu.Lock()
 	defer w.ledger.mu.Unlock()
 	for i := range kept {
-		if n := &kept[i]; n.Kind == store.NotePause {
+		n := &kept[i]
+		if n.Kind == store.NoteAnswer && n.Remaining > 0 {
+			w.ledger.of(&stack.Limits[n.Limit], int64(r.now)).paused = 0
+		}
+		if n.Kind == store.NotePause || n.Kind == store.NoteAnswer && n.Remaining == 0 && n.For > 0 {
 			l := &store.Limit{}
 			if n.Limit >= 0 {
 				l = &stack.Limits[n.Limit]

@@ -28,7 +28,7 @@ var (
 type bench struct {
 	t     *testing.T
 	rules *feedback.Rules
-	usage feedback.Usage
+	known feedback.Memory
 	now   time.Time
 
 	feedback.Answer
@@ -49,13 +49,32 @@ func newBench(t *testing.T, bound ...policies.Policy) *bench {
 	return b
 }
 
-// notes returns the notes that feedback becomes, and has the store receive them.
-func (b *bench) notes(changed int, fs ...policies.Feedback) []store.Note {
-	b.t.Helper()
-	n, err := b.rules.Notes(&b.usage, &b.Answer, fs, b.now)
-	require.NoError(b.t, err)
-	b.usage.Delivered(n.Marks, changed)
+// notes returns the notes that feedback becomes, but for what is left.
+func (b *bench) notes(fs ...policies.Feedback) []store.Note {
+	n := b.all(fs...)
 	return append(append(n.Strays, n.Refusals...), n.Counts...)
+}
+
+// all returns all notes that feedback becomes.
+func (b *bench) all(fs ...policies.Feedback) feedback.Notes {
+	b.t.Helper()
+	n, err := b.rules.Notes(&b.known, &b.Answer, fs, b.now)
+	require.NoError(b.t, err)
+	return n
+}
+
+// said returns what some feedback says is left, by the names of allowances.
+func (b *bench) said(fs ...policies.Feedback) map[string]store.Note {
+	b.t.Helper()
+	all := make(map[string]store.Note)
+	for n := b.all(fs...); len(n.Answers) > 0; n.Answers = n.Answers[1:] {
+		one := n.Answers[0]
+		require.Equal(b.t, store.NoteAnswer, one.Kind)
+		name := n.Limits[one.Limit].Policy
+		one.Kind, one.Limit = 0, 0
+		all[name] = one
+	}
+	return all
 }
 
 // left is feedback that so much is left of a policy.
@@ -83,7 +102,7 @@ func TestAPauseIsOfTheWidestScope(t *testing.T) {
 	} {
 		b := newBench(t, c.bound...)
 		b.Partial = c.partial
-		require.Equal(t, c.want, b.notes(0, wait), name)
+		require.Equal(t, c.want, b.notes(wait), name)
 	}
 }
 
@@ -91,11 +110,11 @@ func TestAPauseIsOfThePoliciesThatAreNamed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, daily, tenant, user)
 	require.Equal(t, []store.Note{pause(2, time.Second), pause(0, time.Second)},
-		b.notes(0, policies.Feedback{Wait: time.Second, Policies: []string{"user", "daily"}}))
-	require.Equal(t, []store.Note{pause(1, time.Second), pause(2, time.Minute)}, b.notes(0,
+		b.notes(policies.Feedback{Wait: time.Second, Policies: []string{"user", "daily"}}))
+	require.Equal(t, []store.Note{pause(1, time.Second), pause(2, time.Minute)}, b.notes(
 		policies.Feedback{Wait: time.Second, Policies: []string{"tenant"}},
 		policies.Feedback{Wait: time.Minute, Policies: []string{"user"}}), "of each feedback its own")
-	require.Equal(t, []store.Note{pause(0, time.Hour)}, b.notes(0, policies.Feedback{Wait: 99 * time.Hour, Policies: []string{"daily"}}), "it is capped")
+	require.Equal(t, []store.Note{pause(0, time.Hour)}, b.notes(policies.Feedback{Wait: 99 * time.Hour, Policies: []string{"daily"}}), "it is capped")
 }
 
 func TestFeedbackOnPoliciesThatDoNotBind(t *testing.T) {
@@ -106,7 +125,7 @@ func TestFeedbackOnPoliciesThatDoNotBind(t *testing.T) {
 		"peak":  {Policy: "peak"},
 		"other": {Policy: "other"},
 	} {
-		n, err := b.rules.Notes(&b.usage, &b.Answer, []policies.Feedback{
+		n, err := b.rules.Notes(&b.known, &b.Answer, []policies.Feedback{
 			left(9, "daily"), {Wait: time.Second, Policies: []string{"daily", name}},
 		}, b.now)
 		var unbound *feedback.UnboundError
@@ -115,26 +134,22 @@ func TestFeedbackOnPoliciesThatDoNotBind(t *testing.T) {
 		require.ErrorContains(t, err, strconv.Quote(name))
 		require.Zero(t, n)
 	}
-	require.Len(t, b.notes(0, left(9, "daily")), 1, "it is as if nothing had been reported")
+	require.Len(t, b.said(left(9, "daily")), 1, "it is as if nothing had been reported")
 
 	other := policies.Feedback{Wait: time.Second, Policies: []string{"user"}, Otherwise: policies.Everyone}
-	require.Equal(t, []store.Note{pause(store.WholeUpstream, time.Second)}, b.notes(0, other))
+	require.Equal(t, []store.Note{pause(store.WholeUpstream, time.Second)}, b.notes(other))
 	other.Otherwise, other.Remaining = policies.TheCall, policies.Reported(1)
-	require.Empty(t, b.notes(0, other), "nobody else is concerned")
+	require.Empty(t, b.notes(other), "nobody else is concerned")
+	require.Empty(t, b.said(other))
 	other.Policies = append(other.Policies, "daily")
-	b.now = b.now.Add(time.Second)
-	require.Len(t, b.notes(0, other), 2, "but those that do bind")
+	require.Len(t, b.notes(other), 1, "but those that do bind")
+	require.Len(t, b.said(other), 1)
 }
 
 // What nobody can place is about a scope, if it is bounded to one; what is known to be everyone's is not bounded.
 func TestFeedbackWithinAScope(t *testing.T) {
 	t.Parallel()
-	nothing := policies.Feedback{Remaining: policies.Reported(0), Reset: time.Second}
 	wait := policies.Feedback{Wait: time.Second}
-	over := func(f policies.Feedback, window time.Duration) policies.Feedback {
-		f.Window = window
-		return f
-	}
 	named := func(f policies.Feedback, o policies.Otherwise) policies.Feedback {
 		f.Policies, f.Otherwise = []string{"other"}, o
 		return f
@@ -149,21 +164,17 @@ func TestFeedbackWithinAScope(t *testing.T) {
 		feedback policies.Feedback
 		want     []store.Note
 	}{
-		"a wait":                     {"tenant", all, false, wait, second},
-		"of a narrower scope":        {"user", all, false, wait, first},
-		"that no policy has":         {"other", two, false, wait, everyone},
-		"a scope is lacking":         {"tenant", two, true, wait, first},
-		"an unknown limit":           {"tenant", two, false, named(wait, policies.Unknown), first},
-		"a limit of everyone":        {"tenant", two, false, named(wait, policies.Everyone), everyone},
-		"a limit of the call":        {"tenant", two, false, named(wait, policies.TheCall), nil},
-		"nothing left":               {"tenant", two, false, nothing, first},
-		"nothing left of one of two": {"tenant", all, false, nothing, nil},
-		"in its window":              {"tenant", all, false, over(nothing, time.Minute), second},
-		"in another's window":        {"tenant", two, false, over(nothing, 24*time.Hour), nil},
+		"a wait":              {"tenant", all, false, wait, second},
+		"of a narrower scope": {"user", all, false, wait, first},
+		"that no policy has":  {"other", two, false, wait, everyone},
+		"a scope is lacking":  {"tenant", two, true, wait, first},
+		"an unknown limit":    {"tenant", two, false, named(wait, policies.Unknown), first},
+		"a limit of everyone": {"tenant", two, false, named(wait, policies.Everyone), everyone},
+		"a limit of the call": {"tenant", two, false, named(wait, policies.TheCall), nil},
 	} {
 		b := newBench(t, c.bound...)
 		b.Partial, c.feedback.Within = c.partial, c.within
-		require.Equal(t, c.want, b.notes(0, c.feedback), name)
+		require.Equal(t, c.want, b.notes(c.feedback), name)
 	}
 }
 
@@ -171,12 +182,12 @@ func TestARefusalSlowsAdaptiveRates(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, peak, slowly)
 	refused := policies.Feedback{Refused: true}
-	require.Equal(t, []store.Note{{Kind: store.NoteSlow, Limit: 1}}, b.notes(0, refused))
-	b.Call, b.Grant = &store.Call{Cost: 1}, &store.Grant{At: 42, Charges: make([]store.Charge, 2)}
+	require.Equal(t, []store.Note{{Kind: store.NoteSlow, Limit: 1}}, b.notes(refused))
+	b.Grant = &store.Grant{At: 42, Charges: make([]store.Charge, 2)}
 	slow := store.Note{Kind: store.NoteSlow, Limit: 1, At: 42}
-	require.Equal(t, []store.Note{stray(0, 42), slow}, b.notes(0, refused), "as of its slot")
+	require.Equal(t, []store.Note{stray(0, 42), slow}, b.notes(refused), "as of its slot")
 	refused.Policies = []string{"peak"}
-	require.Equal(t, []store.Note{stray(0, 42)}, b.notes(0, refused))
+	require.Equal(t, []store.Note{stray(0, 42)}, b.notes(refused))
 }
 
 // stray is the note of a refusal because of a limit of one second.
@@ -215,143 +226,17 @@ func TestARefusalThatMayBeStray(t *testing.T) {
 		"it says what is left": {[]policies.Policy{second}, 0, policies.Feedback{Wait: time.Second, Remaining: policies.Reported(3)}, false, []store.Note{all}},
 	} {
 		b := newBench(t, c.bound...)
-		b.Call, b.Grant = &store.Call{Cost: 1}, &store.Grant{At: 7, Binds: c.binds, Local: c.local, Charges: make([]store.Charge, len(c.bound))}
+		b.Grant = &store.Grant{At: 7, Binds: c.binds, Local: c.local, Charges: make([]store.Charge, len(c.bound))}
 		c.feedback.Refused = true
-		require.Equal(t, c.want, b.notes(0, c.feedback), name)
+		require.Equal(t, c.want, b.notes(c.feedback), name)
 	}
 	b := newBench(t, second)
-	b.Call, b.Grant = &store.Call{Cost: 1}, &store.Grant{At: 7, Charges: make([]store.Charge, 1)}
-	require.Equal(t, []store.Note{pause(store.WholeUpstream, time.Second)}, b.notes(0, policies.Feedback{Wait: time.Second}), "it was not refused")
-	require.Equal(t, []store.Note{all, pause(store.WholeUpstream, time.Minute)}, b.notes(0,
+	b.Grant = &store.Grant{At: 7, Charges: make([]store.Charge, 1)}
+	require.Equal(t, []store.Note{pause(store.WholeUpstream, time.Second)}, b.notes(policies.Feedback{Wait: time.Second}), "it was not refused")
+	require.Equal(t, []store.Note{all, pause(store.WholeUpstream, time.Minute)}, b.notes(
 		policies.Feedback{Refused: true, Wait: time.Second}, policies.Feedback{Refused: true, Wait: time.Minute}), "one of two cannot be stray")
 	b.Grant = nil
-	require.Equal(t, []store.Note{all}, b.notes(0, policies.Feedback{Refused: true, Wait: time.Second}), "nobody knows of which call")
-}
-
-func TestCountsOfAWindow(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, daily, tenant)
-	require.Equal(t, []store.Note{{Kind: store.NoteRemaining, Limit: 0, Remaining: 700, For: -15 * time.Minute}}, b.notes(1, left(700, "daily")))
-	b.now = b.now.Add(time.Minute)
-	require.Empty(t, b.notes(1, left(700, "daily")), "it is known")
-	b.now = b.now.Add(time.Minute)
-	require.Len(t, b.notes(1, left(700, "daily")), 1, "it is confirmed before it is asked for")
-	used := policies.Feedback{
-		Policies: []string{"tenant"}, Used: policies.Reported(30), Limit: policies.Reported(100), Window: time.Minute, Reset: 20 * time.Second,
-	}
-	require.Equal(t, []store.Note{{Kind: store.NoteRemaining, Limit: 1, Remaining: 70, For: 20 * time.Second}}, b.notes(1, used))
-	b.now = b.now.Add(time.Second)
-	used.Used = policies.Reported(100)
-	require.Equal(t, []store.Note{pause(1, 20*time.Second)}, b.notes(1, used), "nothing is left: until there is more")
-	used.Reset, used.Used = 99*time.Hour, policies.Reported(99)
-	b.now = b.now.Add(time.Second)
-	require.Equal(t, time.Hour, b.notes(1, used)[0].For, "it is capped")
-	b.now, b.Took = b.now.Add(time.Second), 11*time.Second
-	require.Empty(t, b.notes(1, left(1, "daily")), "it says too little about now")
-}
-
-func TestCountsOfARate(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, peak)
-	count := func(n int64, reset time.Duration) policies.Feedback {
-		return policies.Feedback{Remaining: policies.Reported(n), Window: time.Second, Reset: reset}
-	}
-	require.Empty(t, b.notes(0, count(10, time.Second)), "as fast as the policy")
-	require.Empty(t, b.notes(0, count(9, 980*time.Millisecond)), "hardly slower")
-	require.Empty(t, b.notes(0, count(5, 0)), "it may be over at once")
-	require.Equal(t, []store.Note{{Kind: store.NoteLearn, Limit: 0, Value: 200_000, For: time.Second}}, b.notes(1, count(5, time.Second)),
-		"what is left lasts until there is more")
-	b.now = b.now.Add(time.Second)
-	require.Equal(t, []store.Note{pause(0, time.Second)}, b.notes(1, count(0, time.Second)))
-
-	b = newBench(t, peak)
-	flight := make([]feedback.Tracked, 3)
-	for i := range flight {
-		b.usage.Enter(&flight[i], b.Limits, &store.Call{Cost: 1, Tracked: true})
-	}
-	require.Equal(t, int64(500_000), b.notes(1, count(5, time.Second))[0].Value, "three of them are for calls in flight")
-}
-
-func TestWhichLimitCountsAreAbout(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, user, daily, tenant)
-	about := func(f policies.Feedback) (limits []int) {
-		for _, n := range b.notes(1, f) {
-			limits = append(limits, n.Limit)
-		}
-		b.now = b.now.Add(time.Second)
-		return limits
-	}
-	count := func(n int64, window, reset time.Duration) policies.Feedback {
-		return policies.Feedback{Remaining: policies.Reported(n), Window: window, Reset: reset}
-	}
-	require.Equal(t, []int{1}, about(count(9, 24*time.Hour, 0)))
-	require.Equal(t, []int{2}, about(count(8, time.Minute, 0)), "of two with that window, the one of more calls")
-	require.Empty(t, about(count(7, time.Hour, 0)), "no policy has that window")
-	require.Empty(t, about(count(6, 0, time.Minute)), "it could be about any")
-	b.Partial = true
-	require.Empty(t, about(count(5, 24*time.Hour, 0)), "there are other limits, which are not known")
-
-	b = newBench(t, daily)
-	require.Equal(t, []int{0}, about(count(5, 0, time.Minute)), "there is one only")
-	require.Empty(t, about(count(4, 0, 0)), "but when there is more must be known")
-
-	b.rules = feedback.NewRules([]policies.Policy{daily}, time.Hour, false)
-	require.Empty(t, about(policies.Feedback{Policies: []string{"daily"}, Limit: policies.Reported(5), Remaining: policies.Reported(1), Window: 24 * time.Hour}))
-	require.Equal(t, []int{0}, about(policies.Feedback{Policies: []string{"daily"}, Wait: time.Second}), "counts alone are ignored")
-}
-
-// A call that asks when nothing is left must not go: that the store knows at once, however soon after the last note.
-func TestThatNothingIsLeftIsReportedAtOnce(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, daily)
-	require.NotEmpty(t, b.notes(1, left(3, "daily")))
-	require.Empty(t, b.notes(1, left(2, "daily")), "so soon after the last one")
-	require.NotEmpty(t, b.notes(1, left(0, "daily")))
-	require.Empty(t, b.notes(1, left(0, "daily")), "once")
-}
-
-func TestOnlyWhatIsMaterialBecomesANote(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, daily) // of 1000: steps of 5, and each one among the last 50
-	noted := func(n int64, changed int) bool { return len(b.notes(changed, left(n, "daily"))) > 0 }
-	later := func() { b.now = b.now.Add(20 * time.Millisecond) }
-	require.True(t, noted(900, 1), "the first one")
-	later()
-	require.False(t, noted(896, 1))
-	require.False(t, noted(904, 1))
-	require.True(t, noted(895, 1), "a step")
-	require.False(t, noted(800, 1), "so soon after the last one")
-	b.now = b.now.Add(19 * time.Millisecond)
-	require.False(t, noted(800, 1))
-	b.now = b.now.Add(time.Millisecond)
-	require.True(t, noted(800, 0), "which the store knew already")
-	at := int64(800)
-	for _, step := range []int64{10, 20, 40, 40} {
-		later()
-		require.False(t, noted(at-step+1, 0), step)
-		at -= step
-		require.True(t, noted(at, 0), step)
-	}
-	later()
-	require.True(t, noted(at-40, 1), "which made a difference")
-	later()
-	require.True(t, noted(at-45, 0), "so that the next step is small again")
-	later()
-	require.True(t, noted(50, 0))
-	for n := int64(49); n > 45; n-- {
-		later()
-		require.True(t, noted(n, 0), "near the end")
-	}
-	later()
-	require.False(t, noted(46, 0), "that is the last one")
-	var flight feedback.Tracked
-	call := &store.Call{Cost: 30, Tracked: true}
-	b.usage.Enter(&flight, b.Limits, call)
-	require.True(t, noted(80, 0), "with what is in flight, near the end, too")
-	b.usage.Leave(&flight, call)
-	later()
-	require.False(t, noted(79, 0))
+	require.Equal(t, []store.Note{all}, b.notes(policies.Feedback{Refused: true, Wait: time.Second}), "nobody knows of which call")
 }
 
 func TestALimitOverAnotherPeriod(t *testing.T) {
@@ -377,56 +262,102 @@ func TestALimitOverAnotherPeriod(t *testing.T) {
 	} {
 		b := newBench(t, c.policy)
 		f := policies.Feedback{Policies: []string{c.policy.Name()}, Limit: policies.Reported(c.limit), Window: c.window}
-		require.Equal(t, []store.Note{{Kind: store.NoteLearn, Limit: 0, Value: c.value, For: c.hold}}, b.notes(1, f), name)
+		require.Equal(t, []store.Note{{Kind: store.NoteLearn, Limit: 0, Value: c.value, For: c.hold}}, b.notes(f), name)
 		b.now = b.now.Add(c.hold/2 - 1)
-		require.Empty(t, b.notes(1, f), name)
+		require.Empty(t, b.notes(f), name)
 		b.now = b.now.Add(1)
-		require.Len(t, b.notes(1, f), 1, "%s: before it is forgotten, it is repeated", name)
+		require.Len(t, b.notes(f), 1, "%s: before it is forgotten, it is repeated", name)
 		f.Limit = policies.Reported(math.MaxInt64)
-		require.Equal(t, []store.Note{{Kind: store.NoteLearn, Limit: 0, For: c.hold}}, b.notes(1, f), "%s: the policy's own holds again", name)
+		require.Equal(t, []store.Note{{Kind: store.NoteLearn, Limit: 0, For: c.hold}}, b.notes(f), "%s: the policy's own holds again", name)
 		b.now = b.now.Add(time.Hour)
-		require.Empty(t, b.notes(1, f), "%s: which needs no repetition", name)
+		require.Empty(t, b.notes(f), "%s: which needs no repetition", name)
 	}
 }
 
-// What was done when a call was admitted, and the call itself, had reached the upstream when it answered; the store learns of each call once.
-func TestCallsInFlightAreNotTakenForOthers(t *testing.T) {
+// A reading binds what it names, or else what has its number or its period, and the upstream if nothing has.
+func TestWhichAllowanceAReadingIsAbout(t *testing.T) {
 	t.Parallel()
+	count := func(limit, n int64, window time.Duration) policies.Feedback {
+		return policies.Feedback{Limit: policies.Reported(limit), Remaining: policies.Reported(n), Window: window, Reset: 7 * time.Second}
+	}
+	named := func(f policies.Feedback, names ...string) policies.Feedback { f.Policies = names; return f }
+	within := func(f policies.Feedback, scope string) policies.Feedback { f.Within = scope; return f }
+	many := policies.Fixed(600, time.Minute).Named("many")
+	flying := policies.InFlight(5).Named("flying")
+	for name, c := range map[string]struct {
+		bound   []policies.Policy
+		partial bool
+		said    policies.Feedback
+		want    string
+	}{
+		"it is named":                    {[]policies.Policy{user, daily}, false, named(count(5, 5, 0), "daily"), "daily/left"},
+		"its number":                     {[]policies.Policy{many, tenant}, false, count(100, 5, 0), "tenant/left"},
+		"its number and its period":      {[]policies.Policy{many, tenant}, false, count(600, 5, time.Minute), "many/left"},
+		"its period":                     {[]policies.Policy{daily, tenant}, false, count(70, 5, time.Minute), "tenant/left"},
+		"its period, the most scopes":    {[]policies.Policy{many, tenant}, false, count(70, 5, time.Minute), "tenant/left"},
+		"its number, and not its time":   {[]policies.Policy{daily}, false, count(1000, 5, time.Minute), "/left.1000"},
+		"nothing":                        {[]policies.Policy{peak, daily}, false, count(60, 5, 0), "/left.60"},
+		"a number of calls in flight":    {[]policies.Policy{peak, flying}, false, count(5, 5, 0), "/left.5"},
+		"nothing, and no number":         {[]policies.Policy{peak}, false, left(3), "/left"},
+		"no policies":                    {nil, false, count(60, 5, 0), "/left.60"},
+		"within a scope":                 {[]policies.Policy{daily, tenant}, false, within(count(60, 5, 0), "tenant"), "tenant/left"},
+		"a scope is lacking":             {[]policies.Policy{daily}, true, count(60, 5, 0), "/left.60"},
+		"a second, which comes too late": {[]policies.Policy{policies.AtMost(50, time.Second).Named("s")}, false, policies.Feedback{Limit: policies.Reported(50), Remaining: policies.Reported(0), Window: time.Second, Reset: time.Second}, ""},
+	} {
+		b := newBench(t, c.bound...)
+		b.Partial = c.partial
+		said := b.said(c.said)
+		if c.want == "" {
+			require.Empty(t, said, name)
+			continue
+		}
+		require.Len(t, said, 1, name)
+		require.Contains(t, said, c.want, name)
+	}
 	b := newBench(t, daily)
-	call := &store.Call{Cost: 2, Tracked: true}
-	admit := func(bucket int64) (*feedback.Tracked, *store.Grant) {
-		tracked, grant := new(feedback.Tracked), &store.Grant{Charges: []store.Charge{{From: bucket}}}
-		b.usage.Enter(tracked, b.Limits, call)
-		b.usage.Enter(tracked, b.Limits, call) // it is counted once
-		b.usage.Admit(tracked, call, grant.Charges)
-		return tracked, grant
-	}
-	answered := func(tracked *feedback.Tracked, grant *store.Grant, n int64) store.Note {
-		b.usage.Answered(tracked, call, grant.Charges)
-		b.Tracked, b.Grant, b.Call = tracked, grant, call
-		b.now = b.now.Add(time.Second)
-		notes := b.notes(1, left(n, "daily"))
-		require.Len(t, notes, 1)
-		require.Equal(t, store.NoteRemaining, notes[0].Kind)
-		require.Equal(t, grant.Charges[0].From, notes[0].Bucket)
-		return notes[0]
-	}
-	first, firstGrant := admit(7)
-	second, secondGrant := admit(7)
-	require.Equal(t, int64(2), answered(second, secondGrant, 900).Done, "itself, not the one in flight")
-	third, thirdGrant := admit(7)
-	require.Equal(t, int64(0), answered(first, firstGrant, 800).Done, "nothing new: it was admitted before the second was done")
-	fourth, fourthGrant := admit(7)
-	require.Equal(t, int64(2), answered(third, thirdGrant, 700).Done, "the second and itself, of which two are known")
-	require.Equal(t, int64(2), answered(fourth, fourthGrant, 600).Done, "the first two and itself, of which four are known")
+	b.rules = feedback.NewRules([]policies.Policy{daily}, time.Hour, false)
+	require.Empty(t, b.said(named(count(5, 5, 0), "daily")), "counts are not wanted")
+}
 
-	fifth, fifthGrant := admit(8)
-	require.Equal(t, int64(2), answered(fifth, fifthGrant, 500).Done, "a new window begins with nothing")
+// What an answer says goes to each allowance that binds the call, with the slot and the cost that were charged.
+func TestEachAllowanceReceivesAnAnswer(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, daily, tenant)
+	for _, l := range []store.Limit{b.Limits[0], b.Limits[1], {}} {
+		b.Limits = append(b.Limits, feedback.AllowanceOf(l))
+	}
+	b.Grant = &store.Grant{At: 7, Charges: []store.Charge{{}, {}, {From: 7, To: 3}, {From: 7, To: 3}, {}}}
+	one := policies.Feedback{Policies: []string{"daily"}, Remaining: policies.Reported(9), Reset: 20 * time.Second}
+	require.Equal(t, map[string]store.Note{
+		"daily/left": {At: 7, Cost: 3, Remaining: 9, For: 20 * time.Second}, "tenant/left": {At: 7, Cost: 3, Remaining: -1},
+	}, b.said(one), "that of the upstream did not bind it")
+	require.False(t, b.all(one).Soon)
+	require.Equal(t, map[string]store.Note{"daily/left": {At: 7, Cost: 3, Remaining: -1}, "tenant/left": {At: 7, Cost: 3, Remaining: -1}}, b.said())
+	refused := policies.Feedback{Refused: true}
+	require.Equal(t, store.Note{At: 7, Cost: 3, Remaining: -1, Refused: true}, b.said(refused)["daily/left"])
+	require.True(t, b.all(refused).Soon)
+	one.Remaining = policies.Reported(8)
+	require.True(t, b.all(one).Soon, "few are left")
+	b.Again = true
+	require.Equal(t, map[string]store.Note{"daily/left": {At: 7, Remaining: 8, For: 20 * time.Second}}, b.said(one), "the call was answered before")
+	b.Again, b.Grant.Local = false, true
+	require.True(t, b.said(one)["daily/left"].Local)
+	b.Grant, b.Blind = nil, 2
+	require.Equal(t, store.Note{Cost: 2, Remaining: 8, For: 20 * time.Second}, b.said(one)["daily/left"], "of a call of which only the cost is known")
+}
 
-	untracked := &store.Call{Cost: 2}
-	var none feedback.Tracked
-	b.usage.Enter(&none, b.Limits, untracked)
-	b.usage.Admit(&none, untracked, fifthGrant.Charges)
-	b.usage.Answered(&none, untracked, fifthGrant.Charges)
-	require.Zero(t, none)
+// What a refusal says, and what says nothing.
+func TestWhatAReadingMeans(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, tenant)
+	f := policies.Feedback{Policies: []string{"tenant"}, Refused: true, Wait: 5 * time.Second, Remaining: policies.Reported(0), Reset: 20 * time.Second}
+	require.Equal(t, store.Note{Refused: true, For: 5 * time.Second}, b.said(f)["tenant/left"], "the shorter one counts")
+	f.Reset, f.Wait = 32*24*time.Hour, 0
+	require.Equal(t, store.Note{Refused: true, Guessed: true, For: time.Minute}, b.said(f)["tenant/left"],
+		"that is implausible: when the policy has more")
+	f.Remaining = policies.Reported(3)
+	require.Empty(t, b.said(f), "another limit refused")
+	require.Empty(t, b.said(policies.Feedback{Policies: []string{"tenant"}, Limit: policies.Reported(0), Remaining: policies.Reported(0)}), "it says nothing")
+	b.now = start.Add(-20 * time.Second)
+	require.Equal(t, store.Note{Guessed: true, For: 20 * time.Second}, b.said(left(0, "tenant"))["tenant/left"])
 }

@@ -2,7 +2,6 @@ package feedback
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -15,6 +14,7 @@ type Rules struct {
 	policies map[string]policy
 	maxPause time.Duration
 	counts   bool
+	bound    []string // the names of the allowances that bind calls
 
 	// Own returns the policy of a limit, if some keys have numbers of their own; nil if none has.
 	Own func(*store.Limit) policies.Policy
@@ -28,9 +28,9 @@ type policy struct {
 }
 
 // NewRules returns the rules for some policies, which have different names. No pause is longer than maxPause. Limits, and what is left of
-// them, become notes only if counts is set.
-func NewRules(all []policies.Policy, maxPause time.Duration, counts bool) *Rules {
-	r := &Rules{policies: make(map[string]policy, len(all)), maxPause: maxPause, counts: counts}
+// them, become notes only if counts is set. Bound are the names of the allowances that bind calls.
+func NewRules(all []policies.Policy, maxPause time.Duration, counts bool, bound ...string) *Rules {
+	r := &Rules{policies: make(map[string]policy, len(all)), maxPause: maxPause, counts: counts, bound: bound}
 	for _, one := range all {
 		r.policies[one.Name()] = policy{one, one.Scopes()}
 	}
@@ -50,11 +50,15 @@ type Answer struct {
 	Limits  []store.Limit // that bound it, each of a policy of the Rules
 	Partial bool          // the call lacks a scope: Limits are those of which it has one
 
-	// Of a call of which it is known when it was admitted; nil and zero otherwise. Nothing of that changes any more.
-	Call    *store.Call
-	Grant   *store.Grant
-	Tracked *Tracked
-	Took    time.Duration // how long after its slot it was answered
+	// Of a call of which it is known when it was admitted; nil otherwise. It does not change any more.
+	Grant *store.Grant
+	Again bool          // the call was answered before: this is more of the same answer
+	Took  time.Duration // how long after its slot it was answered
+	Cost  int64         // of the call
+
+	Flying int64 // the cost of calls of this process that are not answered, and whose answers will be reported
+
+	Blind int64 // the cost of a call that was answered, of which nothing else is known; 0 if there was none
 }
 
 // An UnboundError says that feedback names a policy that does not bind the call.
@@ -115,12 +119,12 @@ func (r *Rules) unbound(name string) *UnboundError {
 func (r *Rules) widest(a *Answer, within string) targets {
 	t, fewest := targets{}, -1
 	for i := range a.Limits {
-		if r.isPer(&a.Limits[i], within) {
+		if within != "" && r.isPer(&a.Limits[i], within) {
 			t.within = within
 		}
 	}
 	for i := range a.Limits {
-		if !r.isPer(&a.Limits[i], t.within) {
+		if a.Limits[i].Spec.Algorithm == policies.Allowance || !r.isPer(&a.Limits[i], t.within) {
 			continue
 		}
 		n := len(r.policies[a.Limits[i].Policy].scopes)
@@ -140,33 +144,27 @@ func (r *Rules) isPer(l *store.Limit, scope string) bool {
 	return scope == "" || slices.Contains(r.policies[l.Policy].scopes, scope)
 }
 
-// fitting returns which of its targets the counts of a feedback are about. A policy that was named is. Of others, the widest whose period
-// is the feedback's window; if it reports no window, one that is the only limit, until there is more: it need not be the limit that the
-// upstream spoke of.
+// fitting returns which limits the counts of a feedback are about that names none: the one whose number or period it has, the number before
+// the period, and of those that fit alike the one with the most scopes.
 func (r *Rules) fitting(a *Answer, f *policies.Feedback, t targets) []int {
-	if t.named {
-		return t.limits
-	}
-	if a.Partial {
-		return nil
-	}
-	var some []int
+	limit, limited := f.Limit.Value()
+	best, rank := -1, 0
 	for i := range a.Limits {
-		if r.isPer(&a.Limits[i], t.within) {
-			some = append(some, i)
+		l := &a.Limits[i]
+		if !r.isPer(l, t.within) || l.Spec.Algorithm != policies.GCRA && l.Spec.Algorithm != policies.Window {
+			continue
 		}
-	}
-	if f.Window == 0 {
-		if len(some) == 1 && f.Reset > 0 {
-			return some
+		most, period := r.policyOf(l).Limit()
+		number, window := limited && most == limit, f.Window > 0 && period == f.Window
+		if !number && !window || number && f.Window > 0 && !window {
+			continue
 		}
-		return nil
-	}
-	best, fewest := -1, math.MaxInt
-	for _, i := range some {
-		p := r.policies[a.Limits[i].Policy]
-		if _, period := p.Limit(); period == f.Window && len(p.scopes) < fewest {
-			best, fewest = i, len(p.scopes)
+		n := 1 + len(r.policies[l.Policy].scopes)
+		if number {
+			n += 100
+		}
+		if n > rank {
+			best, rank = i, n
 		}
 	}
 	if best < 0 {

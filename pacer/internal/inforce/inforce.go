@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -28,14 +29,15 @@ type Policies struct {
 	config Config
 	now    atomic.Pointer[binding.Set]
 
-	mu       sync.Mutex
-	declared []policies.Policy // by this process
-	settings store.Settings    // by operators, as far as this process knows
-	read     time.Time         // when they were read
-	ends     *time.Timer       // when the first of them ends
-	observed bool              // all are
-	fair     []string          // the policies that other processes share fairly
-	closed   bool
+	mu         sync.Mutex
+	declared   []policies.Policy // by this process
+	settings   store.Settings    // by operators, as far as this process knows
+	read       time.Time         // when they were read
+	ends       *time.Timer       // when the first of them ends
+	observed   bool              // all are
+	fair       []string          // the policies that other processes share fairly
+	allowances []string          // their names
+	closed     bool
 }
 
 // New returns the policies that are declared at first.
@@ -69,6 +71,24 @@ func (p *Policies) SetObserved(observed bool) bool {
 		p.settle()
 	}
 	return !p.closed
+}
+
+// maxAllowances bounds the allowances of an upstream that fit no policy, and with them what its headers can make a process do.
+const maxAllowances = 64
+
+// AddAllowances has allowances bind calls from now on, by their names.
+func (p *Policies) AddAllowances(names []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := len(p.allowances)
+	for _, name := range names {
+		if feedback.IsAllowance(name) && !slices.Contains(p.allowances, name) && len(p.allowances) < maxAllowances {
+			p.allowances = append(p.allowances[:len(p.allowances):len(p.allowances)], name)
+		}
+	}
+	if len(p.allowances) > before && !p.closed {
+		p.settle()
+	}
 }
 
 // Read heeds what operators have set. A store that knows of nothing that was ever set has lost it, or forgotten it long after it was unset:
@@ -138,10 +158,10 @@ func (p *Policies) settle() {
 	}
 	before := p.Now()
 	if source == before.Source && slices.EqualFunc(list, before.Given, samePolicy) && maps.EqualFunc(special, before.Special, samePolicy) &&
-		before.AllObserved == p.observed && slices.Equal(p.fair, before.Fair) {
+		before.AllObserved == p.observed && slices.Equal(p.fair, before.Fair) && len(before.Allowances) == len(p.allowances) {
 		return
 	}
-	in := &binding.InForce{Given: list, Source: source, AllObserved: p.observed, Special: special, Fair: p.fair}
+	in := &binding.InForce{Given: list, Source: source, AllObserved: p.observed, Special: special, Fair: p.fair, Allowances: p.allowances}
 	set := binding.New(&p.config.Bindings, in, before)
 	p.now.Store(set)
 	p.config.Changed(before, set)

@@ -3,74 +3,139 @@ package reports
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
+
+// batchFor is for how long answers that leave enough are kept, to be sent together to a store that is far away.
+const batchFor = 50 * time.Millisecond
 
 // A Reporter gives reports to the store of a Pacer. It is safe for concurrent use.
 type Reporter struct {
 	Upstream string
 	Store    store.Store
-	Usage    *feedback.Usage // what is known of what the upstream counts
+	Far      bool // the store is shared: what need not be known at once is sent in batches
 
+	// Unbound is called with the names of limits that readings are about and that did not bind the call.
+	Unbound func(names []string)
 	// Applied is called with what the store has received of feedback.
 	Applied func(ctx context.Context, stack store.Stack, notes []store.Note)
 	// Changed is called with what calls of this process that wait are to heed.
 	Changed func(ctx context.Context, changes []store.Change)
+
+	memory feedback.Memory
+
+	mu      sync.Mutex
+	pending notes.Reports
+	timer   *time.Timer // until it is sent; nil if nothing is pending
+	sending sync.WaitGroup
 }
 
 // Apply turns feedback on a call into notes, and gives them to the store. It returns a [*feedback.UnboundError] if feedback names a policy that
 // does not bind the call, and otherwise the error of the store.
 func (r *Reporter) Apply(ctx context.Context, rules *feedback.Rules, a *feedback.Answer, now time.Time, fs ...policies.Feedback) error {
-	n, err := rules.Notes(r.Usage, a, fs, now)
+	n, err := rules.Notes(&r.memory, a, fs, now)
 	if err != nil {
 		return err
 	}
-	stack := store.Stack{Upstream: r.Upstream, Limits: a.Limits}
-	notes := slices.Concat(n.Refusals, n.Counts)
+	if more := n.Limits[len(a.Limits):]; len(more) > 0 {
+		names := make([]string, 0, len(more))
+		for i := range more {
+			names = append(names, more[i].Policy)
+		}
+		r.Unbound(names)
+	}
+	stack := store.Stack{Upstream: r.Upstream, Limits: n.Limits}
+	all := slices.Concat(n.Refusals, n.Counts)
 	if len(n.Strays) > 0 {
 		others, err := r.send(ctx, stack, n.Strays)
 		if err != nil {
 			return err
 		}
 		if others == 0 {
-			notes = n.Counts
+			all = n.Counts
 		}
 	}
-	changed, err := r.send(ctx, stack, notes)
-	if err == nil && len(notes) > 0 {
-		r.Usage.Delivered(n.Marks, changed)
+	if !r.Far || n.Soon || len(all) > 0 {
+		_, err = r.send(ctx, stack, append(all, n.Answers...))
+		return err
 	}
-	return err
+	r.batch(ctx, &n)
+	return nil
+}
+
+// batch keeps answers for a while.
+func (r *Reporter) batch(ctx context.Context, n *feedback.Notes) {
+	if len(n.Answers) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range n.Answers {
+		r.pending.Add(&n.Limits[n.Answers[i].Limit], n.Answers[i])
+	}
+	if r.timer == nil {
+		r.sending.Add(1)
+		ctx := context.WithoutCancel(ctx)
+		r.timer = time.AfterFunc(batchFor, func() {
+			defer r.sending.Done()
+			r.flush(ctx)
+		})
+	}
+}
+
+// flush sends what is pending. What the store does not receive is not repeated: the answers of calls after it say something newer.
+func (r *Reporter) flush(ctx context.Context) {
+	r.mu.Lock()
+	all := r.pending.All
+	r.pending, r.timer = notes.Reports{}, nil
+	r.mu.Unlock()
+	for i := range all {
+		_, _ = r.send(ctx, store.Stack{Upstream: r.Upstream, Limits: all[i].Limits}, all[i].Notes)
+	}
+}
+
+// Close sends what is pending, and returns when it was sent.
+func (r *Reporter) Close(ctx context.Context) {
+	r.mu.Lock()
+	stopped := r.timer != nil && r.timer.Stop()
+	r.mu.Unlock()
+	if stopped {
+		r.flush(ctx)
+		r.sending.Done()
+	}
+	r.sending.Wait()
 }
 
 // send gives notes to the store, and lets others follow. It returns how many made a difference.
-func (r *Reporter) send(ctx context.Context, stack store.Stack, notes []store.Note) (changed int, err error) {
-	if len(notes) == 0 {
+func (r *Reporter) send(ctx context.Context, stack store.Stack, all []store.Note) (changed int, err error) {
+	if len(all) == 0 {
 		return 0, nil
 	}
-	at, changed, err := r.Store.Report(ctx, stack, notes)
+	at, changed, err := r.Store.Report(ctx, stack, all)
 	if err != nil {
 		return 0, err
 	}
-	r.Applied(ctx, stack, notes)
-	r.Changed(ctx, changes(notes, stack, at, changed > 0))
+	r.Applied(ctx, stack, all)
+	r.Changed(ctx, changes(all, stack, at, changed > 0))
 	return changed, nil
 }
 
 // Undo sends a note about each of some limits, and about the whole upstream: store.NoteResume or store.NoteReset.
 func (r *Reporter) Undo(ctx context.Context, kind store.NoteKind, limits []store.Limit) error {
 	stack := store.Stack{Upstream: r.Upstream, Limits: limits}
-	notes := make([]store.Note, 0, len(limits)+1)
+	all := make([]store.Note, 0, len(limits)+1)
 	for i := range len(limits) + 1 {
-		notes = append(notes, store.Note{Kind: kind, Limit: i - 1})
+		all = append(all, store.Note{Kind: kind, Limit: i - 1})
 	}
-	now, _, err := r.Store.Report(ctx, stack, notes)
+	now, _, err := r.Store.Report(ctx, stack, all)
 	if now > 0 { // this process heeds it, even if the store cannot
-		r.Changed(ctx, changes(notes, stack, now, false))
+		r.Changed(ctx, changes(all, stack, now, false))
 	}
 	return err
 }

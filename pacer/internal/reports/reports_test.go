@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -46,6 +47,7 @@ type rig struct {
 	call    feedback.Answer
 	applied [][]store.NoteKind
 	changes []store.Change
+	said    []string // the names of allowances
 }
 
 func newRig() *rig {
@@ -53,7 +55,8 @@ func newRig() *rig {
 	r := &rig{rules: feedback.NewRules([]policies.Policy{p}, time.Hour, true)}
 	r.call = feedback.Answer{Limits: []store.Limit{{Policy: "p", Spec: p.Spec()}}, Grant: &store.Grant{OK: true}}
 	r.Reporter = reports.Reporter{
-		Upstream: "test", Store: &r.store, Usage: new(feedback.Usage),
+		Upstream: "test", Store: &r.store, Far: true,
+		Unbound: func(names []string) { r.said = append(r.said, names...) },
 		Applied: func(_ context.Context, stack store.Stack, notes []store.Note) {
 			r.applied = append(r.applied, kinds(notes))
 		},
@@ -126,4 +129,31 @@ func TestUndo(t *testing.T) {
 	r.store.err = errBroken
 	require.Equal(t, errBroken, r.Undo(t.Context(), store.NoteReset, r.call.Limits))
 	require.Len(t, r.changes, 2, "this process heeds it")
+}
+
+// Good answers go to the store together, what refuses or is nearly spent at once, and what is pending when the process
+// ends.
+func TestGoodAnswersGoTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig()
+		left := func(n int64) policies.Feedback {
+			return policies.Feedback{Limit: policies.Reported(60), Remaining: policies.Reported(n), Reset: time.Minute}
+		}
+		for n := range int64(20) {
+			require.NoError(t, r.apply(t, left(50-n)))
+		}
+		require.Contains(t, r.said, "/left.60", "it is to bind calls from now on")
+		time.Sleep(50 * time.Millisecond)
+		synctest.Wait()
+		require.Len(t, r.store.got, 1)
+		require.Len(t, r.store.got[0], 20)
+		require.NoError(t, r.apply(t, left(8)))
+		require.Len(t, r.store.got, 2, "it is nearly spent")
+		require.NoError(t, r.apply(t, left(30)))
+		r.Close(t.Context())
+		require.Len(t, r.store.got, 3)
+		r.Close(t.Context())
+		require.Len(t, r.store.got, 3)
+	})
 }

@@ -18,7 +18,6 @@ func (c *Call) TakeAway() (g store.Grant, limits []store.Limit, costs []int64) {
 	defer s.mu.Unlock()
 	c.state = givenBack
 	s.leaveQueue(c)
-	s.Usage.Leave(&c.tracked, &c.request[0])
 	if s.Meter.IsOn() {
 		s.Meter.Booked(c.stack.Limits, c.grant[0].Now)
 	}

@@ -29,6 +29,7 @@ type Call struct {
 	state      callState
 	caught     bool // it was moved, or may be: goroutines other than its owner may still look at it
 	woken      bool // it was woken while it is moving
+	tracked    bool // the answer will be reported
 	answered   bool // the answer was reported
 	paid       bool // the cost was settled
 	free       bool // no limit binds it, and the store was not asked: see Free
@@ -50,8 +51,6 @@ type Call struct {
 	binding    binding       // what it waits for
 	emitted    *emitted      // what hooks received of the wait; nil if there are no hooks, or it does not wait
 	choices    *choices      // that it has besides the one that binds it; nil if it has none, or no slot
-
-	tracked feedback.Tracked // what Usage knows of it, if it is tracked
 
 	room [store.FewLimits]store.Charge // for the grant's charges, to save an allocation
 }
@@ -142,6 +141,13 @@ func (c *Call) Lease() *leases.Lease {
 	return c.lease
 }
 
+// Flying returns the cost of calls that went and are not answered, and whose answers will be reported.
+func (s *Waiters) Flying() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.flying
+}
+
 // Answered counts the call as done at now, and returns what is known of it.
 func (c *Call) Answered(ctx context.Context, now time.Time) feedback.Answer {
 	s := c.set
@@ -152,14 +158,15 @@ func (c *Call) Answered(ctx context.Context, now time.Time) feedback.Answer {
 	if c.state != used {
 		return a
 	}
-	a.Call, a.Grant, a.Tracked, a.Took = &c.request[0], &c.grant[0], &c.tracked, now.Sub(c.due)
-	if !c.answered {
-		c.answered = true
-		s.Usage.Answered(&c.tracked, &c.request[0], c.grant[0].Charges)
+	if a.Grant, a.Again, a.Took, a.Cost = &c.grant[0], c.answered, now.Sub(c.due), c.request[0].Cost; !c.answered {
+		if c.answered = true; c.tracked {
+			s.flying -= c.request[0].Cost
+		}
 		if s.Events != nil {
 			s.Events.Answered(ctx, max(0, now.Sub(s.made)-c.went))
 		}
 	}
+	a.Flying = s.flying
 	return a
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/internal/usage"
@@ -20,7 +19,7 @@ import (
 func TestTheLimitsOfWaitersAreCopies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := New(&Config{Store: memstore.New(), Direct: true, MaxLate: time.Second, Leases: leases.New(leases.Config{}), Usage: new(feedback.Usage), Meter: usage.NewMeter(nil, false)})
+		s := New(&Config{Store: memstore.New(), Direct: true, MaxLate: time.Second, Leases: leases.New(leases.Config{}), Meter: usage.NewMeter(nil, false)})
 		one := policies.PerSecond(1)
 		room := [1]store.Limit{{Policy: one.Name(), Scope: "acme", Spec: one.Spec()}}
 		r := &Request{Limits: room[:], Call: store.Call{Cost: 1, MaxWait: store.Forever}, WillWait: true}

@@ -66,7 +66,6 @@ func (c *Call) widen() {
 		return
 	}
 	call := &c.request[0]
-	c.set.Usage.Leave(&c.tracked, call)
 	c.stack.Limits, call.Costs, call.AnyOf, c.choices = w.limits, w.costs, w.anyOf, nil
 	if i := int(c.binding.binds); i >= 0 && i < len(w.anyOf[w.chosen]) {
 		c.binding.binds = int32(w.anyOf[w.chosen][i]) //nolint:gosec // an index into a stack

@@ -11,7 +11,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/internal/usage"
@@ -276,7 +275,7 @@ func newRig(t *testing.T, s store.Store, change func(*waiters.Config)) *rig {
 	r := &rig{start: time.Now()}
 	r.leases = leases.New(leases.Config{Report: func(all []notes.Report, closed bool) { r.ReportPermits(all, closed) }, PassOn: func(l *leases.Lease) bool { return r.PassOn(l) }})
 	c := waiters.Config{
-		Upstream: "api", Store: s, Given: s, MaxLate: 500 * ms, Leases: r.leases, Usage: new(feedback.Usage),
+		Upstream: "api", Store: s, Given: s, MaxLate: 500 * ms, Leases: r.leases,
 		Meter:      usage.NewMeter([]string{"limit"}, true),
 		NotYet:     func(one waiters.Refusal) error { return refused{one} },
 		StoreError: func(op string, err error) error { return fmt.Errorf("%s: %w", op, err) },

@@ -160,12 +160,10 @@ func (s *Waiters) answer(c *Call, call *store.Call, grant *store.Grant, began ti
 	switch {
 	case err != nil:
 		c.state, c.err = givenBack, s.StoreError("reserve", err)
-		s.Usage.Leave(&c.tracked, &c.request[0])
 		s.leaveQueue(c)
 	case unreached(call, grant):
 		s.sleep(c, grant.Binds, grant.Now, began, grant.Wait()/2)
 	case !grant.OK && !grant.Queued:
-		s.Usage.Leave(&c.tracked, &c.request[0])
 		s.leaveQueue(c)
 		c.state, c.grant[0] = givenBack, *grant
 		r := s.refusal(c)

@@ -151,7 +151,6 @@ func (s *Waiters) inherit(c *Call, f *leases.Lease, now time.Time) {
 	}
 	c.narrow()
 	c.requested, c.due, c.known = now, now, s.changes.Load()
-	s.Usage.Enter(&c.tracked, c.stack.Limits, &c.request[0])
 }
 
 // hasRequests reports whether a call that has left the queue has no permit yet, and waits for an answer of the store or is about to
@@ -231,7 +230,7 @@ func (c *Call) costsAs(o *Call) bool {
 		return c.request[0].Costs
 	}
 	a, b := &c.request[0], &o.request[0]
-	return a.Cost == b.Cost && a.Tracked == b.Tracked && slices.Equal(costs(c), costs(o))
+	return a.Cost == b.Cost && slices.Equal(costs(c), costs(o))
 }
 
 // swap exchanges what two calls of a queue have in the store: slots, permits and positions. The caller holds mu.
@@ -249,7 +248,6 @@ func (s *Waiters) swap(a, b *Call) {
 		c.caught = true
 		c.narrow()
 		if c.grant[0].OK {
-			s.Usage.Enter(&c.tracked, c.stack.Limits, &c.request[0])
 		}
 		if c.request[0].ID != 0 {
 			s.nameByID(c)
@@ -266,6 +264,5 @@ func (c *Call) giveUp() store.Grant {
 		g.Binds = w.anyOf[w.chosen][g.Binds]
 	}
 	c.widen()
-	c.set.Usage.Leave(&c.tracked, &c.request[0])
 	return g
 }

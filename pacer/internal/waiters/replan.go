@@ -106,10 +106,9 @@ func (s *Waiters) rebind(c *Call) {
 	c.next = nil
 	r.Keep()
 	call := &c.request[0]
-	s.Usage.Leave(&c.tracked, call)
 	c.stack.Limits, c.choices = r.Limits, nil
 	call.AnyOf, call.First = r.Call.AnyOf, r.Call.First
-	call.Cost, call.Costs, call.Flow, call.Weight, call.Tracked = r.Call.Cost, r.Call.Costs, r.Call.Flow, r.Call.Weight, r.Call.Tracked
+	call.Cost, call.Costs, call.Flow, call.Weight = r.Call.Cost, r.Call.Costs, r.Call.Flow, r.Call.Weight
 	delete(s.byID, call.ID)
 	call.ID, call.Reach, call.Slot, call.Held = 0, 0, 0, nil
 	if r.HasQueue {

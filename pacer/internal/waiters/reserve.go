@@ -15,6 +15,7 @@ type Request struct {
 	Call     store.Call    // but for ID and Reach
 	HasQueue bool          // one of the limits has a queue in the store
 	WillWait bool          // the owner waits until the call may go: it is queued in the process until its slot is near
+	Tracked  bool          // its answer will be reported
 	Untried  bool          // the store was not asked yet whether the call may go at once
 
 	Binder     Binder // binds the call anew when other policies hold; nil for one that does not wait
@@ -99,7 +100,7 @@ func (s *Waiters) chargeNow(ctx context.Context, c *Call, r *Request) (goes bool
 func (s *Waiters) prepare(ctx context.Context, c *Call, r *Request) {
 	c.set, c.stack.Upstream, c.stack.Limits, c.requested = s, s.Upstream, r.Limits, time.Now()
 	c.binder, c.generation, c.known = r.Binder, r.Generation, s.changes.Load()
-	c.arrived = c.requested
+	c.arrived, c.tracked = c.requested, r.Tracked
 	c.notBefore = c.requested.Add(min(r.Call.NotBefore, store.Forever))
 	call := &c.request[0]
 	*call = r.Call
@@ -149,7 +150,6 @@ func (s *Waiters) granted(c *Call) {
 		c.request[0].Since = g.Now
 	}
 	if g.Queued {
-		s.Usage.Leave(&c.tracked, &c.request[0])
 		if c.woken { // it was woken while the request was under way
 			c.due = time.Now()
 		}
@@ -158,7 +158,6 @@ func (s *Waiters) granted(c *Call) {
 	if c.request[0].ID != 0 && c.hasPermits() {
 		c.lease = s.Leases.Take(c.request[0].ID, c.stack.Limits, g.At, c.requested, s.passing(c))
 	}
-	s.Usage.Enter(&c.tracked, c.stack.Limits, &c.request[0])
 }
 
 // dueTime returns when to go by this machine's monotonic clock: at the slot, and within its slack a little later, so that calls that

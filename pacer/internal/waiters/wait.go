@@ -182,12 +182,13 @@ func (s *Waiters) settleInTime(ctx context.Context, c *Call) error {
 
 // use marks the slot as used: the call goes. The caller holds mu.
 func (s *Waiters) use(c *Call) {
-	c.state = used
+	if c.state = used; c.tracked {
+		s.flying += c.request[0].Cost
+	}
 	if s.Events != nil {
 		c.went = time.Since(s.made)
 	}
 	s.leaveQueue(c)
-	s.Usage.Admit(&c.tracked, &c.request[0], c.grant[0].Charges)
 	if s.Meter.IsOn() {
 		waitedFor, waited := store.BindsNothing, time.Duration(0)
 		if c.since != 0 {
@@ -236,7 +237,6 @@ func (s *Waiters) cancel(ctx context.Context, c *Call) error {
 	c.state = givenBack // from here on, the grant does not change
 	c.signal()          // somebody may be waiting for it
 	s.leaveQueue(c)
-	s.Usage.Leave(&c.tracked, &c.request[0])
 	queued, lease := c.grant[0].Queued, c.lease
 	s.mu.Unlock()
 	if c.free || taken {

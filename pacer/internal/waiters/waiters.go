@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/internal/usage"
@@ -28,9 +27,8 @@ type Config struct {
 	Jitter  time.Duration // by how much a call goes later than its slot, at most
 	MaxLate time.Duration // how late after its slot and its slack a call may go
 
-	Leases *leases.Leases  // of the permits of calls in flight
-	Usage  *feedback.Usage // what is known of tracked calls
-	Meter  *usage.Meter    // counts what calls spend
+	Leases *leases.Leases // of the permits of calls in flight
+	Meter  *usage.Meter   // counts what calls spend
 
 	// NotYet makes the error of a call that may not go, and StoreError that of a store that could not answer. Both are called under
 	// the lock of Waiters.
@@ -57,6 +55,7 @@ type Waiters struct {
 	busy    sync.WaitGroup // calls that wait, and goroutines that move them. What is added is added under mu, unless closed
 
 	mu      sync.Mutex
+	flying  int64 // the cost of calls that went and are not answered, and whose answers will be reported
 	queues  queues
 	entered int64 // counts the calls that entered a queue
 

@@ -298,7 +298,7 @@ func (s *Store) countAll(stack *store.Stack, calls []store.Call, grants []store.
 func (s *Store) count(stack *store.Stack, charges []store.Charge, sign int64) {
 	for i, c := range charges {
 		if stack.Limits[i].Spec.Algorithm == policies.Window {
-			s.counts[count{stack.Limits[i].Key(), c.From}] += sign * max(c.To, -c.To)
+			s.counts[count{stack.Limits[i].Key(), c.From}] += sign * c.To
 		}
 	}
 }

@@ -1,0 +1,324 @@
+-- allowance.lua: what an upstream said is left of a limit. The reasoning is in package engine, allowance.go.
+--
+-- KEYS   key: of the account: a string of integers: until low at open older mark before ahead starved start since width maybe said dated
+--        less right waits zero tries first recent period known, the last two of which may be negative, as in allowance.go
+-- ARGV   limit: how much it says at most
+-- TTL    until C.AllowanceLives after until and after the last call
+
+local allowance = {}
+
+local fields = {
+  'till', 'low', 'at', 'open', 'older', 'mark_', 'before', 'ahead', 'starved', 'start', 'since', 'width', 'maybe', 'said', 'dated', 'less',
+  'right', 'waits', 'zero', 'tries', 'first', 'recent', 'period', 'known',
+}
+
+-- clear makes an account one of which nothing is known.
+local function clear(o)
+  for i = 1, #fields do o[fields[i]] = 0 end
+end
+
+function allowance.parse(_, account)
+  local o = { key = account, unit = 'a ', limit = arg(), run = allowance, dirty = false }
+  clear(o)
+  return o
+end
+
+function allowance.loadstring(o, v)
+  if not v then return end
+  local i = 0
+  for n in string.gmatch(v, '[^ ]+') do
+    i = i + 1
+    local name, x = fields[i], tonumber(n)
+    if not name or not x or x % 1 ~= 0 or math.abs(x) >= C.MaxInteger or x < 0 and i < #fields - 1 then foreign(o.key) end
+    o[name] = x
+  end
+  if i ~= #fields then foreign(o.key) end
+end
+
+function allowance.write(o, now)
+  if not o.dirty then return end
+  local all = {}
+  for i = 1, #fields do all[i] = string.format('%.0f', o[fields[i]]) end
+  save(o, table.concat(all, ' '), math.max(o.till, o.since, o.mark_) + C.AllowanceLives, now)
+end
+
+-- opened begins a new generation of open calls, if it is time, and returns the cost of both.
+local function opened(o, now)
+  if now >= o.mark_ + C.Generation then
+    if now >= o.mark_ + 2 * C.Generation then o.open = 0 end
+    o.older, o.before, o.open, o.mark_ = o.open, o.mark_, 0, now
+  end
+  return o.open + o.older
+end
+
+-- turn passes until.
+local function turn(o, now)
+  if math.max(o.till, o.since, o.mark_) + C.AllowanceLives <= now then clear(o) end
+  if o.till > 0 and now >= o.till then
+    o.width = math.max(opened(o, o.till) + 1, o.low - 1)
+    o.older, o.mark_, o.open, o.ahead = o.older + o.open, o.till, o.ahead, 0
+    o.start, o.since, o.till, o.starved, o.maybe = o.till, o.till, 0, 0, 0
+  end
+  return opened(o, now)
+end
+
+local function fits(o, open, n) return open + n < o.low or o.maybe > 0 and open == 0 end
+
+-- ceil returns the quotient of two integers, rounded up.
+local function ceil(a, b)
+  a = a + b - 1
+  return (a - a % b) / b
+end
+
+function allowance.room(o, now, n, many)
+  local open = turn(o, now)
+  local left = many * n
+  if o.till > 0 then
+    left = o.low - 1 - open
+  elseif o.width > 0 then
+    left = o.width - open
+  end
+  return left < n and 0 or (left - left % n) / n
+end
+
+function allowance.take(o, now, n, many)
+  turn(o, now)
+  if o.since == 0 then o.since = now end
+  o.open, o.dirty = o.open + n * many, true
+  return now, n, C.UnboundSlack
+end
+
+function allowance.rest()
+  function allowance.paused(o) return o.low == 1 and o.till or 0 end
+
+  function allowance.horizon() return math.huge end
+
+  function allowance.earliest(o, now, e, n)
+    local open = turn(o, now)
+    if o.till == 0 then
+      if o.width > 0 and open + n > o.width then e = math.max(e, o.since + ceil(open + n - o.width, n) * C.Apart) end
+    elseif e < o.till and fits(o, open, n) then
+      return { at = e }
+    elseif e < o.till or o.starved > 0 or not fits(o, open, n) then
+      e = math.max(e, o.till + ceil(o.ahead, n) * C.Apart)
+    end
+    return { at = e }
+  end
+
+  function allowance.commit(o, now, place, n)
+    local open = turn(o, now)
+    if o.since == 0 then o.since = now end
+    if o.till > 0 and place.at >= o.till then
+      if not fits(o, open, n) then o.starved = 1 end
+      o.ahead = o.ahead + n
+    else
+      o.open = o.open + n
+    end
+    o.dirty = true
+    return place.at, n, C.UnboundSlack
+  end
+end
+
+-- heeding defines what calls that look for a slot can do without.
+function allowance.heeding()
+  -- drop takes a call out of what is open.
+  local function drop(o, slot, n)
+    o.dirty = true
+    if o.till > 0 and slot >= o.till and o.ahead > 0 then
+      o.ahead = math.max(0, o.ahead - n)
+    elseif slot >= o.mark_ then
+      local young = math.min(o.open, n)
+      o.open, o.older = o.open - young, math.max(0, o.older - n + young)
+    elseif slot >= o.before then
+      o.older = math.max(0, o.older - n)
+    end
+  end
+
+  -- blind takes a call out of what is open of which only the cost is known, and returns what slot it is taken to have.
+  local function blind(o, now, n)
+    if n == 0 then return now end
+    local older = math.min(o.older, n)
+    o.older, o.open = o.older - older, math.max(0, o.open - n + older)
+    return o.till == 0 and now or math.max(o.start, o.at - 1)
+  end
+
+  function allowance.cancel(o, now, slot, n)
+    turn(o, now)
+    drop(o, slot, n)
+  end
+
+  -- news returns what became of what was believed to be left: the kind of change that is to be published; nil for none.
+  local function news(o, was, gated)
+    local left = o.low - 1 - o.open - o.older
+    if o.till == 0 then return nil end
+    if left < 0 and left < was then return C.ChangePaused end
+    if left > 0 and (gated or o.starved > 0) then
+      o.starved = 0
+      return C.ChangeResumed
+    end
+    return nil
+  end
+
+  -- went notes a good answer to a call with a slot.
+  local function went(o, slot)
+    if o.first < o.start or slot - o.recent > C.Generation then
+      o.first = slot
+      if o.zero > 0 and o.zero < o.start then
+        if o.period ~= 0 then o.known = o.period end
+        o.zero, o.tries, o.period = 0, 0, 0
+      end
+    end
+    o.recent = math.max(o.recent, slot)
+  end
+
+  -- ends returns when a window of a period ends in which nothing is left.
+  local function ends(o, period)
+    if period < 0 then return o.first - period end
+    return o.zero - o.zero % period + period
+  end
+
+  -- nexttime returns how long to wait if nobody says when there is more.
+  local function nexttime(o, now)
+    if o.start <= o.zero or o.zero == 0 then o.zero, o.tries = now, 0 end
+    o.tries = o.tries + 1
+    if o.tries == 1 and o.known ~= 0 then
+      local t = ends(o, o.known) - now
+      if t > 0 then return t end
+    end
+    local best, waited = C.LongestGuess, now - o.zero
+    waited = (waited - waited % 8) / 8
+    o.period = 0
+    for _, p in ipairs({ C.Second, C.TenSeconds, C.Minute, C.TenMinutes, C.Hour, C.Day }) do
+      for sign = 1, -1, -2 do
+        local t = ends(o, sign * p) - now
+        if t > 0 and t >= waited and t < best then best, o.period = t, sign * p end
+      end
+    end
+    return best
+  end
+
+  local function silent(o, now, slot, cost, was)
+    if o.till == 0 then
+      if o.width == 0 then return nil end
+      o.width = o.said > 0 and o.width + cost or 0
+      return C.ChangeResumed
+    end
+    if o.low <= 1 then
+      o.maybe = math.max(0, o.maybe - cost)
+    elseif slot < o.at then
+      o.maybe = o.maybe + cost
+    end
+    o.low, o.at = math.max(1, o.low - cost), now
+    if o.maybe > 0 and o.low == 1 and o.open + o.older == 0 then return C.ChangeResumed end
+    return news(o, was, false)
+  end
+
+  local function corrected(o, left, cost, refused, should)
+    if refused then
+      if should and o.right == 0 and left == 0 then o.less = 1 end
+    elseif left == 0 then
+      o.right, o.less = 1, 0
+    elseif o.less > 0 then
+      return math.max(0, left - cost)
+    end
+    return left
+  end
+
+  local function patient(o, slot, refused, left, wait)
+    if o.till == 0 and o.width > 0 and slot >= o.start then
+      if refused then
+        o.waits = math.min(5, o.waits + 1)
+      elseif left > 1 then
+        o.waits = math.max(0, o.waits - 1)
+      end
+    end
+    if left == 0 and o.waits > 1 then wait = wait * 2 ^ (o.waits - 1) end
+    return o.since + wait
+  end
+
+  local function read(o, now, slot, left, till, refused, was)
+    local gated = o.width > 0 and o.till == 0
+    if o.low > 0 and slot < o.at then
+      if left >= o.low then return news(o, was, false) end
+      if refused then till = math.max(till, o.till) end
+    end
+    o.low, o.at, o.width, o.maybe = left + 1, now, 0, 0
+    local later = o.till > 0 and till > o.till and o.ahead > 0
+    if later then o.open, o.ahead = o.open + o.ahead, 0 end
+    local spent = left <= o.open + o.older and (later or o.till == 0)
+    o.till = till
+    if spent then return C.ChangePaused end
+    return news(o, was, gated)
+  end
+
+  -- answer applies what an answer said: see Answered in allowance.go. It returns what is to be published, and until when.
+  function allowance.answer(o, now, slot, cost, left, wait, flags)
+    turn(o, now)
+    local known = flags % C.AnswerOpen
+    o.older = o.older + (flags - known) / C.AnswerOpen
+    local open = o.open + o.older
+    local was, refused = o.low - 1 - open, flags % 2 == C.AnswerRefused
+    o.since, o.dirty = now, true
+    if slot == 0 then slot = blind(o, now, cost) else drop(o, slot, cost) end
+    local old = slot < o.start
+    if not refused and not old then went(o, slot) end
+    if left < 0 then
+      if old or refused then return news(o, was, false) end
+      return silent(o, now, slot, cost, was)
+    end
+    if wait > 0 then
+      if known < C.AnswerGuessed then o.dated = 1 end
+    elseif o.dated > 0 or left > 0 then
+      wait = C.Second
+    else
+      wait = nexttime(o, now)
+    end
+    local over = slot + wait
+    if old and (over <= o.start or wait % C.Second == 0 and over - C.Second <= o.start) then return news(o, was, false) end
+    if not refused then o.said = 1 end
+    left = corrected(o, left, cost, refused, o.till > 0 and was >= 0 and open == cost)
+    return read(o, now, slot, left, patient(o, slot, refused, left, wait), refused, was)
+  end
+
+  function allowance.setpause(o, now, till)
+    turn(o, now)
+    if till > o.till then o.open, o.ahead, o.till = o.open + o.ahead, 0, till end
+    o.low, o.width, o.maybe, o.starved, o.dirty = 1, 0, 0, 1, true
+  end
+
+  function allowance.resume(o, now)
+    turn(o, now)
+    o.open, o.ahead = o.open + o.ahead, 0
+    o.till, o.low, o.at, o.width, o.maybe, o.starved, o.waits, o.dirty = 0, 0, 0, 0, 0, 0, 0, true
+  end
+
+  function allowance.reset(o)
+    clear(o)
+    o.dirty = true
+  end
+
+  function allowance.settle() end
+
+  function allowance.slow() return false end
+
+  function allowance.stray() return false, false end
+
+  function allowance.learn() return false end
+
+  function allowance.claim() return false end
+
+  function allowance.renew() end
+
+  function allowance.release() end
+
+  function allowance.holds() return {} end
+
+  function allowance.inspect(o, now)
+    local open = turn(o, now)
+    local remaining, paused = o.limit, 0
+    if o.till > 0 then remaining, paused = math.max(0, o.low - 1 - open), allowance.paused(o) end
+    return remaining, allowance.earliest(o, now, now, 1).at, o.ahead, paused, math.max(0, o.low - 1), 0, 0, math.max(now, o.till)
+  end
+end
+
+return allowance

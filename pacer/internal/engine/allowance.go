@@ -1,0 +1,408 @@
+package engine
+
+import "github.com/headway-go/headway/luascripts/numbers"
+
+// Allowance holds what an upstream said of one limit: before until, calls may cost at most low less what is open.
+//
+// Open is the cost of calls that were granted and not answered: of those, nobody knows whether what was said counts them. So a low reading
+// binds at once, and a higher one only if its call started after the low one came: answers may overtake each other. An answer that
+// never comes counts for one to two generations.
+//
+//	         a reading                  until is past                 an answer
+//	nothing ----------> low, until ------------------------> probing ----------> nothing, or low, until
+//	said                  |    ^                                |
+//	                      +----+ lower readings at once,        +--> one more call each Apart
+//	                             higher ones of later calls
+//
+// Calls that find no room go after until, one each Apart, until one of them is answered: a reset may be wrong, and others may be there first.
+type Allowance struct {
+	until int64 // before it, calls cost at most low − open; 0: nothing is said
+	low   int64 // the least that was said to be left and not taken back, and 1 more; 0: nothing was ever said
+	at    int64 // when that came
+
+	open, older  int64 // cost of calls with slots in [mark, until) and in [before, mark) that are not answered
+	mark, before int64
+	ahead        int64 // cost of calls with slots from until on
+	starved      bool  // a call found no room before until
+
+	start int64 // when until last passed
+	since int64 // when an answer last came
+	width int64 // after until, so much may be open before an answer, and one call more each Apart; 0: any number
+
+	maybe int64 // cost of calls whose answers said nothing, and which low may count already
+	said  bool  // good answers say what is left
+	dated bool  // readings say when there is more
+	less  bool  // readings do not count the call that they answer
+	right bool  // nothing was left after a good answer: readings count it
+	waits int64 // how often in a row the first call after until was refused
+
+	guess guess
+}
+
+// A guess is when there is more, if the upstream does not say: after one of the usual periods, by the clock or from the first call on. What
+// was right last is tried first.
+type guess struct {
+	zero, tries   int64 // when nothing was left, and how often a time was tried since
+	first, recent int64 // when the first call of this window went, and the last
+	period, known int64 // the one that is tried, and the one that was right; negative: from the first call on
+}
+
+// An Answered is what an answer said of a limit.
+type Answered struct {
+	Slot    int64 // of the call; 0: not known
+	Cost    int64 // that it was charged
+	Left    int64 // what is left; −1: it does not say
+	Reset   int64 // until there is more; 0: it does not say
+	Guessed bool  // Reset is the caller's guess
+	Refused bool  // the upstream refused the call because of this limit
+	Open    int64 // cost of calls that are on their way and that the account does not know
+}
+
+// News is what an answer means for calls that wait.
+type News uint8
+
+// What an answer can mean.
+const (
+	NoNews News = iota
+	More        // they may go earlier
+	Less        // some slots are not good any more
+)
+
+// Earliest implements [Account].
+func (a *Allowance) Earliest(_ *Limit, now, e, n int64, _ int) Placement {
+	s := *a
+	s.turn(now)
+	open := s.opened(now)
+	switch gate := s.until + (s.ahead+n-1)/n*numbers.Apart; {
+	case s.until == 0 && s.width > 0 && open+n > s.width:
+		e = max(e, s.since+(open+2*n-1-s.width)/n*numbers.Apart)
+	case s.until == 0 || e < s.until && s.fits(open, n):
+	case e < s.until || s.starved || !s.fits(open, n):
+		e = max(e, gate)
+	}
+	return Placement{At: e}
+}
+
+// fits reports whether a call of cost n may go before until.
+func (a *Allowance) fits(open, n int64) bool { return open+n < a.low || a.maybe > 0 && open == 0 }
+
+// Commit implements [Account].
+func (a *Allowance) Commit(_ *Limit, now int64, p Placement, n int64) (Charge, int64) {
+	a.turn(now)
+	open := a.opened(now)
+	if a.since == 0 {
+		a.since = now
+	}
+	if a.until > 0 && p.At >= a.until {
+		a.starved = a.starved || !a.fits(open, n)
+		a.ahead += n
+	} else {
+		a.open += n
+	}
+	return Charge{From: p.At, To: n}, numbers.UnboundSlack
+}
+
+// opened begins a new generation of open calls, if it is time, and returns the cost of both.
+func (a *Allowance) opened(now int64) int64 {
+	if now >= a.mark+numbers.Generation {
+		if now >= a.mark+2*numbers.Generation {
+			a.open = 0
+		}
+		a.older, a.before, a.open, a.mark = a.open, a.mark, 0, now
+	}
+	return a.open + a.older
+}
+
+// turn passes until. What was ahead is younger than what is open, and outlasts a silence: otherwise a second call would probe.
+func (a *Allowance) turn(now int64) {
+	if a.Expires() <= now {
+		*a = Allowance{} // whether or not it was evicted
+	}
+	if a.until == 0 || now < a.until {
+		return
+	}
+	a.width = max(a.opened(a.until)+1, a.low-1)
+	a.older, a.mark, a.open, a.ahead = a.older+a.open, a.until, a.ahead, 0
+	a.start, a.since, a.until, a.starved, a.maybe = a.until, a.until, 0, false, 0
+}
+
+// drop takes a call out of what is open.
+func (a *Allowance) drop(slot, n int64) {
+	switch {
+	case a.until > 0 && slot >= a.until && a.ahead > 0:
+		a.ahead = max(0, a.ahead-n)
+	case slot >= a.mark: // or it was not known, and taken to be older: see Answered
+		young := min(a.open, n)
+		a.open, a.older = a.open-young, max(0, a.older-n+young)
+	case slot >= a.before:
+		a.older = max(0, a.older-n)
+	}
+}
+
+// Cancel implements [Account].
+func (a *Allowance) Cancel(_ *Limit, now int64, c Charge) {
+	a.turn(now)
+	a.opened(now)
+	a.drop(c.From, c.To)
+}
+
+// Answer applies an answer.
+func (a *Allowance) Answer(now int64, r Answered) News {
+	a.turn(now)
+	a.opened(now)
+	a.older += r.Open
+	open := a.open + a.older
+	left := a.low - 1 - open // as it was believed; it counts while until is to come
+	if a.since = now; r.Slot == 0 {
+		r.Slot = a.blind(now, r.Cost)
+	} else {
+		a.drop(r.Slot, r.Cost)
+	}
+	old := r.Slot < a.start
+	if !r.Refused && !old {
+		a.guess.went(r.Slot, a.start)
+	}
+	switch {
+	case r.Left >= 0:
+	case old || r.Refused: // the refusal is heeded as a pause
+		return a.news(left, false)
+	default:
+		return a.silent(now, r, left)
+	}
+	switch {
+	case r.Reset > 0:
+		a.dated = a.dated || !r.Guessed
+	case a.dated || r.Left > 0:
+		r.Reset = numbers.Second // a reset of 0 is one of less than that; what is left is asked for again
+	default:
+		r.Reset = a.guess.next(now, a.start)
+	}
+	if ends := r.Slot + r.Reset; old && (ends <= a.start || r.Reset%numbers.Second == 0 && ends-numbers.Second <= a.start) {
+		return a.news(left, false) // of a window that is over
+	}
+	a.said = a.said || !r.Refused
+	n := a.corrected(r, a.until > 0 && left >= 0 && open == r.Cost)
+	return a.read(now, n, a.patient(r, n), r, left)
+}
+
+// blind takes a call out of what is open of which only the cost is known, and returns what slot it is taken to have: one before the least
+// that was said, so that nothing is given back. What is reported without a call is new.
+func (a *Allowance) blind(now, n int64) int64 {
+	if n == 0 {
+		return now
+	}
+	older := min(a.older, n)
+	a.older, a.open = a.older-older, max(0, a.open-n+older)
+	if a.until == 0 {
+		return now
+	}
+	return max(a.start, a.at-1)
+}
+
+// read applies that so much is left until an instant.
+func (a *Allowance) read(now, n, until int64, r Answered, left int64) News {
+	gated := a.width > 0 && a.until == 0
+	if a.low > 0 && r.Slot < a.at { // it may have been overtaken
+		if n >= a.low {
+			return a.news(left, false)
+		}
+		if r.Refused {
+			until = max(until, a.until)
+		}
+	}
+	a.low, a.at, a.width, a.maybe = n+1, now, 0, 0
+	later := a.until > 0 && until > a.until && a.ahead > 0 // then some slots are too early
+	if later {
+		a.open, a.ahead = a.open+a.ahead, 0
+	}
+	spent := n <= a.open+a.older && (later || a.until == 0) // calls may hold slots before until
+	if a.until = until; spent {
+		return Less
+	}
+	return a.news(left, gated)
+}
+
+// news returns what became of what was believed to be left.
+func (a *Allowance) news(was int64, gated bool) News {
+	left := a.low - 1 - a.open - a.older
+	switch {
+	case a.until == 0:
+		return NoNews
+	case left < 0 && left < was:
+		return Less
+	case left > 0 && (gated || a.starved):
+		a.starved = false
+		return More
+	}
+	return NoNews
+}
+
+// silent applies a good answer that says nothing of what is left.
+func (a *Allowance) silent(now int64, r Answered, left int64) News {
+	if a.until == 0 {
+		switch {
+		case a.width == 0:
+			return NoNews
+		case a.said:
+			a.width += r.Cost // a reading will come
+		default:
+			a.width = 0
+		}
+		return More
+	}
+	if a.low <= 1 {
+		a.maybe = max(0, a.maybe-r.Cost)
+	} else if r.Slot < a.at {
+		a.maybe += r.Cost
+	}
+	a.low, a.at = max(1, a.low-r.Cost), now
+	if a.maybe > 0 && a.low == 1 && a.open+a.older == 0 {
+		return More
+	}
+	return a.news(left, false)
+}
+
+// corrected returns what is left, for upstreams that say what was left before the call: that is seen when a call that was alone is refused
+// although there should have been one.
+func (a *Allowance) corrected(r Answered, should bool) int64 {
+	switch {
+	case r.Refused && should && !a.right && r.Left == 0:
+		a.less = true
+	case r.Refused:
+	case r.Left == 0:
+		a.right, a.less = true, false
+	case a.less:
+		return max(0, r.Left-r.Cost)
+	}
+	return r.Left
+}
+
+// patient returns until when n are left. If others were there first after until, it waits until there is more: for 2, 4 to 16 resets.
+func (a *Allowance) patient(r Answered, n int64) int64 {
+	if a.until == 0 && a.width > 0 && r.Slot >= a.start {
+		if r.Refused {
+			a.waits = min(5, a.waits+1)
+		} else if n > 1 {
+			a.waits = max(0, a.waits-1)
+		}
+	}
+	if n == 0 && a.waits > 1 {
+		r.Reset <<= a.waits - 1
+	}
+	return a.since + r.Reset
+}
+
+// went notes a good answer to a call with a slot, in the window that began at start.
+func (g *guess) went(slot, start int64) {
+	if g.first < start || slot-g.recent > numbers.Generation {
+		g.first = slot
+		if g.zero > 0 && g.zero < start {
+			if g.period != 0 {
+				g.known = g.period
+			}
+			g.zero, g.tries, g.period = 0, 0, 0
+		}
+	}
+	g.recent = max(g.recent, slot)
+}
+
+// next returns how long to wait if nobody says when there is more: the shortest of the usual periods, and at least an eighth of what was
+// waited already since nothing was left in the window that began at start, or in one before it that a call has tried since.
+func (g *guess) next(now, start int64) int64 {
+	if start <= g.zero || g.zero == 0 {
+		g.zero, g.tries = now, 0
+	}
+	if g.tries++; g.tries == 1 && g.known != 0 {
+		if t := g.ends(g.known) - now; t > 0 {
+			return t
+		}
+	}
+	best := int64(numbers.LongestGuess)
+	g.period = 0
+	for _, p := range [...]int64{numbers.Second, numbers.TenSeconds, numbers.Minute, numbers.TenMinutes, numbers.Hour, numbers.Day} {
+		for _, signed := range [...]int64{p, -p} {
+			if t := g.ends(signed) - now; t > 0 && t >= (now-g.zero)/8 && t < best {
+				best, g.period = t, signed
+			}
+		}
+	}
+	return best
+}
+
+// ends returns when a window of a period ends in which nothing is left.
+func (g *guess) ends(period int64) int64 {
+	if period < 0 {
+		return g.first - period
+	}
+	return g.zero - g.zero%period + period
+}
+
+// Paused implements [Account]: nothing is left.
+func (a *Allowance) Paused() int64 {
+	if a.low == 1 {
+		return a.until
+	}
+	return 0
+}
+
+// Pause implements [Account].
+func (a *Allowance) Pause(until int64) {
+	if until > a.until {
+		a.open, a.ahead, a.until = a.open+a.ahead, 0, until
+	}
+	a.low, a.width, a.maybe, a.starved = 1, 0, 0, true
+}
+
+// Resume implements [Account]: what was said is forgotten, and not what is open.
+func (a *Allowance) Resume(now int64) {
+	a.turn(now)
+	a.open, a.ahead = a.open+a.ahead, 0
+	a.until, a.low, a.at, a.width, a.maybe, a.starved, a.waits = 0, 0, 0, 0, 0, false, 0
+}
+
+// Reset implements [Account].
+func (a *Allowance) Reset(int64) { *a = Allowance{} }
+
+// Settle implements [Account]: readings tell what a call cost.
+func (a *Allowance) Settle(*Limit, int64, Charge, int64, int64) {}
+
+// Slow implements [Account].
+func (a *Allowance) Slow(*Limit, int64, int64) bool { return false }
+
+// Stray implements [Account].
+func (a *Allowance) Stray(*Limit, int64, int64, Stray) (alone, slower bool) { return false, false }
+
+// Learn implements [Account].
+func (a *Allowance) Learn(*Limit, int64, int64, int64) bool { return false }
+
+// Claim implements [Account]: what is open is not restored, as its answers say what is left.
+func (a *Allowance) Claim(*Limit, int64, Charge) bool { return false }
+
+// Renew implements [Account].
+func (a *Allowance) Renew(*Limit, int64, int64, int64) {}
+
+// Release implements [Account].
+func (a *Allowance) Release(int64) bool { return false }
+
+// Expires implements [Account]. What was said is over by then, and what is known of how the upstream speaks is learned again.
+func (a *Allowance) Expires() int64 {
+	if *a == (Allowance{}) {
+		return 0
+	}
+	return max(a.until, a.since, a.mark) + numbers.AllowanceLives
+}
+
+// Remembers implements [Account].
+func (a *Allowance) Remembers() int64 { return 0 }
+
+// Inspect implements [Account].
+func (a *Allowance) Inspect(l *Limit, now int64) Inspection {
+	s := *a
+	s.turn(now)
+	in := Inspection{Remaining: l.Spec.Limit, Next: s.Earliest(l, now, now, 1, 0).At, Backlog: s.ahead, Pace: max(0, s.low-1), Full: max(now, s.until)}
+	if s.until > 0 {
+		in.Remaining = max(0, s.low-1-s.opened(now))
+		in.Paused = s.Paused()
+	}
+	return in
+}

@@ -1,0 +1,104 @@
+package feedback
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// An allowance is a limit of its own beside the one that it is about. No policy can have its name.
+const leftMark = "/left"
+
+// shortPeriod is of how long a period a policy is at most that readings do not bind: they come too late, and the wait after each reset
+// costs more than it saves.
+const shortPeriod = 2 * time.Second
+
+// AllowanceOf returns the allowance of a limit; that of the whole upstream for the zero Limit.
+func AllowanceOf(l store.Limit) store.Limit {
+	return store.Limit{
+		Policy: l.Policy + leftMark, Scope: l.Scope, Spec: policies.Spec{Algorithm: policies.Allowance, Limit: policies.MaxLimit},
+	}
+}
+
+// PolicyOf returns the policy that a limit is about by its name; "" if it is the allowance of a limit that no policy is about.
+func PolicyOf(name string) string {
+	policy, _, _ := strings.Cut(name, leftMark)
+	return policy
+}
+
+// TagOf returns what tells an allowance from others that no policy is about: its name, or how much it allows; "" if that is not known.
+func TagOf(name string) string {
+	_, tag, _ := strings.Cut(name, leftMark)
+	return strings.TrimPrefix(tag, ".")
+}
+
+// IsAllowance reports whether a name is that of an allowance.
+func IsAllowance(name string) bool {
+	policy, tag, found := strings.Cut(name, leftMark)
+	return found && (policies.ValidName(policy) && tag == "" || policy == "" && (tag == "" || tag[0] == '.' && policies.ValidName(tag[1:])))
+}
+
+// allowances returns the allowances that a reading is about, by index. Those that do not bind the call are added to the limits of the notes.
+// A reading that fits no policy is about the upstream: for each name or number that readings carry there is one.
+func (r *Rules) allowances(n *Notes, a *Answer, f *policies.Feedback, t targets) (all []int) {
+	about := t.limits
+	if !t.named {
+		about = r.fitting(a, f, t)
+		if len(about) == 0 && t.within != "" {
+			about = t.limits
+		}
+		if len(about) == 0 {
+			return []int{n.index(AllowanceOf(store.Limit{}), r.tag(f))}
+		}
+	}
+	for _, i := range about {
+		l := &a.Limits[i]
+		if _, period := r.policyOf(l).Limit(); l.Spec.Algorithm == policies.Concurrency || period <= shortPeriod && f.Reset <= shortPeriod {
+			continue
+		}
+		all = append(all, n.index(AllowanceOf(*l), ""))
+	}
+	return all
+}
+
+// maxTags bounds the allowances of an upstream that no policy is about: what a header says must not make keys without end.
+const maxTags = 8
+
+// tag tells the limits of an upstream apart that no policy is about: by their names or else their numbers. Those beyond maxTags are one.
+func (r *Rules) tag(f *policies.Feedback) string {
+	tag := ""
+	if limit, limited := f.Limit.Value(); limited {
+		tag = "." + strconv.FormatInt(limit, 10)
+	}
+	if len(f.Policies) > 0 && policies.ValidName(f.Policies[0]) {
+		tag = "." + f.Policies[0]
+	}
+	tags := 0
+	for _, name := range r.bound {
+		if name == leftMark+tag {
+			return tag
+		}
+		if PolicyOf(name) == "" {
+			tags++
+		}
+	}
+	if tags >= maxTags {
+		return ""
+	}
+	return tag
+}
+
+// index returns the index of an allowance among the limits of the notes.
+func (n *Notes) index(l store.Limit, tag string) int {
+	l.Policy += tag
+	for i := range n.Limits {
+		if n.Limits[i].Policy == l.Policy && n.Limits[i].Scope == l.Scope {
+			return i
+		}
+	}
+	n.Limits = append(n.Limits[:len(n.Limits):len(n.Limits)], l)
+	return len(n.Limits) - 1
+}

@@ -1,0 +1,174 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// allowanceCases are about what the upstream says is left.
+func allowanceCases() []Case {
+	left := func(g *store.Grant, n int64, reset time.Duration) store.Note {
+		note := store.Note{Kind: store.NoteAnswer, Remaining: n, For: reset}
+		if g != nil {
+			c := g.Charges[len(g.Charges)-1]
+			note.At, note.Cost = store.Instant(c.From), c.To
+		}
+		return note
+	}
+	refused := func(n store.Note) store.Note { n.Refused = true; return n }
+	key := Key{Policy: policies.Sliding(1000, time.Hour).Named("p"), Left: true}
+	changed := func(t testing.TB, s *Session, st store.Stack, want int, notes ...store.Note) {
+		t.Helper()
+		for i := range notes {
+			notes[i].Limit = len(st.Limits) - 1
+		}
+		if got := s.Report(st, notes...); got != want {
+			t.Fatalf("at %v: %d notes made a difference, want %d", Since(s.now), got, want)
+		}
+	}
+	return []Case{
+		{"allowance/until", "what is left goes at once, and more only from the reset on, one call each 100 ms until one is answered", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			g := s.Go(st, 1, 0)
+			changed(t, s, st, 0, left(&g, 2, 30*time.Second))
+			s.Go(st, 1, 0)
+			s.Go(st, 1, 0)
+			probe := s.Go(st, 1, 30*time.Second)
+			s.Go(st, 1, 30100*ms)
+			s.Go(st, 1, 30200*ms)
+			s.At(30050 * ms)
+			changed(t, s, st, 1, left(&probe, 50, 30*time.Second))
+			s.Go(st, 40, 30050*ms)
+		}},
+		{"allowance/beside", "an allowance binds beside the policy that it is about", func(t testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.Fixed(3, time.Minute)}, key)
+			g := s.Go(st, 1, 0)
+			changed(t, s, st, 0, left(&g, 100, 10*time.Second))
+			s.Go(st, 2, 0)
+			s.Go(st, 1, time.Minute)
+		}},
+		{"allowance/order", "a low reading binds at once, and a higher one only if its call started later", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a, b, c := s.Go(st, 1, 0), s.Go(st, 1, 0), s.Go(st, 1, 0)
+			s.At(100 * ms)
+			changed(t, s, st, 1, left(&c, 1, 10*time.Second)) // two are open
+			changed(t, s, st, 0, left(&a, 3, 10*time.Second), left(&b, 2, 10*time.Second))
+			s.Go(st, 1, 100*ms)
+			late := s.Ask(st, store.Call{Cost: 1, MaxWait: 0})
+			if late.OK {
+				t.Fatal("one was left, and two went")
+			}
+			s.At(200 * ms)
+			status := store.Note{Kind: store.NoteAnswer, Remaining: 5, For: 10 * time.Second} // of no call: it is new
+			changed(t, s, st, 0, status)
+			s.Go(st, 4, 200*ms)
+		}},
+		{"allowance/open", "calls that are not answered are spoken for, for 10 to 20 s", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			g := s.Go(st, 1, 0)
+			s.Go(st, 3, 0)
+			changed(t, s, st, 0, left(&g, 5, time.Minute))
+			s.Go(st, 2, 0)
+			s.Go(st, 1, time.Minute)
+			s.At(25 * time.Second)
+			s.Go(st, 1, 25*time.Second)
+		}},
+		{"allowance/cancel", "what is given back is not open", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			g := s.Go(st, 1, 0)
+			changed(t, s, st, 0, left(&g, 2, time.Minute))
+			a := s.Go(st, 2, 0)
+			b := s.Go(st, 1, time.Minute)
+			s.Cancel(st, a)
+			s.Cancel(st, b)
+			s.Go(st, 2, 0)
+			s.Go(st, 1, time.Minute)
+		}},
+		{"allowance/over", "a reading of a window that is over says nothing of the next one", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a, b := s.Go(st, 1, 0), s.Go(st, 1, 0)
+			changed(t, s, st, 1, left(&a, 1, 5*time.Second)) // which is spoken for
+			s.At(6 * time.Second)
+			changed(t, s, st, 0, left(&b, 0, 4*time.Second))
+			s.Go(st, 1, 6*time.Second)
+		}},
+		{"allowance/silent", "a good answer that says nothing of what is left takes its cost from it", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a := s.Go(st, 1, 0)
+			changed(t, s, st, 0, left(&a, 3, 5*time.Second))
+			s.At(ms)
+			b := s.Go(st, 2, ms)
+			changed(t, s, st, 0, left(&b, -1, 0))
+			s.Go(st, 1, ms)
+			s.Go(st, 1, 5*time.Second)
+		}},
+		{"allowance/before", "an upstream that says what was left before the call is found out", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a := s.Go(st, 1, 0)
+			changed(t, s, st, 0, left(&a, 1, 5*time.Second))
+			s.At(ms)
+			b := s.Go(st, 1, ms)
+			changed(t, s, st, 0, refused(left(&b, 0, 5*time.Second)))
+			s.At(5002 * ms)
+			c := s.Go(st, 1, 5002*ms)
+			changed(t, s, st, 1, left(&c, 2, 5*time.Second))
+			s.Go(st, 1, 5002*ms)
+			s.Go(st, 1, 10002*ms)
+		}},
+		{"allowance/patience", "if the first call after a reset is refused again and again, others are there first: it waits longer", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a := s.Go(st, 1, 0)
+			changed(t, s, st, 1, left(&a, 0, time.Second))
+			for _, wait := range []time.Duration{time.Second, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 16 * time.Second} {
+				s.At(Since(s.now) + wait)
+				g := s.Go(st, 1, Since(s.now))
+				changed(t, s, st, 1, refused(left(&g, 0, time.Second)))
+			}
+		}},
+		{"allowance/unknown", "if nobody says when there is more, the usual periods are tried, and what was right is remembered", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			s.At(100 * ms) // the epoch is a whole day
+			a := s.Go(st, 1, 100*ms)
+			changed(t, s, st, 1, left(&a, 0, 0))
+			s.At(1100 * ms)
+			b := s.Go(st, 1, 1100*ms) // a second by the clock is over
+			changed(t, s, st, 1, refused(left(&b, 0, 0)))
+			s.At(10 * time.Second)
+			c := s.Go(st, 1, 10*time.Second)
+			changed(t, s, st, 1, left(&c, 0, 0)) // that was right
+			s.Go(st, 1, 20*time.Second)
+		}},
+		{"allowance/pause", "a pause is an allowance of nothing, and one call goes first after it", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			s.Pause(st, 10*time.Second)
+			g := s.Go(st, 1, 10*time.Second)
+			s.Go(st, 1, 10100*ms)
+			if paused := s.Status(st).Limits[0].Paused; Since(paused) != 10*time.Second {
+				t.Fatalf("paused until %v", Since(paused))
+			}
+			s.At(10 * time.Second)
+			changed(t, s, st, 1, left(&g, -1, 0))
+			s.Go(st, 5, 10*time.Second)
+		}},
+		{"allowance/resume", "an operator takes back what was said", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			changed(t, s, st, 1, left(nil, 0, time.Hour))
+			s.Go(st, 1, time.Hour)
+			s.Report(st, store.Note{Kind: store.NoteResume})
+			s.Go(st, 9, 0)
+		}},
+		{"allowance/news", "callers that wait hear of it when there is more, or less", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a := s.Go(st, 1, 0)
+			changed(t, s, st, 0, left(&a, 5, 10*time.Second))
+			b := s.Go(st, 5, 0)
+			s.Go(st, 1, 10*time.Second)
+			s.At(ms)
+			changed(t, s, st, 1, left(nil, 2, 10*time.Second))
+			changed(t, s, st, 1, left(&b, 3, 10*time.Second))
+		}},
+	}
+}
