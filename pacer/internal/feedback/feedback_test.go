@@ -358,6 +358,7 @@ func TestWhatAReadingMeans(t *testing.T) {
 	f.Remaining = policies.Reported(3)
 	require.Empty(t, b.said(f), "another limit refused")
 	require.Empty(t, b.said(policies.Feedback{Policies: []string{"tenant"}, Limit: policies.Reported(0), Remaining: policies.Reported(0)}), "it says nothing")
+	require.Equal(t, policies.MaxLimit, b.said(left(math.MaxInt64, "tenant"))["tenant/left"].Remaining, "a store can count no further")
 	b.now = start.Add(-20 * time.Second)
 	require.Equal(t, store.Note{Guessed: true, For: 20 * time.Second}, b.said(left(0, "tenant"))["tenant/left"])
 }

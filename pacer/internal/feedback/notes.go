@@ -159,7 +159,7 @@ func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, 
 			continue
 		}
 		n.Soon = n.Soon || left <= fewLeft
-		one := store.Note{Kind: store.NoteAnswer, Remaining: left, For: f.Reset, Refused: f.Refused && left == 0}
+		one := store.Note{Kind: store.NoteAnswer, Remaining: min(left, policies.MaxLimit), For: f.Reset, Refused: f.Refused && left == 0}
 		if one.For > longestStated {
 			one.For = 0
 		}
