@@ -480,3 +480,43 @@ func TestWhatIsUsedIsNotLeft(t *testing.T) {
 		require.Equal(t, "daily", le.Policy)
 	})
 }
+
+// A reading on each reply costs few requests: answers go to a shared store together, for a lone caller and for many.
+func TestReadingsCostFewRequests(t *testing.T) {
+	t.Parallel()
+	for _, callers := range []int{1, 16} {
+		requests := func(reads bool) (n int) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRemote(1)
+				r.hangs = ms
+				p := away(t, r, pacer.PaceLocally, policies.Sliding(100_000, time.Hour).Named("p"))
+				defer closing(t, p)
+				require.NoError(t, p.Wait(t.Context()))
+				begin, start := r.count(), time.Now()
+				var spent atomic.Int64
+				var all sync.WaitGroup
+				for range callers {
+					all.Go(func() {
+						for time.Since(start) < time.Minute {
+							assert.NoError(t, p.Do(t.Context(), func(ctx context.Context) (policies.Reading, error) {
+								time.Sleep(50 * ms)
+								if !reads {
+									return policies.Reading{}, nil
+								}
+								f := left(100_000-spent.Add(1), "p")
+								f.Limit, f.Reset = policies.Reported(100_000), time.Hour
+								return policies.Reading{Feedback: []policies.Feedback{f}}, nil
+							}))
+						}
+					})
+				}
+				all.Wait()
+				n = r.count() - begin
+			})
+			return n
+		}
+		without, with := requests(false), requests(true)
+		t.Logf("%d callers: %d requests without readings, %d with", callers, without, with)
+		require.LessOrEqual(t, float64(with), 1.2*float64(without))
+	}
+}

@@ -51,7 +51,7 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 
 // Report records that the upstream answered the call, and what it reported of limits. Report does what [Pacer.Report] does. In addition, if
 // the reservation was made with [Tracked], it knows which calls are on their way. With a shared store, a good answer that leaves more than 8
-// goes to the store with others within 50 ms, and Report does not wait for that. A refusal that is probably stray
+// goes to the store with others within a second, and Report does not wait for that. A refusal that is probably stray
 // pauses nothing: it widens the margin of a limit (see [policies.Policy.Margin]), and only the refused call has to wait for as long as the
 // upstream asked. If the upstream refused a call of a [Pool] and asked for no wait, and named no policy of others, the limits of the call's
 // credential are paused: for a second, and twice as long after each further refusal in a row, up to a minute. Without feedback, Report

@@ -13,6 +13,8 @@ const (
 	longestHold  = 10 * time.Minute
 	// longestStated is the longest time until there is more that an upstream is believed: the longest month.
 	longestStated = 31 * 24 * time.Hour
+	// nearEnd is when each answer is of interest, as a divisor: the last fifth of a limit.
+	nearEnd = 5
 	// longestGuess bounds when there is more, by a policy, if the upstream does not say.
 	longestGuess = 15 * time.Minute
 	// fewLeft is how much is left when each answer is reported at once.
@@ -28,7 +30,8 @@ type Notes struct {
 	Refusals []store.Note // pauses, and adaptive rates that slow down
 	Counts   []store.Note // lower limits
 	Answers  []store.Note // what is left, of each allowance
-	Soon     bool         // others are to hear of the Answers at once
+	Soon     bool         // the Answers are to be sent at once
+	Near     bool         // a limit is nearly spent, as far as that is known: they are to be sent soon
 }
 
 // Notes returns the notes of some feedback on a call, received at now. It returns an [*UnboundError] if feedback names a policy that does
@@ -159,6 +162,7 @@ func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, 
 			continue
 		}
 		n.Soon = n.Soon || left <= fewLeft
+		n.Near = n.Near || !limited || left <= limit/nearEnd
 		one := store.Note{Kind: store.NoteAnswer, Remaining: min(left, policies.MaxLimit), For: f.Reset, Refused: f.Refused && left == 0}
 		if one.For > longestStated {
 			one.For = 0
@@ -193,7 +197,7 @@ func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, 
 				one.Cost = c.To
 			}
 		case m.isFirst(n.Limits[j].Key()): // the first reading tells the store what is on its way
-			one.Value = a.Flying
+			one.Value, n.Soon = a.Flying, true
 		case a.Grant != nil && !a.Again: // the call was admitted before that
 			one.Cost = a.Cost
 		}

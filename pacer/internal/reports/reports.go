@@ -12,8 +12,12 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// batchFor is for how long answers that leave enough are kept, to be sent together to a store that is far away.
-const batchFor = 50 * time.Millisecond
+// Answers that leave enough are kept for a while, to be sent together to a store that is far away: near the end of a limit for a shorter
+// one. What is on its way has its part of what is left in the meantime, and only what others spend is not known.
+const (
+	batchFor     = time.Second
+	batchNearFor = 50 * time.Millisecond
+)
 
 // A Reporter gives reports to the store of a Pacer. It is safe for concurrent use.
 type Reporter struct {
@@ -33,6 +37,7 @@ type Reporter struct {
 	mu      sync.Mutex
 	pending notes.Reports
 	timer   *time.Timer // until it is sent; nil if nothing is pending
+	ends    time.Time   // when that is
 	sending sync.WaitGroup
 }
 
@@ -79,13 +84,22 @@ func (r *Reporter) batch(ctx context.Context, n *feedback.Notes) {
 	for i := range n.Answers {
 		r.pending.Add(&n.Limits[n.Answers[i].Limit], n.Answers[i])
 	}
-	if r.timer == nil {
+	wait := batchFor
+	if n.Near {
+		wait = batchNearFor
+	}
+	switch ends := time.Now().Add(wait); {
+	case r.timer == nil:
 		r.sending.Add(1)
 		ctx := context.WithoutCancel(ctx)
-		r.timer = time.AfterFunc(batchFor, func() {
+		r.ends = ends
+		r.timer = time.AfterFunc(wait, func() {
 			defer r.sending.Done()
 			r.flush(ctx)
 		})
+	case ends.Before(r.ends) && r.timer.Stop():
+		r.ends = ends
+		r.timer.Reset(wait)
 	}
 }
 

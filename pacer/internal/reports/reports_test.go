@@ -140,20 +140,27 @@ func TestGoodAnswersGoTogether(t *testing.T) {
 		left := func(n int64) policies.Feedback {
 			return policies.Feedback{Limit: policies.Reported(60), Remaining: policies.Reported(n), Reset: time.Minute}
 		}
+		require.NoError(t, r.apply(t, left(60)))
+		require.Len(t, r.store.got, 1, "the first one")
 		for n := range int64(20) {
 			require.NoError(t, r.apply(t, left(50-n)))
 		}
 		require.Contains(t, r.said, "/left.60", "it is to bind calls from now on")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Len(t, r.store.got, 2)
+		require.Len(t, r.store.got[1], 20)
+		require.NoError(t, r.apply(t, left(8)))
+		require.Len(t, r.store.got, 3, "it is nearly spent")
+		require.NoError(t, r.apply(t, left(50)))
+		require.NoError(t, r.apply(t, left(12)))
 		time.Sleep(50 * time.Millisecond)
 		synctest.Wait()
-		require.Len(t, r.store.got, 1)
-		require.Len(t, r.store.got[0], 20)
-		require.NoError(t, r.apply(t, left(8)))
-		require.Len(t, r.store.got, 2, "it is nearly spent")
+		require.Len(t, r.store.got, 4, "it soon is")
 		require.NoError(t, r.apply(t, left(30)))
 		r.Close(t.Context())
-		require.Len(t, r.store.got, 3)
+		require.Len(t, r.store.got, 5)
 		r.Close(t.Context())
-		require.Len(t, r.store.got, 3)
+		require.Len(t, r.store.got, 5)
 	})
 }
