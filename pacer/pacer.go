@@ -316,7 +316,7 @@ func (p *Pacer) Close() error {
 	p.observer.Close()
 	p.leases.Close()
 	p.waiters.Drain()
-	p.reports.Close(context.Background())
+	p.reports.Close()
 	if p.member != nil {
 		p.member.Close()
 	}

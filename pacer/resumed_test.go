@@ -121,7 +121,7 @@ func TestNoCallWaitsForWhatIsOver(t *testing.T) {
 				with = policies.Fixed(1, away)
 			case policies.Concurrency:
 				with = policies.InFlight(1)
-			case policies.GCRA:
+			case policies.GCRA, policies.Allowance:
 			}
 			return a.SetLimit(ctx, "one", with, 0, tenant)
 		},

@@ -174,7 +174,7 @@ func kindOf(p policies.Policy) string {
 		return "window"
 	case policies.Concurrency:
 		return "in flight"
-	case policies.GCRA:
+	case policies.GCRA, policies.Allowance:
 	}
 	return "rate"
 }

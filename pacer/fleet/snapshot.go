@@ -191,7 +191,7 @@ func (p *Policy) Capacity() float64 {
 			period += p.Margin
 		}
 		return float64(limit) / period.Seconds()
-	case policies.Concurrency:
+	case policies.Concurrency, policies.Allowance:
 	}
 	return 0
 }

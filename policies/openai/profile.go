@@ -157,7 +157,7 @@ type apiError struct {
 // money are the codes of refusals that are about money, not pace. The type of all may be the first.
 // Sources: https://developers.openai.com/api/docs/guides/error-codes and
 // https://help.openai.com/en/articles/5955604-troubleshooting-api-rate-limits-and-429-errors
-var money = []string{ //nolint:gochecknoglobals // a constant table
+var money = []string{
 	"insufficient_quota", "credit_balance_exhausted", "organization_usage_limit_exceeded", "organization_spend_limit_exceeded",
 	"project_spend_limit_exceeded",
 }

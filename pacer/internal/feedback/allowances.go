@@ -1,6 +1,7 @@
 package feedback
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -99,6 +100,6 @@ func (n *Notes) index(l store.Limit, tag string) int {
 			return i
 		}
 	}
-	n.Limits = append(n.Limits[:len(n.Limits):len(n.Limits)], l)
+	n.Limits = append(slices.Clip(n.Limits), l)
 	return len(n.Limits) - 1
 }

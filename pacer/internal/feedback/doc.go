@@ -14,7 +14,7 @@
 //	            |                                 the next two only if the store says that it was not the only one
 //	            +-- Wait ---------> NotePause of them, or of the whole upstream
 //	            +-- Refused ------> NoteSlow of those that are adaptive
-//	            +-- Limit alone --> NoteLearn of what fits, while the upstream says so and for two of its windows after (10 s to 10 min)
+//	            +-- Limit, Window > NoteLearn of what fits, while the upstream says so and for two of its windows after (10 s to 10 min)
 //	            +-- left ---------> NoteAnswer to the allowance of what fits, or of the upstream
 //	every answer -----------------> NoteAnswer to each allowance that binds the call: it is not on its way any more
 //

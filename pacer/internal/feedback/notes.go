@@ -93,10 +93,10 @@ func (r *Rules) refusal(notes []store.Note, a *Answer, f *policies.Feedback, t t
 	return notes
 }
 
-// lower adds a note of a limit that is below its policy's and stated without what is left of it.
+// lower adds a note of a limit that is below its policy's.
 func (r *Rules) lower(notes []store.Note, m *Memory, a *Answer, f *policies.Feedback, t targets, now time.Time) []store.Note {
 	limit, limited := f.Limit.Value()
-	if _, counted := f.Left().Value(); counted || !limited || f.Window == 0 {
+	if !limited || f.Window == 0 {
 		return notes
 	}
 	about := t.limits

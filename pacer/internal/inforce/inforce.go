@@ -83,7 +83,7 @@ func (p *Policies) AddAllowances(names []string) {
 	before := len(p.allowances)
 	for _, name := range names {
 		if feedback.IsAllowance(name) && !slices.Contains(p.allowances, name) && len(p.allowances) < maxAllowances {
-			p.allowances = append(p.allowances[:len(p.allowances):len(p.allowances)], name)
+			p.allowances = append(slices.Clip(p.allowances), name)
 		}
 	}
 	if len(p.allowances) > before && !p.closed {

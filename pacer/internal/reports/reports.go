@@ -38,6 +38,7 @@ type Reporter struct {
 	pending notes.Reports
 	timer   *time.Timer // until it is sent; nil if nothing is pending
 	ends    time.Time   // when that is
+	flush   func()      // sends it
 	sending sync.WaitGroup
 }
 
@@ -92,19 +93,19 @@ func (r *Reporter) batch(ctx context.Context, n *feedback.Notes) {
 	case r.timer == nil:
 		r.sending.Add(1)
 		ctx := context.WithoutCancel(ctx)
-		r.ends = ends
-		r.timer = time.AfterFunc(wait, func() {
+		r.ends, r.flush = ends, func() {
 			defer r.sending.Done()
-			r.flush(ctx)
-		})
+			r.sendPending(ctx)
+		}
+		r.timer = time.AfterFunc(wait, r.flush)
 	case ends.Before(r.ends) && r.timer.Stop():
 		r.ends = ends
 		r.timer.Reset(wait)
 	}
 }
 
-// flush sends what is pending. What the store does not receive is not repeated: the answers of calls after it say something newer.
-func (r *Reporter) flush(ctx context.Context) {
+// sendPending sends what is pending. What the store does not receive is not repeated: the answers of calls after it say something newer.
+func (r *Reporter) sendPending(ctx context.Context) {
 	r.mu.Lock()
 	all := r.pending.All
 	r.pending, r.timer = notes.Reports{}, nil
@@ -115,13 +116,12 @@ func (r *Reporter) flush(ctx context.Context) {
 }
 
 // Close sends what is pending, and returns when it was sent.
-func (r *Reporter) Close(ctx context.Context) {
+func (r *Reporter) Close() {
 	r.mu.Lock()
-	stopped := r.timer != nil && r.timer.Stop()
+	flush, stopped := r.flush, r.timer != nil && r.timer.Stop()
 	r.mu.Unlock()
 	if stopped {
-		r.flush(ctx)
-		r.sending.Done()
+		flush()
 	}
 	r.sending.Wait()
 }

@@ -158,9 +158,9 @@ func TestGoodAnswersGoTogether(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, r.store.got, 4, "it soon is")
 		require.NoError(t, r.apply(t, left(30)))
-		r.Close(t.Context())
+		r.Close()
 		require.Len(t, r.store.got, 5)
-		r.Close(t.Context())
+		r.Close()
 		require.Len(t, r.store.got, 5)
 	})
 }

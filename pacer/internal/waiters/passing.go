@@ -247,8 +247,6 @@ func (s *Waiters) swap(a, b *Call) {
 	for _, c := range []*Call{a, b} {
 		c.caught = true
 		c.narrow()
-		if c.grant[0].OK {
-		}
 		if c.request[0].ID != 0 {
 			s.nameByID(c)
 		}

@@ -479,6 +479,7 @@ func (s *Store) holding(ctx context.Context, upstream string, l *store.Limit, no
 		h.Taken = max(0, is.Full.Sub(now))
 	case policies.Concurrency:
 		h.Permits, h.Until = max(0, l.Spec.Limit-is.Remaining), is.Full
+	case policies.Allowance:
 	case policies.Window:
 		for k, n := range s.counts {
 			if age := int64(now) - k.at; k.key == l.Key() && n > 0 && age < (l.Spec.Buckets+1)*l.Spec.Interval {
