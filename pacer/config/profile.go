@@ -51,7 +51,7 @@ func (u *upstreamReader) readLeave(v value) {
 		v.failf("is not a whole number from 1 to %d, or a percentage from 1%% to 99%%", policies.MaxLimit)
 		return
 	}
-	u.change(fmt.Sprintf("leave %s", s), func(p policies.Profile) policies.Profile {
+	u.change("leave "+s, func(p policies.Profile) policies.Profile {
 		if isPercent {
 			return p.LeavePercent(int(n))
 		}

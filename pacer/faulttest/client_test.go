@@ -288,7 +288,7 @@ func (c *client) answered(n *store.Note, stack int, l *store.Limit) {
 	case kind > 8 && made.grant.OK:
 		n.Kind, n.Charge = store.NoteClaim, made.grant.Charges[n.Limit]
 		if window {
-			n.Charge.To = n.Charge.To + c.rng.Int64N(3)
+			n.Charge.To += c.rng.Int64N(3)
 		}
 	case made.grant.OK:
 		n.Kind, n.Charge, n.Cost = store.NoteSettle, made.grant.Charges[n.Limit], made.call.Cost

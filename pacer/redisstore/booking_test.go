@@ -187,7 +187,7 @@ func TestOneForeignKeyAmongMany(t *testing.T) {
 		toks[i], _, err = p.Book(t.Context(), pacer.Scope("tenant", fmt.Sprint(i)))
 		require.NoError(t, err)
 	}
-	require.NoError(t, server.Client().Set(t.Context(), "pacer:1:{test}:tenant:7", "foreign", time.Hour).Err())
+	require.NoError(t, server.Client().Set(t.Context(), "pacer:2:{test}:tenant:7", "foreign", time.Hour).Err())
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() { _, errs[i] = p.Redeem(t.Context(), toks[i], pacer.MaxWait(time.Hour)) })

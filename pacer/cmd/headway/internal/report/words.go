@@ -119,7 +119,7 @@ func Limit(p *fleet.Policy) string {
 		return Count(n) + "/" + Duration(period)
 	case policies.Concurrency:
 		return Count(n) + " at once"
-	case policies.GCRA:
+	case policies.GCRA, policies.Allowance:
 	}
 	return Number(p.Capacity()) + "/s"
 }
