@@ -520,3 +520,30 @@ func TestReadingsCostFewRequests(t *testing.T) {
 		require.LessOrEqual(t, float64(with), 1.2*float64(without))
 	}
 }
+
+// A booking has a slot behind what an upstream said before, and is moved behind what it says later.
+func TestABookingHeedsWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.Fixed(100, time.Hour).Named("p")))
+		before, _, err := p.Book(t.Context())
+		require.NoError(t, err)
+		said := left(0, "p")
+		said.Reset = 20 * time.Second
+		require.NoError(t, p.Report(t.Context(), said))
+		after, wait, err := p.Book(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 20*time.Second, wait)
+		_, err = p.Redeem(t.Context(), before)
+		var later *pacer.LaterError
+		require.ErrorAs(t, err, &later)
+		require.True(t, later.Moved)
+		time.Sleep(20100 * ms)
+		for _, token := range []string{before, after} {
+			r, err := p.Redeem(t.Context(), token)
+			require.NoError(t, err)
+			r.Release()
+		}
+		require.Equal(t, int64(98), status(t, p, "p").Remaining)
+	})
+}

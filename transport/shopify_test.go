@@ -69,6 +69,7 @@ func TestAShopWithFewPointsRefusesNoQuery(t *testing.T) {
 					readAll(t, resp.Body)
 					require.NoError(t, resp.Body.Close())
 				}
+				call() // whose answer says it
 				var calls sync.WaitGroup
 				for range c.workers {
 					calls.Go(func() {

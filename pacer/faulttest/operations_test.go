@@ -282,7 +282,11 @@ func (p *performance) choose(ctx context.Context, one *pacer.Pacer, rng *rand.Ra
 		p.check(r.Settle(always, pacer.Cost(d.cost)))
 	}
 	if rng.IntN(6) == 0 {
-		p.check(r.Report(always, policies.Feedback{Wait: time.Duration(rng.IntN(100)) * time.Millisecond, Refused: rng.IntN(2) == 0}))
+		f := policies.Feedback{Wait: time.Duration(rng.IntN(100)) * time.Millisecond, Refused: rng.IntN(2) == 0}
+		if rng.IntN(3) == 0 {
+			f = policies.Feedback{Limit: policies.Reported(60), Remaining: policies.Reported(rng.Int64N(60)), Reset: time.Duration(rng.IntN(2000)) * time.Millisecond}
+		}
+		p.check(r.Report(always, f))
 	}
 	d.to = time.Now()
 	r.Release()

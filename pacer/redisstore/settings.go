@@ -109,11 +109,7 @@ func parseSettings(up string, v []any) (*store.Settings, error) {
 		all.All = append(all.All, one)
 	}
 	store.SortSettings(all.All)
-	for _, one := range names {
-		if name, ok := one.(string); ok {
-			all.Allowances = append(all.Allowances, name)
-		}
-	}
+	all.Allowances = stringsIn(names)
 	reported, err := texts(resets)
 	if err != nil {
 		return nil, err
@@ -125,6 +121,16 @@ func parseSettings(up string, v []any) (*store.Settings, error) {
 	}
 	slices.SortFunc(all.Resets, func(a, b store.Reset) int { return cmp.Compare(a.Epoch.Resets, b.Epoch.Resets) })
 	return all, nil
+}
+
+// stringsIn returns the texts of a reply.
+func stringsIn(values []any) (all []string) {
+	for _, one := range values {
+		if text, ok := one.(string); ok {
+			all = append(all, text)
+		}
+	}
+	return all
 }
 
 // parseReset reads what account.lua notes of an epoch that began on purpose: "epoch now", and then a line for each account. A line that is

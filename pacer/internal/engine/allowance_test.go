@@ -25,7 +25,7 @@ func TestAnAllowanceAdmitsWhatIsLeft(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 41))
 		quota, period := 1+rng.Int64N(60), []int64{20, 60, 600}[rng.IntN(3)]*numbers.Second
-		a, now := &engine.Allowance{}, int64(epoch)
+		a, now := &engine.Allowance{}, epoch
 		end := now + period
 		var counted, granted int64 // by the upstream; and by us, as far as it admitted them
 		var calls []*flying

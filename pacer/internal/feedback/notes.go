@@ -1,6 +1,7 @@
 package feedback
 
 import (
+	"slices"
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
@@ -142,45 +143,11 @@ func (r *Rules) lowered(l *store.Limit, limit int64, window time.Duration) int64
 
 // answers adds a note about each allowance that binds the call, and about those that readings are about.
 func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, about []targets, now time.Time) {
-	refused, readings := false, 0
-	for i := range fs {
-		refused = refused || fs[i].Refused
-		if _, counted := fs[i].Left().Value(); counted {
-			readings++
-		}
-	}
+	refused := slices.ContainsFunc(fs, func(f policies.Feedback) bool { return f.Refused })
 	n.Soon = refused || a.Grant == nil
-	said := make(map[int]store.Note, readings)
-	for i := range fs {
-		f := &fs[i]
-		left, counted := f.Left().Value()
-		limit, limited := f.Limit.Value()
-		switch {
-		case !counted, limited && limit == 0 && left == 0 && !f.Refused: // it says nothing
-			continue
-		case left > 0 && f.Refused && readings == 1: // another limit refused
-			continue
-		}
-		n.Soon = n.Soon || left <= fewLeft
-		n.Near = n.Near || !limited || left <= limit/nearEnd
-		one := store.Note{Kind: store.NoteAnswer, Remaining: min(left, policies.MaxLimit), For: f.Reset, Refused: f.Refused && left == 0}
-		if one.For > longestStated {
-			one.For = 0
-		}
-		if one.Refused && f.Wait > 0 && (one.For == 0 || f.Wait < one.For) {
-			one.For = f.Wait
-		}
-		for _, j := range r.allowances(n, a, f, about[i]) {
-			if one.For == 0 && left == 0 {
-				one.For, one.Guessed = r.release(&n.Limits[j], now), true
-			}
-			if before, found := said[j]; !found || left < before.Remaining {
-				said[j] = one
-			}
-		}
-	}
+	read := r.readings(n, a, fs, about, now)
 	for j := range n.Limits {
-		one, found := said[j]
+		one, found := read[j]
 		if n.Limits[j].Spec.Algorithm != policies.Allowance || !found && (a.Again || !a.charged(j) && a.Blind == 0) {
 			continue
 		}
@@ -203,6 +170,53 @@ func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, 
 		}
 		n.Answers = append(n.Answers, one)
 	}
+}
+
+// readings returns what is left by the index of the allowances that it is about, the least of each. Those that do not bind the call are
+// added to the limits of the notes.
+func (r *Rules) readings(n *Notes, a *Answer, fs []policies.Feedback, about []targets, now time.Time) map[int]store.Note {
+	counts := 0
+	for i := range fs {
+		if _, counted := fs[i].Left().Value(); counted {
+			counts++
+		}
+	}
+	read := make(map[int]store.Note, counts)
+	for i := range fs {
+		f := &fs[i]
+		left, counted := f.Left().Value()
+		limit, limited := f.Limit.Value()
+		switch {
+		case !counted, limited && limit == 0 && left == 0 && !f.Refused: // it says nothing
+			continue
+		case left > 0 && f.Refused && counts == 1: // another limit refused
+			continue
+		}
+		n.Soon = n.Soon || left <= fewLeft
+		n.Near = n.Near || !limited || left <= limit/nearEnd
+		one := readingOf(f, left)
+		for _, j := range r.allowances(n, a, f, about[i]) {
+			if one.For == 0 && left == 0 {
+				one.For, one.Guessed = r.release(&n.Limits[j], now), true
+			}
+			if before, found := read[j]; !found || left < before.Remaining {
+				read[j] = one
+			}
+		}
+	}
+	return read
+}
+
+// readingOf returns the note that so much is left.
+func readingOf(f *policies.Feedback, left int64) store.Note {
+	one := store.Note{Kind: store.NoteAnswer, Remaining: min(left, policies.MaxLimit), For: f.Reset, Refused: f.Refused && left == 0}
+	if one.For > longestStated {
+		one.For = 0
+	}
+	if one.Refused && f.Wait > 0 && (one.For == 0 || f.Wait < one.For) {
+		one.For = f.Wait
+	}
+	return one
 }
 
 // charged reports whether the call of an answer was charged to a limit.
