@@ -32,8 +32,8 @@ const (
 	DefaultMaxWait = time.Minute
 	// Forever as a MaxWait leaves the context's deadline as the only bound.
 	Forever = store.Forever
-	// DefaultMaxPause caps the pause that an upstream can request with "slow down".
-	DefaultMaxPause = time.Hour
+	// DefaultMaxPause caps for how long an upstream is obeyed: the longest month. A wait beyond it cannot be meant, and lasts an hour.
+	DefaultMaxPause = 31 * 24 * time.Hour
 	// DefaultJitter is the most by which a call that waits goes later than its slot, if its slack allows it.
 	DefaultJitter = 10 * time.Millisecond
 	// DefaultMaxLate is how late after its slot and its slack a call may go.
@@ -61,8 +61,9 @@ type Config struct {
 	// sets no bound. For a call that must not wait at all, use [Pacer.Allow]. Defaults to [DefaultMaxWait], one minute.
 	MaxWait time.Duration
 
-	// MaxPause caps a pause that is reported: an upstream that answers "Retry-After: 999999999" must not stop a fleet
-	// for years. Defaults to [DefaultMaxPause], one hour.
+	// MaxPause caps for how long calls heed what an upstream states: a Retry-After, or the reset of a limit of which nothing is left. A ban
+	// of a day is common, so the default is 31 days. A wait beyond 31 days, such as "Retry-After: 999999999", cannot be meant: it pauses
+	// calls for an hour. Defaults to [DefaultMaxPause].
 	MaxPause time.Duration
 
 	// Hooks receive events. Each set of hooks receives all of them. Defaults to none.

@@ -115,6 +115,10 @@ func TestAPauseIsOfThePoliciesThatAreNamed(t *testing.T) {
 		policies.Feedback{Wait: time.Second, Policies: []string{"tenant"}},
 		policies.Feedback{Wait: time.Minute, Policies: []string{"user"}}), "of each feedback its own")
 	require.Equal(t, []store.Note{pause(0, time.Hour)}, b.notes(policies.Feedback{Wait: 99 * time.Hour, Policies: []string{"daily"}}), "it is capped")
+	b.rules = feedback.NewRules([]policies.Policy{daily}, 31*24*time.Hour, true)
+	for wait, want := range map[time.Duration]time.Duration{81654 * time.Second: 81654 * time.Second, 32 * 24 * time.Hour: time.Hour} {
+		require.Equal(t, []store.Note{pause(0, want)}, b.notes(policies.Feedback{Wait: wait, Policies: []string{"daily"}}))
+	}
 }
 
 func TestFeedbackOnPoliciesThatDoNotBind(t *testing.T) {

@@ -16,6 +16,8 @@ const (
 	longestStated = 31 * 24 * time.Hour
 	// nearEnd is when each answer is of interest, as a divisor: the last fifth of a limit.
 	nearEnd = 5
+	// implausible is how long a wait is that an upstream states beyond that.
+	implausible = time.Hour
 	// longestGuess bounds when there is more, by a policy, if the upstream does not say.
 	longestGuess = 15 * time.Minute
 	// fewLeft is how much is left when each answer is reported at once.
@@ -67,9 +69,17 @@ func (r *Rules) Notes(m *Memory, a *Answer, fs []policies.Feedback, now time.Tim
 	return n, nil
 }
 
+// believed returns for how long a wait is heeded that an upstream states: as stated, but one that cannot be is taken for a guess.
+func (r *Rules) believed(d time.Duration) time.Duration {
+	if d > longestStated {
+		d = implausible
+	}
+	return min(d, r.maxPause)
+}
+
 // refusal adds the notes that a refusal asks for: pauses, and adaptive rates that slow down.
 func (r *Rules) refusal(notes []store.Note, a *Answer, f *policies.Feedback, t targets) []store.Note {
-	if d := min(f.Wait, r.maxPause); d > 0 {
+	if d := r.believed(f.Wait); d > 0 {
 		if t.all {
 			notes = append(notes, store.Note{Kind: store.NotePause, Limit: store.WholeUpstream, For: d})
 		} else {
@@ -126,7 +136,7 @@ func (r *Rules) lowered(l *store.Limit, limit int64, window time.Duration) int64
 		if interval <= l.Spec.Interval {
 			return 0
 		}
-		return min(interval, max(r.maxPause.Microseconds(), l.Spec.Interval))
+		return min(interval, max(min(r.maxPause, implausible).Microseconds(), l.Spec.Interval))
 	}
 	if period != window {
 		limit = int64(min(float64(limit)*float64(period)/float64(window), float64(policies.MaxLimit)))
@@ -181,6 +191,9 @@ func (r *Rules) readings(n *Notes, a *Answer, fs []policies.Feedback, about []ta
 			counts++
 		}
 	}
+	if counts == 0 {
+		return nil
+	}
 	read := make(map[int]store.Note, counts)
 	for i := range fs {
 		f := &fs[i]
@@ -195,6 +208,7 @@ func (r *Rules) readings(n *Notes, a *Answer, fs []policies.Feedback, about []ta
 		n.Soon = n.Soon || left <= fewLeft
 		n.Near = n.Near || !limited || left <= limit/nearEnd
 		one := readingOf(f, left)
+		one.For = min(one.For, r.maxPause)
 		for _, j := range r.allowances(n, a, f, about[i]) {
 			if one.For == 0 && left == 0 {
 				one.For, one.Guessed = r.release(&n.Limits[j], now), true
