@@ -62,8 +62,8 @@ type Config struct {
 	MaxWait time.Duration
 
 	// MaxPause caps for how long calls heed what an upstream states: a Retry-After, or the reset of a limit of which nothing is left. A ban
-	// of a day is common, so the default is 31 days. A wait beyond 31 days, such as "Retry-After: 999999999", cannot be meant: it pauses
-	// calls for an hour. Defaults to [DefaultMaxPause].
+	// of a day is common, so the default is 31 days. A wait beyond 31 days and MaxPause, such as "Retry-After: 999999999", cannot be
+	// meant: it pauses calls for an hour. Defaults to [DefaultMaxPause].
 	MaxPause time.Duration
 
 	// Hooks receive events. Each set of hooks receives all of them. Defaults to none.

@@ -57,7 +57,7 @@ func TestThrottlingErrors(t *testing.T) {
 		"milliseconds":            {answer: answers(400, "ThrottlingException", "X-Amz-Retry-After", "60500"), paused: 60500 * time.Millisecond},
 		"seconds":                 {answer: answers(429, "TooManyRequestsException", "Retry-After", "60"), paused: time.Minute},
 		"both":                    {answer: answers(503, "SlowDown", "Retry-After", "30", "X-Amz-Retry-After", "60000"), paused: time.Minute},
-		"a hostile wait":          {answer: answers(400, "Throttling", "X-Amz-Retry-After", "99999999999999999999"), paused: time.Hour},
+		"a hostile wait":          {answer: answers(400, "Throttling", "X-Amz-Retry-After", "99999999999999999999"), paused: year},
 		"no number":               {answer: answers(400, "Throttling", "X-Amz-Retry-After", "soon"), stray: true},
 		"a negative one":          {answer: answers(400, "Throttling", "X-Amz-Retry-After", "-1"), stray: true},
 		"no wait":                 {answer: answers(400, "RequestLimitExceeded"), stray: true},

@@ -71,7 +71,7 @@ func (r *Rules) Notes(m *Memory, a *Answer, fs []policies.Feedback, now time.Tim
 
 // believed returns for how long a wait is heeded that an upstream states: as stated, but one that cannot be is taken for a guess.
 func (r *Rules) believed(d time.Duration) time.Duration {
-	if d > longestStated {
+	if d > max(longestStated, r.maxPause) {
 		d = implausible
 	}
 	return min(d, r.maxPause)
