@@ -251,7 +251,7 @@ function allowance.heeding()
     return news(o, was, gated)
   end
 
-  -- answer applies what an answer said: see Answered in allowance.go. It returns what is to be published, and until when.
+  -- answer applies what an answer said: see Answered in allowance.go. It returns what is to be published.
   function allowance.answer(o, now, slot, cost, left, wait, flags)
     turn(o, now)
     local known = flags % C.AnswerOpen

@@ -30,11 +30,11 @@ func (s *Set) Bind(which Which, lane string, carried Carried, room []store.Limit
 		return s.fixed, nil
 	}
 	limits := room
-	if cap(room) < len(s.all) {
-		limits = make([]store.Limit, 0, len(s.all))
+	if cap(room) < len(s.All) {
+		limits = make([]store.Limit, 0, len(s.All))
 	}
-	for i := range s.all {
-		l := &s.all[i]
+	for i := range s.All {
+		l := &s.All[i]
 		if l.Lane != "" && l.Lane != lane || which == Enforced && l.Observed || which == Predicted && !l.isPredicted() {
 			continue
 		}
@@ -53,9 +53,9 @@ func (s *Set) Bind(which Which, lane string, carried Carried, room []store.Limit
 // Bindable returns the limits whose scopes a call in a lane carries, whether they are optional or not. Limits of a lane are
 // included only for calls of that lane; those of all lanes, if lanes is set and the call is in none.
 func (s *Set) Bindable(lane string, lanes bool, carried Carried) []store.Limit {
-	limits := make([]store.Limit, 0, len(s.all))
-	for i := range s.all {
-		l := &s.all[i]
+	limits := make([]store.Limit, 0, len(s.All))
+	for i := range s.All {
+		l := &s.All[i]
 		if l.Lane != "" && l.Lane != lane && (!lanes || lane != "") {
 			continue
 		}
@@ -70,8 +70,7 @@ func (s *Set) Bindable(lane string, lanes bool, carried Carried) []store.Limit {
 
 // AllowancesOf returns the allowances of some limits that bind calls, and those that no policy is about.
 func (s *Set) AllowancesOf(limits []store.Limit) (all []store.Limit) {
-	for i := range s.all[len(s.Limits):] {
-		l := &s.all[len(s.Limits)+i]
+	for _, l := range s.All[len(s.Limits):] {
 		if l.Whole == "" {
 			all = append(all, l.Limit)
 		}
@@ -82,15 +81,6 @@ func (s *Set) AllowancesOf(limits []store.Limit) (all []store.Limit) {
 		}
 	}
 	return all
-}
-
-// Each calls a function with each limit, allowances included, until it returns false.
-func (s *Set) Each(f func(*Limit) bool) {
-	for i := range s.all {
-		if !f(&s.all[i]) {
-			return
-		}
-	}
 }
 
 // ScopeOf returns the value of the limit's scopes for a call, or the name of the first that the call lacks.

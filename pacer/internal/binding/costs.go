@@ -1,10 +1,7 @@
 package binding
 
 import (
-	"cmp"
-
 	"github.com/headway-go/headway/pacer/internal/costs"
-	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -71,12 +68,7 @@ func (s *Set) Costs(limits []store.Limit, cost int64, own func(policy string) (C
 func (s *Set) ownCosts(limits []store.Limit, cost int64, own func(policy string) (Cost, bool), learner *costs.Learner, settling *Settling) ([]store.Limit, []int64) {
 	bound, all := make([]store.Limit, 0, len(limits)), make([]int64, 0, len(limits))
 	for i := range limits {
-		policy, isWhole := limits[i].Policy, false
-		if l := s.byName[policy]; l != nil {
-			policy, isWhole = cmp.Or(l.Whole, l.Policy), l.Whole == ""
-		} else {
-			policy = feedback.PolicyOf(policy)
-		}
+		policy := s.WholeOf(limits[i].Policy)
 		one, isOwn := own(policy)
 		if !isOwn {
 			one = Cost{N: cost}
@@ -89,7 +81,7 @@ func (s *Set) ownCosts(limits []store.Limit, cost int64, own func(policy string)
 			settling.isFree(&limits[i])
 			continue
 		}
-		if isWhole {
+		if policy == limits[i].Policy {
 			settling.learns(one, &limits[i])
 		}
 		if n > limits[i].Spec.Limit && one.Estimate {

@@ -62,6 +62,7 @@ type Set struct {
 	List   []policies.Policy // as they bind calls together
 	Bound  []policies.Policy // with the parts of lanes
 	Limits []Limit           // of the policies
+	All    []Limit           // those, and then allowances
 	Scoped bool              // some limits have scopes
 
 	Lanes     []string // of all policies
@@ -75,7 +76,6 @@ type Set struct {
 
 	Rules *feedback.Rules
 
-	all    []Limit           // those of the policies, and allowances
 	byName map[string]*Limit // with those of the sets before, of which calls may still be on their way
 	fixed  []store.Limit     // the stack of every call, if no limit has a scope
 	met    sync.Map          // the values of keys that have numbers of their own and have been met, by store.Key
@@ -114,9 +114,9 @@ func New(c *Config, in *InForce, before *Set) *Set {
 	s.Free = in.AllObserved || s.Observes && !slices.ContainsFunc(s.Limits, func(l Limit) bool { return !l.Observed })
 	s.addAllowances(c)
 	if !s.Scoped && !s.Observes {
-		s.fixed = make([]store.Limit, 0, len(s.all))
-		for i := range s.all {
-			s.fixed = append(s.fixed, s.all[i].Limit)
+		s.fixed = make([]store.Limit, 0, len(s.All))
+		for i := range s.All {
+			s.fixed = append(s.fixed, s.All[i].Limit)
 		}
 	}
 	return s
@@ -124,7 +124,7 @@ func New(c *Config, in *InForce, before *Set) *Set {
 
 // addAllowances adds the allowances of policies that are in force, and those of the whole upstream.
 func (s *Set) addAllowances(c *Config) {
-	s.all = slices.Clone(s.Limits)
+	s.All = slices.Clone(s.Limits)
 	for _, name := range s.Allowances {
 		l := Limit{Limit: feedback.AllowanceOf(store.Limit{}), Whole: feedback.PolicyOf(name)}
 		l.Policy = name
@@ -140,7 +140,7 @@ func (s *Set) addAllowances(c *Config) {
 		if c.Direct != nil {
 			l.Prepared = c.Direct.Prepare(c.Upstream, &l.Limit)
 		}
-		s.all = append(s.all, l)
+		s.All = append(s.All, l)
 	}
 }
 

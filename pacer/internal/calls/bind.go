@@ -119,17 +119,17 @@ func (r *Reader) AtOnce(a *Ask) bool {
 		return false
 	}
 	call := store.Admission{Cost: a.Cost}
-	fits := true
-	a.Set.Each(func(l *binding.Limit) bool {
+	for i := range a.Set.All {
+		l := &a.Set.All[i]
 		scope, missing := l.ScopeOf(a.Scope)
 		if missing != "" && l.Optional {
-			return true
+			continue
 		}
-		if fits = missing == "" && a.Cost <= l.Spec.Limit && call.Len < store.MaxAdmission; fits {
-			call.Limits[call.Len] = store.Bound{Limit: l.Prepared, Scope: scope}
-			call.Len++
+		if missing != "" || a.Cost > l.Spec.Limit || call.Len == store.MaxAdmission {
+			return false
 		}
-		return fits
-	})
-	return fits && call.Len > 0 && r.Direct.Admit(call)
+		call.Limits[call.Len] = store.Bound{Limit: l.Prepared, Scope: scope}
+		call.Len++
+	}
+	return call.Len > 0 && r.Direct.Admit(call)
 }

@@ -76,7 +76,7 @@ type Placement struct {
 	At int64 // the slot: when the call starts
 
 	begin int64 // of a rate, of the call's interval of virtual time; of a window, of its bucket
-	takes int64 // of a rate, the gap that holds the interval: its index, or tail; of a window, nothing
+	takes int64 // of a rate, the gap that holds the interval: its index, or tail
 	full  int64 // of a window: no bucket before has room for even one call; 0 if that is nothing new
 }
 
