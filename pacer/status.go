@@ -210,7 +210,7 @@ func (p *Pacer) describeProcess(name string) {
 	set := p.set()
 	p.process = &usage.Process{
 		Upstream: p.upstream, Name: name, Meter: usage.NewMeter(set.Names(), p.direct == nil),
-		Waiting: func() map[store.Key]int64 { return p.waiters.Waiting() },
+		Waiting: func() map[store.Key]int64 { return p.waiters.Waiting() }, Learned: p.reports.Learned,
 	}
 	p.process.SetPolicies(set.Names(), set.Texts(), set.Source)
 }

@@ -135,6 +135,7 @@ func (v *view) read(index *store.Index) {
 				Source: printable(one.Source), Version: printable(one.Version),
 			})
 		}
+		v.learn(one.Learned)
 		for _, k := range one.Keys {
 			if l := v.named(k.Policy); l != nil && len(l.Scopes()) > 0 && store.IsEscaped(k.Scope) {
 				spent[k.Key()] += k.Cost

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -13,6 +14,21 @@ type description struct {
 	Source  string `json:"f,omitempty"` // whom they are from
 	Waiting []use  `json:"w,omitempty"`
 	Keys    []use  `json:"k,omitempty"`
+
+	Learned []learned `json:"l,omitempty"`
+}
+
+// learned is what replies stated of a limit. Times are in microseconds.
+type learned struct {
+	Policy   string `json:"p,omitempty"`
+	Name     string `json:"n,omitempty"`
+	Source   string `json:"f,omitempty"`
+	Limit    int64  `json:"l,omitempty"`
+	Window   int64  `json:"w,omitempty"`
+	Reset    int64  `json:"r,omitempty"`
+	Readings int64  `json:"c"`
+	Since    int64  `json:"s"`
+	Last     int64  `json:"a"`
 }
 
 type use struct {
@@ -28,11 +44,12 @@ const (
 	maxUses        = 256
 	maxVersion     = 32
 	maxSource      = 512
+	maxLearned     = 16
 )
 
 func describe(a *store.About, version string) (string, error) {
 	source := a.Source[:min(len(a.Source), maxSource)]
-	b, err := json.Marshal(description{Name: a.Name, Version: version, Source: source, Waiting: toUses(a.Waiting), Keys: toUses(a.Keys)})
+	b, err := json.Marshal(description{Name: a.Name, Version: version, Source: source, Waiting: toUses(a.Waiting), Keys: toUses(a.Keys), Learned: toLearned(a.Learned)})
 	return string(b), err
 }
 
@@ -42,7 +59,8 @@ func parseAbout(s string) (about store.About, version string) {
 	if len(s) > maxDescription || json.Unmarshal([]byte(s), &d) != nil || len(d.Version) > maxVersion || len(d.Source) > 4*maxSource {
 		return store.About{}, ""
 	}
-	return store.About{Name: d.Name, Source: d.Source, Waiting: fromUses(d.Waiting), Keys: fromUses(d.Keys)}, d.Version
+	about = store.About{Name: d.Name, Source: d.Source, Waiting: fromUses(d.Waiting), Keys: fromUses(d.Keys), Learned: fromLearned(d.Learned)}
+	return about, d.Version
 }
 
 func toUses(all []store.KeyUse) []use {
@@ -62,4 +80,33 @@ func fromUses(all []use) []store.KeyUse {
 		}
 	}
 	return ks
+}
+
+func toLearned(all []store.Learned) []learned {
+	var ls []learned
+	for _, l := range all {
+		source := l.Source[:min(len(l.Source), maxSource/maxLearned)]
+		ls = append(ls, learned{
+			l.Policy, l.Name, source, l.Limit, l.Window.Microseconds(), l.Reset.Microseconds(), l.Readings, int64(l.Since), int64(l.Last),
+		})
+	}
+	return ls
+}
+
+func fromLearned(all []learned) []store.Learned {
+	const most = 1 << 53
+	var ls []store.Learned
+	for _, l := range all[:min(len(all), maxLearned)] {
+		valid := true
+		for _, n := range []int64{l.Limit, l.Window, l.Reset, l.Readings, l.Since, l.Last} {
+			valid = valid && 0 <= n && n < most
+		}
+		if valid {
+			ls = append(ls, store.Learned{
+				Policy: l.Policy, Name: l.Name, Source: l.Source, Limit: l.Limit, Window: time.Duration(l.Window) * time.Microsecond,
+				Reset: time.Duration(l.Reset) * time.Microsecond, Readings: l.Readings, Since: store.Instant(l.Since), Last: store.Instant(l.Last),
+			})
+		}
+	}
+	return ls
 }

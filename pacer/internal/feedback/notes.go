@@ -155,7 +155,7 @@ func (r *Rules) lowered(l *store.Limit, limit int64, window time.Duration) int64
 func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, about []targets, now time.Time) {
 	refused := slices.ContainsFunc(fs, func(f policies.Feedback) bool { return f.Refused })
 	n.Soon = refused || a.Grant == nil
-	read := r.readings(n, a, fs, about, now)
+	read := r.readings(n, m, a, fs, about, now)
 	for j := range n.Limits {
 		one, found := read[j]
 		if n.Limits[j].Spec.Algorithm != policies.Allowance || !found && (a.Again || !a.charged(j) && a.Blind == 0) {
@@ -184,7 +184,7 @@ func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, 
 
 // readings returns what is left by the index of the allowances that it is about, the least of each. Those that do not bind the call are
 // added to the limits of the notes.
-func (r *Rules) readings(n *Notes, a *Answer, fs []policies.Feedback, about []targets, now time.Time) map[int]store.Note {
+func (r *Rules) readings(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, about []targets, now time.Time) map[int]store.Note {
 	counts := 0
 	for i := range fs {
 		if _, counted := fs[i].Left().Value(); counted {
@@ -210,6 +210,7 @@ func (r *Rules) readings(n *Notes, a *Answer, fs []policies.Feedback, about []ta
 		one := readingOf(f, left)
 		one.For = min(one.For, r.maxPause)
 		for _, j := range r.allowances(n, a, f, about[i]) {
+			m.learn(n.Limits[j].Policy, f, now)
 			if one.For == 0 && left == 0 {
 				one.For, one.Guessed = r.release(&n.Limits[j], now), true
 			}
