@@ -155,7 +155,7 @@ func (r *Rules) lowered(l *store.Limit, limit int64, window time.Duration) int64
 func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, about []targets, now time.Time) {
 	refused := slices.ContainsFunc(fs, func(f policies.Feedback) bool { return f.Refused })
 	n.Soon = refused || a.Grant == nil
-	read := r.readings(n, a, fs, about, now)
+	read := r.readings(n, a, fs, about, now, refused)
 	for j := range n.Limits {
 		one, found := read[j]
 		if n.Limits[j].Spec.Algorithm != policies.Allowance || !found && (a.Again || !a.charged(j) && a.Blind == 0) {
@@ -183,8 +183,8 @@ func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, 
 }
 
 // readings returns what is left by the index of the allowances that it is about, the least of each. Those that do not bind the call are
-// added to the limits of the notes.
-func (r *Rules) readings(n *Notes, a *Answer, fs []policies.Feedback, about []targets, now time.Time) map[int]store.Note {
+// added to the limits of the notes. A profile may report a refusal beside what is left: what has nothing left refused the call.
+func (r *Rules) readings(n *Notes, a *Answer, fs []policies.Feedback, about []targets, now time.Time, refused bool) map[int]store.Note {
 	counts := 0
 	for i := range fs {
 		if _, counted := fs[i].Left().Value(); counted {
@@ -202,12 +202,13 @@ func (r *Rules) readings(n *Notes, a *Answer, fs []policies.Feedback, about []ta
 		switch {
 		case !counted, limited && limit == 0 && left == 0 && !f.Refused: // it says nothing
 			continue
-		case left > 0 && f.Refused && counts == 1: // another limit refused
+		case left > 0 && refused && counts == 1: // another limit refused
 			continue
 		}
 		n.Soon = n.Soon || left <= fewLeft
 		n.Near = n.Near || !limited || left <= limit/nearEnd
 		one := readingOf(f, left)
+		one.Refused = refused && left == 0
 		one.For = min(one.For, r.maxPause)
 		for _, j := range r.allowances(n, a, f, about[i]) {
 			if one.For == 0 && left == 0 {
@@ -223,11 +224,11 @@ func (r *Rules) readings(n *Notes, a *Answer, fs []policies.Feedback, about []ta
 
 // readingOf returns the note that so much is left.
 func readingOf(f *policies.Feedback, left int64) store.Note {
-	one := store.Note{Kind: store.NoteAnswer, Remaining: min(left, policies.MaxLimit), For: f.Reset, Refused: f.Refused && left == 0}
+	one := store.Note{Kind: store.NoteAnswer, Remaining: min(left, policies.MaxLimit), For: f.Reset}
 	if one.For > longestStated {
 		one.For = 0
 	}
-	if one.Refused && f.Wait > 0 && (one.For == 0 || f.Wait < one.For) {
+	if f.Refused && left == 0 && f.Wait > 0 && (one.For == 0 || f.Wait < one.For) {
 		one.For = f.Wait
 	}
 	return one
