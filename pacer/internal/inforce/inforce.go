@@ -91,9 +91,10 @@ func (p *Policies) AddAllowances(names []string) {
 	}
 }
 
-// Read heeds what operators have set. A store that knows of nothing that was ever set has lost it, or forgotten it long after it was unset:
-// then what is declared holds.
+// Read heeds what operators have set, and which allowances there are. A store that knows of nothing that was ever set has lost it, or
+// forgotten it long after it was unset: then what is declared holds.
 func (p *Policies) Read(all *store.Settings) {
+	p.AddAllowances(all.Allowances)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || all.Version != 0 && all.Version < p.settings.Version || all.Version == 0 && p.settings.Version == 0 {
