@@ -40,7 +40,8 @@ type Note struct {
 	Cost      int64         // Settle, Answer: what it was charged
 	Actual    int64         // Settle: what it really cost
 
-	Local bool // Settle, Answer: the grant was [Grant].Local
+	Local  bool   // Settle, Answer: the grant was [Grant].Local
+	Source string // where the upstream stated For, such as "Retry-After": for people, no store keeps it
 
 	_ struct{}
 }
