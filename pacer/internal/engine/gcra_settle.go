@@ -37,9 +37,9 @@ func (g *GCRA) Settle(l *Limit, now int64, charge Charge, cost, actual int64) {
 	g.forget(now)
 }
 
-// pack moves [c.from, to), which is what a call that has gone keeps of its interval c, into the first gap that holds it, or to the begin of
-// the gap right before it, and returns from where on c is free then. Without that, each call would leave a gap that holds no other call of
-// its estimate. The call started before now, so its cells may lie anywhere from now on, and no later than they do.
+// pack moves [c.from, to), the part of its charge c that a settled call keeps, into the first gap with room for it, or to the start of the
+// gap right before it. It returns where the free rest of c begins. Otherwise each call would leave a gap too short for another call of its
+// estimate. The call started before now, so its cells may lie anywhere from now on, and no later than they do.
 func (g *GCRA) pack(l *Limit, now int64, c gap, to int64) int64 {
 	if to <= c.from || c.to > g.tat {
 		return to
