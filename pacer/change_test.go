@@ -35,10 +35,10 @@ func (r *remote) Settings(ctx context.Context, upstream string) (*store.Settings
 	return all, err
 }
 
-// begin begins another epoch, and keeps what the last of them forgot: everything or nothing. The caller holds mu.
-func (r *remote) begin(all bool) {
+// begin begins another epoch, and keeps what the last of them forgot: everything, or what is resumed. The caller holds mu.
+func (r *remote) begin(all bool, resumed ...store.Key) {
 	r.epoch.Resets++
-	r.resets = append(r.resets[max(0, len(r.resets)-31):], store.Reset{Epoch: r.epoch, Now: store.Instant(time.Now().UnixMicro()), All: all})
+	r.resets = append(r.resets[max(0, len(r.resets)-31):], store.Reset{Epoch: r.epoch, Now: store.Instant(time.Now().UnixMicro()), All: all, Resumed: resumed})
 }
 
 // Set implements [store.Settable].

@@ -226,11 +226,7 @@ func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) st
 		Policies: bound, Permits: p.leases.Held, Describe: p.about,
 	}
 	config.Policy = func(l *store.Limit) policies.Policy { return p.set().PolicyOf(l) }
-	config.Settings = func(all *store.Settings) {
-		p.policies.AddAllowances(all.Allowances)
-		p.policies.Read(all)
-	}
-	config.Resumed = p.heed
+	config.Settings, config.Resumed = p.policies.Read, p.heed
 	config.Changed = p.failedOver
 	if p.telemetry != nil {
 		config.Requested = p.requested

@@ -29,7 +29,7 @@ var _ waiters.Events = waitEvents{}
 func (e waitEvents) waitOf(w *waiters.Wait) Waiting {
 	one := Waiting{Upstream: e.upstream, Cost: w.Cost, Paused: w.Paused, Queued: w.Queued, Ahead: w.Ahead, At: w.At, Wait: w.For}
 	if w.Limit != nil {
-		one.Policy, one.Scope = w.Limit.Policy, e.set().Describe(w.Limit)
+		one.Policy, one.Scope = feedback.PolicyOf(w.Limit.Policy), e.set().Describe(w.Limit)
 	}
 	return one
 }
@@ -49,7 +49,7 @@ func (e waitEvents) WaitDone(ctx context.Context, last *waiters.Wait, since time
 func (e waitEvents) Admitted(ctx context.Context, call *store.Call, limits []store.Limit, limit *store.Limit, waited, late time.Duration) {
 	one := Admitted{Upstream: e.upstream, Cost: call.Cost, Costs: e.costsOf(call, limits), Waited: waited, Late: late}
 	if limit != nil {
-		one.Policy, one.Scope = limit.Policy, e.set().Describe(limit)
+		one.Policy, one.Scope = feedback.PolicyOf(limit.Policy), e.set().Describe(limit)
 	}
 	telemetry.EmitCall(ctx, e.telemetry, one, func(h *Hooks) func(context.Context, Admitted) { return h.Admitted })
 }
@@ -143,15 +143,13 @@ func (p *Pacer) feedbackApplied(ctx context.Context, stack store.Stack, notes []
 		n := &notes[i]
 		e := FeedbackApplied{Upstream: p.upstream, Kind: n.Kind, For: max(0, n.For), Value: n.Value}
 		if n.Kind == store.NoteAnswer {
-			if n.Remaining < 0 {
+			if n.Remaining < 0 && n.Empties() == 0 {
 				continue // it says nothing
 			}
-			e.Value = n.Remaining
+			e.Value = max(0, n.Remaining)
 		}
-		if n.Limit >= 0 {
-			l := &stack.Limits[n.Limit]
-			e.Policy, e.Scope = feedback.PolicyOf(l.Policy), p.set().Describe(l)
-		}
+		l := &stack.Limits[n.Limit]
+		e.Policy, e.Scope = feedback.PolicyOf(l.Policy), p.set().Describe(l)
 		telemetry.EmitCall(ctx, p.telemetry, e, func(h *Hooks) func(context.Context, FeedbackApplied) { return h.FeedbackApplied })
 	}
 }

@@ -260,12 +260,8 @@ func (w *Store) reportShared(ctx context.Context, stack store.Stack, notes []sto
 		if n.Kind == store.NoteAnswer && n.Remaining > 0 {
 			w.ledger.of(&stack.Limits[n.Limit], int64(r.now)).paused = 0
 		}
-		if n.Kind == store.NotePause || n.Kind == store.NoteAnswer && n.Remaining == 0 && n.For > 0 {
-			l := &store.Limit{}
-			if n.Limit >= 0 {
-				l = &stack.Limits[n.Limit]
-			}
-			w.ledger.pause(l, r.now+store.Instant(n.For.Microseconds()), int64(r.now))
+		if d := n.Empties(); d > 0 {
+			w.ledger.pause(&stack.Limits[n.Limit], r.now.Add(d), int64(r.now))
 		}
 	}
 	return r.now, r.changed, 0, nil
