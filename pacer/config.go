@@ -230,8 +230,7 @@ func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) st
 		Policies: bound, Permits: p.leases.Held, Describe: p.about,
 	}
 	config.Policy = func(l *store.Limit) policies.Policy { return p.set().PolicyOf(l) }
-	config.Settings = p.policies.Read
-	config.Resumed = p.heed
+	config.Settings, config.Resumed = p.policies.Read, p.heed
 	config.Changed = p.failedOver
 	if p.telemetry != nil {
 		config.Requested = p.requested

@@ -30,7 +30,7 @@ var _ waiters.Events = waitEvents{}
 func (e waitEvents) waitOf(w *waiters.Wait) Waiting {
 	one := Waiting{Upstream: e.upstream, Cost: w.Cost, Paused: w.Paused, Queued: w.Queued, Ahead: w.Ahead, At: w.At, Wait: w.For}
 	if w.Limit != nil {
-		one.Policy, one.Scope = w.Limit.Policy, e.set().Describe(w.Limit)
+		one.Policy, one.Scope = feedback.PolicyOf(w.Limit.Policy), e.set().Describe(w.Limit)
 	}
 	return one
 }
@@ -50,7 +50,7 @@ func (e waitEvents) WaitDone(ctx context.Context, last *waiters.Wait, since time
 func (e waitEvents) Admitted(ctx context.Context, call *store.Call, limits []store.Limit, limit *store.Limit, waited, late time.Duration) {
 	one := Admitted{Upstream: e.upstream, Cost: call.Cost, Costs: e.costsOf(call, limits), Waited: waited, Late: late}
 	if limit != nil {
-		one.Policy, one.Scope = limit.Policy, e.set().Describe(limit)
+		one.Policy, one.Scope = feedback.PolicyOf(limit.Policy), e.set().Describe(limit)
 	}
 	telemetry.EmitCall(ctx, e.telemetry, one, func(h *Hooks) func(context.Context, Admitted) { return h.Admitted })
 }
@@ -141,19 +141,16 @@ func (p *Pacer) feedbackApplied(ctx context.Context, at store.Instant, stack sto
 		n := &notes[i]
 		e := FeedbackApplied{Upstream: p.upstream, Kind: n.Kind, For: max(0, n.For), Value: n.Value, Source: n.Source}
 		if n.Kind == store.NoteAnswer {
-			if n.Remaining < 0 {
+			if n.Remaining < 0 && n.Empties() == 0 {
 				continue // it says nothing
 			}
-			e.Value = n.Remaining
+			e.Value = max(0, n.Remaining)
 		}
-		limit := ""
-		if n.Limit >= 0 {
-			l := &stack.Limits[n.Limit]
-			e.Policy, e.Scope, limit = feedback.PolicyOf(l.Policy), p.set().Describe(l), feedback.TagOf(l.Policy)
-		}
-		if isAnswer := n.Kind == store.NoteAnswer; n.Kind == store.NotePause || isAnswer && n.For > 0 && !n.Guessed {
-			one := store.Statement{Policy: e.Policy, Limit: limit, Scope: e.Scope, Source: e.Source, Until: at.Add(n.For)}
-			e.Long = p.process.Stated.Keep(one, !isAnswer || n.Remaining == 0, at)
+		l := &stack.Limits[n.Limit]
+		e.Policy, e.Scope = feedback.PolicyOf(l.Policy), p.set().Describe(l)
+		if n.Kind == store.NoteAnswer && n.For > 0 && !n.Guessed {
+			one := store.Statement{Policy: e.Policy, Limit: feedback.TagOf(l.Policy), Scope: e.Scope, Source: e.Source, Until: at.Add(n.For)}
+			e.Long = p.process.Stated.Keep(one, n.Empties() > 0, at)
 		}
 		if e.Long {
 			p.log.Stated(warnings.Wait{Upstream: p.upstream, Policy: e.Policy, Scope: e.Scope, Source: e.Source, For: e.For})

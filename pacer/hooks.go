@@ -171,10 +171,10 @@ type FeedbackApplied struct {
 	Upstream string
 	Policy   string // "" for the whole upstream
 	Scope    string
-	Kind     store.NoteKind // NotePause, NoteSlow, NoteLearn, NoteAnswer, NoteStray
+	Kind     store.NoteKind // NoteSlow, NoteLearn, NoteAnswer, NoteStray
 
-	// For is a duration: with NotePause the pause, with NoteLearn how long the limit is kept, with NoteAnswer the time until there is more,
-	// 0 if the upstream does not say, with NoteStray the policy's period.
+	// For is a duration: with NoteLearn how long the limit is kept, with NoteAnswer the time until there is more, 0 if the upstream does not
+	// say, with NoteStray the policy's period.
 	For time.Duration
 	// Value is a number: with NoteLearn the emission interval of a rate in µs or the limit of a window, with NoteAnswer how much is
 	// left, with NoteStray by how much the margin grows, in millionths of the period.

@@ -205,7 +205,20 @@ func (p *Pacer) reserve(ctx context.Context, a *calls.Ask, c *waiters.Call, room
 	return err
 }
 
+// reserveSlot is reserve without hooks. A call that goes at once, and whose answer brought other policies, asks once more by these.
 func (p *Pacer) reserveSlot(ctx context.Context, a *calls.Ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *calls.Requested) error {
+	for {
+		err := p.reserveBy(ctx, a, c, room, s, k)
+		if now := p.set(); err == nil && a.MaxWait == 0 && now != a.Set {
+			_ = c.NotUsed(ctx)
+			*c, room, a.Set = waiters.Call{}, nil, now
+			continue
+		}
+		return err
+	}
+}
+
+func (p *Pacer) reserveBy(ctx context.Context, a *calls.Ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *calls.Requested) error {
 	if k != nil { // other policies may have scopes
 		a.CarryAll(ctx)
 	}

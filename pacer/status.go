@@ -206,7 +206,7 @@ func (p *Pacer) StatusOf(ctx context.Context, all []policies.Policy, keys []stor
 // newStatus returns the status of an upstream, without its policies.
 func newStatus(upstream string, seen *store.StackStatus) *Status {
 	return &Status{
-		Upstream: upstream, At: time.UnixMicro(int64(seen.Now)), PausedFor: max(0, seen.Paused.Sub(seen.Now)),
+		Upstream: upstream, At: time.UnixMicro(int64(seen.Now)),
 		Policies: make([]PolicyStatus, 0, len(seen.Limits)),
 	}
 }
@@ -219,7 +219,6 @@ func policyStatus(policy policies.Policy, scope string, seen *store.LimitStatus,
 		Remaining: seen.Remaining,
 		Next:      max(0, seen.Next.Sub(now)),
 		Backlog:   seen.Backlog,
-		PausedFor: max(0, seen.Paused.Sub(now)),
 		Pace:      seen.Pace,
 		Queued:    seen.Queued,
 		Margin:    marginOf(policy, seen.Margin),
@@ -251,7 +250,13 @@ func (p *Pacer) describeProcess(name string) {
 	set := p.set()
 	p.process = &usage.Process{
 		Upstream: p.upstream, Name: name, Meter: usage.NewMeter(set.Names(), p.direct == nil),
-		Waiting: func() map[store.Key]int64 { return p.waiters.Waiting() },
+		Waiting: func() map[store.Key]int64 {
+			all := make(map[store.Key]int64)
+			for k, n := range p.waiters.Waiting() {
+				all[store.Key{Policy: feedback.PolicyOf(k.Policy), Scope: k.Scope}] += n
+			}
+			return all
+		},
 	}
 	p.process.SetPolicies(set.Names(), set.Texts(), set.Source)
 }
