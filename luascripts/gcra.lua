@@ -382,10 +382,30 @@ function gcra.rest()
     if not before(o, made, now) then giveback(o, now, from, from, to) end
   end
 
+  -- pack moves from..till, which is what a call that has gone keeps of its charge from..to, into an earlier gap, and returns from where on the
+  -- charge is free then.
+  local function pack(o, now, from, to, till)
+    if from <= now or till <= from or to > o.tat or o.last == 0 then return till end
+    local after = '(' .. string.format('%.0f', now)
+    local found = redis.call('ZRANGEBYSCORE', o.gaps, after, from, 'WITHSCORES', 'LIMIT', 0, C.MaxLooks)
+    for i = 1, #found, 2 do
+      local rest, ends = math.max(number(found[i], o.gaps), now) + till - from, number(found[i + 1], o.gaps)
+      if ends == from or ends >= rest then
+        redis.call('ZREM', o.gaps, found[i])
+        o.dirty, o.plain = true, false
+        if ends == from then return rest end
+        if ends - rest >= o.t then keep(o, rest, ends) end
+        return from
+      end
+    end
+    return till
+  end
+
   function gcra.settle(o, now, from, to, cost, actual, made)
     if before(o, made, now) then return end
     if actual <= cost then
       local rest = math.max(from, to - o.t * (cost - actual))
+      if made > 0 and not o.log then rest = pack(o, now, from, to, rest) end
       giveback(o, now, from, o.log and o.log.last(o, from, to, cost - actual) or rest, to)
       return
     end

@@ -19,8 +19,8 @@
 --                       not say), and there is more in d µs (0: it does not say); e: C.AnswerRefused if it was refused because of this
 --                       limit, C.AnswerGuessed more if d is a guess, and C.AnswerOpen for each that is on its way and not known here.
 --                       It is about an allowance
---          5 settle     a call that was charged a, b at e (µs since the epoch; 0: not known) at cost c really cost d; a, b and c are 0
---                     if it was charged nothing
+--          5 settle     a call that was charged a, b at e (µs since the epoch; 0: not known, or the call may not have gone) at cost c really
+--                     cost d; a, b and c are 0 if it was charged nothing
 --          6 claim      somebody remembers a charge a, b
 --          7 reset      everything is forgotten, on purpose
 --          8 renew      call a runs, which began at b (µs since the epoch): its lease is renewed

@@ -37,7 +37,7 @@ type Pacer struct {
 	outage   Outage
 
 	telemetry *telemetry.Dispatcher[Hooks] // nil if there are no hooks
-	storeLog  *warnings.Store              // nil if losses of the store are not to be logged
+	log       *warnings.Store              // nil if hooks log what it would
 
 	versionLog *warnings.Versions // of a store that is shared
 
@@ -333,7 +333,7 @@ func (p *Pacer) Close() error {
 	if p.member != nil {
 		p.member.Close()
 	}
-	p.storeLog.Close()
+	p.log.Close()
 	p.versionLog.Close()
 	p.telemetry.Close()
 	return nil

@@ -240,7 +240,7 @@ func TestTheAlertsAreAboutWhatThereIs(t *testing.T) {
 	t.Parallel()
 	rows := documented(t)
 	all := alerts(t)
-	require.Len(t, all, 7)
+	require.Len(t, all, 8)
 	for _, one := range all {
 		require.Positive(t, checkQuery(t, rows, one.expr), one.name)
 	}

@@ -35,11 +35,12 @@ type Note struct {
 	Remaining int64         // Answer: what the upstream says is left; −1: it does not say. Stray: the largest margin, in millionths of the period
 	Refused   bool          // Answer: the upstream refused the call because of this limit; if Remaining is −1, nothing is left for For
 	Guessed   bool          // Answer: the upstream does not say For, and the caller guesses
-	Charge    Charge        // Settle: of the call. Claim: what is remembered; To of a window is what its bucket held at least
+	Charge    Charge        // Settle: of the call; without Made if it may not have gone. Claim: what is remembered; To of a window is what its bucket held at least
 	Cost      int64         // Settle, Answer: what it was charged
 	Actual    int64         // Settle: what it really cost
 
-	Local bool // Settle, Answer: the grant was [Grant].Local
+	Local  bool   // Settle, Answer: the grant was [Grant].Local
+	Source string // where the upstream stated For, such as "Retry-After": for people, no store keeps it
 
 	_ struct{}
 }

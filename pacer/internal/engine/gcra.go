@@ -230,42 +230,6 @@ func (g *GCRA) giveBack(l *Limit, now int64, c gap, from int64) {
 	g.forget(now)
 }
 
-// Settle implements [Account]. A call that cost less gives the end of its interval back, as far as it lies in the future: one emission
-// interval for each unit that it did not need, since a charge may be longer, and begin before its slot. A call that cost more is charged
-// after everything that is reserved.
-func (g *GCRA) Settle(l *Limit, now int64, charge Charge, cost, actual int64) {
-	if g.reset.covers(charge, now) {
-		return
-	}
-	if actual <= cost {
-		c := charge.interval()
-		from := max(c.from, c.to-l.Spec.Interval*(cost-actual))
-		if g.logs(l) {
-			if cell, ok := g.log.last(c, cost-actual); ok {
-				from = cell
-			}
-		}
-		g.giveBack(l, now, c, from)
-		return
-	}
-	g.keepLog(l)
-	from := max(g.tat, now)
-	g.freed = 0
-	g.tat = from + debt(actual-cost, g.step(l, now))
-	if g.log != nil {
-		g.log.debt(l, now, actual-cost, from)
-	}
-	g.forget(now)
-}
-
-// debt returns n·t, at most the longest period of a policy.
-func debt(n, t int64) int64 {
-	if n > numbers.MaxDebt/t {
-		return numbers.MaxDebt
-	}
-	return n * t
-}
-
 // forget drops what is past.
 func (g *GCRA) forget(now int64) {
 	if max(g.lasts(), g.pace.ends(), g.margin.until, g.reset.until) <= now {

@@ -96,8 +96,8 @@ func (p *Policies) add(names []string) bool {
 	return len(p.allowances) > before
 }
 
-// Read heeds what operators have set, and what upstreams have said. A store that knows of nothing that was ever set has lost it, or forgotten it long after it was unset:
-// then what is declared holds.
+// Read heeds what operators have set, and which allowances there are. A store that knows of nothing that was ever set has lost it, or
+// forgotten it long after it was unset: then what is declared holds.
 func (p *Policies) Read(all *store.Settings) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

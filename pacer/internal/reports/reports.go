@@ -26,8 +26,8 @@ type Reporter struct {
 
 	// Unbound is called with the names of limits that readings are about and that did not bind the call.
 	Unbound func(names []string)
-	// Applied is called with what the store has received of feedback.
-	Applied func(ctx context.Context, stack store.Stack, notes []store.Note)
+	// Applied is called with what the store has received of feedback, and when, by its clock.
+	Applied func(ctx context.Context, at store.Instant, stack store.Stack, notes []store.Note)
 	// Changed is called with what calls of this process that wait are to heed.
 	Changed func(ctx context.Context, changes []store.Change)
 
@@ -64,6 +64,7 @@ func (r *Reporter) Apply(ctx context.Context, rules *feedback.Rules, a *feedback
 		}
 		r.Unbound(names)
 	}
+	attribute(n.Answers, fs)
 	stack := store.Stack{Upstream: r.Upstream, Limits: n.Limits}
 	if !r.Far || n.Soon || len(n.Rates) > 0 {
 		_, err = r.send(ctx, stack, append(n.Rates, n.Answers...))
@@ -134,7 +135,7 @@ func (r *Reporter) send(ctx context.Context, stack store.Stack, all []store.Note
 	if err != nil {
 		return 0, err
 	}
-	r.Applied(ctx, stack, all)
+	r.Applied(ctx, at, stack, all)
 	r.Changed(ctx, changes(all, stack, at, changed > 0))
 	return changed, nil
 }

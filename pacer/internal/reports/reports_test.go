@@ -57,7 +57,7 @@ func newRig() *rig {
 	r.Reporter = reports.Reporter{
 		Upstream: "test", Store: &r.store, Far: true,
 		Unbound: func(names []string) { r.said = append(r.said, names...) },
-		Applied: func(_ context.Context, stack store.Stack, notes []store.Note) {
+		Applied: func(_ context.Context, _ store.Instant, stack store.Stack, notes []store.Note) {
 			r.applied = append(r.applied, kinds(notes))
 		},
 		Changed: func(_ context.Context, changes []store.Change) { r.changes = append(r.changes, changes...) },
