@@ -13,6 +13,15 @@ type description struct {
 	Source  string `json:"f,omitempty"` // whom they are from
 	Waiting []use  `json:"w,omitempty"`
 	Keys    []use  `json:"k,omitempty"`
+	Stated  []said `json:"s,omitempty"`
+}
+
+type said struct {
+	Policy string        `json:"p,omitempty"`
+	Limit  string        `json:"l,omitempty"`
+	Scope  string        `json:"s,omitempty"`
+	Source string        `json:"f,omitempty"`
+	Until  store.Instant `json:"u"`
 }
 
 type use struct {
@@ -28,11 +37,16 @@ const (
 	maxUses        = 256
 	maxVersion     = 32
 	maxSource      = 512
+	maxStated      = 64
 )
 
 func describe(a *store.About, version string) (string, error) {
 	source := a.Source[:min(len(a.Source), maxSource)]
-	b, err := json.Marshal(description{Name: a.Name, Version: version, Source: source, Waiting: toUses(a.Waiting), Keys: toUses(a.Keys)})
+	d := description{Name: a.Name, Version: version, Source: source, Waiting: toUses(a.Waiting), Keys: toUses(a.Keys)}
+	for _, s := range a.Stated {
+		d.Stated = append(d.Stated, said{Policy: s.Policy, Limit: s.Limit, Scope: s.Scope, Source: s.Source, Until: s.Until})
+	}
+	b, err := json.Marshal(d)
 	return string(b), err
 }
 
@@ -42,7 +56,11 @@ func parseAbout(s string) (about store.About, version string) {
 	if len(s) > maxDescription || json.Unmarshal([]byte(s), &d) != nil || len(d.Version) > maxVersion || len(d.Source) > 4*maxSource {
 		return store.About{}, ""
 	}
-	return store.About{Name: d.Name, Source: d.Source, Waiting: fromUses(d.Waiting), Keys: fromUses(d.Keys)}, d.Version
+	about = store.About{Name: d.Name, Source: d.Source, Waiting: fromUses(d.Waiting), Keys: fromUses(d.Keys)}
+	for _, s := range d.Stated[:min(len(d.Stated), maxStated)] {
+		about.Stated = append(about.Stated, store.Statement{Policy: s.Policy, Limit: s.Limit, Scope: s.Scope, Source: s.Source, Until: s.Until})
+	}
+	return about, d.Version
 }
 
 func toUses(all []store.KeyUse) []use {
