@@ -369,6 +369,10 @@ func TestWhatAReadingMeans(t *testing.T) {
 	b := newBench(t, tenant)
 	f := policies.Feedback{Policies: []string{"tenant"}, Refused: true, Wait: 5 * time.Second, Remaining: policies.Reported(0), Reset: 20 * time.Second}
 	require.Equal(t, store.Note{Refused: true, For: 5 * time.Second}, b.said(f)["tenant/left"], "the shorter one counts")
+	f.Refused, f.Wait = false, 0
+	require.Equal(t, store.Note{Refused: true, For: 20 * time.Second}, b.said(policies.Feedback{Refused: true, Wait: time.Minute}, f)["tenant/left"],
+		"the refusal is reported beside what is left")
+	f.Refused, f.Wait = true, 5*time.Second
 	f.Reset, f.Wait = 32*24*time.Hour, 0
 	require.Equal(t, store.Note{Refused: true, Guessed: true, For: time.Minute}, b.said(f)["tenant/left"],
 		"that is implausible: when the policy has more")

@@ -1,7 +1,6 @@
 package feedback
 
 import (
-	"slices"
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
@@ -138,12 +137,24 @@ func (r *Rules) lowered(l *store.Limit, limit int64, window time.Duration) int64
 
 // answers adds a note about each allowance that binds the call, and about those that feedback is about.
 func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, about []targets, alone bool, now time.Time) {
-	refused := slices.ContainsFunc(fs, func(f policies.Feedback) bool { return f.Refused })
+	refusal, counts := policies.Feedback{}, 0 // profiles may report a refusal beside what is left
+	for i := range fs {
+		if f := &fs[i]; f.Refused {
+			refusal.Refused, refusal.Wait = true, shorter(refusal.Wait, f.Wait)
+		}
+		if _, counted := fs[i].Left().Value(); counted {
+			counts++
+		}
+	}
+	refused, explained := refusal.Refused, false
 	n.Soon = refused || a.Grant == nil
 	said := make(map[int]store.Note)
-	for i := range fs {
-		explained := r.counts && r.reading(said, n, a, fs, i, about[i], now)
-		if !explained && !alone {
+	for i := 0; i < len(fs) && r.counts; i++ {
+		explained = r.reading(said, n, a, &fs[i], about[i], &refusal, counts == 1, now) || explained
+	}
+	for i := 0; i < len(fs) && !alone; i++ {
+		left, counted := fs[i].Left().Value()
+		if !explained || about[i].named && (!counted || left > 0) {
 			r.wait(said, n, a, &fs[i], about[i])
 		}
 	}
@@ -174,23 +185,21 @@ func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, 
 }
 
 // reading adds what one feedback says is left, by the index of the allowances that it is about, the least of each. Those that do not bind the
-// call are added to the limits of the notes. It reports whether the feedback says that nothing is left of some.
+// call are added to the limits of the notes. It reports whether it says that nothing is left of the limits that refused the call.
 func (r *Rules) reading(
-	said map[int]store.Note, n *Notes, a *Answer, fs []policies.Feedback, i int, t targets, now time.Time,
+	said map[int]store.Note, n *Notes, a *Answer, f *policies.Feedback, t targets, refusal *policies.Feedback, only bool, now time.Time,
 ) (nothing bool) {
-	f := &fs[i]
 	left, counted := f.Left().Value()
 	limit, limited := f.Limit.Value()
-	others := func(f policies.Feedback) bool { _, counted := f.Left().Value(); return counted }
 	switch {
-	case !counted, limited && limit == 0 && left == 0 && !f.Refused: // it says nothing
+	case !counted, limited && limit == 0 && left == 0 && !refusal.Refused: // it says nothing
 		return false
-	case left > 0 && f.Refused && !slices.ContainsFunc(fs[:i], others) && !slices.ContainsFunc(fs[i+1:], others): // another limit refused
+	case left > 0 && refusal.Refused && only: // another limit refused
 		return false
 	}
 	n.Soon = n.Soon || left <= fewLeft
 	n.Near = n.Near || !limited || left <= limit/nearEnd
-	one := readingOf(f, left)
+	one := readingOf(f, left, refusal)
 	one.For = min(one.For, r.maxPause)
 	for _, j := range r.allowances(n, a, f, t) {
 		if one.For == 0 && left == 0 {
@@ -199,7 +208,7 @@ func (r *Rules) reading(
 		if before, found := said[j]; !found || left < before.Remaining {
 			said[j] = one
 		}
-		nothing = left == 0
+		nothing = one.Refused
 	}
 	return nothing
 }
@@ -227,14 +236,22 @@ func (r *Rules) wait(said map[int]store.Note, n *Notes, a *Answer, f *policies.F
 	}
 }
 
-// readingOf returns the note that so much is left.
-func readingOf(f *policies.Feedback, left int64) store.Note {
-	one := store.Note{Kind: store.NoteAnswer, Remaining: min(left, policies.MaxLimit), For: f.Reset, Refused: f.Refused && left == 0}
+// shorter returns the shorter one of two times of which 0 is none.
+func shorter(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return a + b
+	}
+	return min(a, b)
+}
+
+// readingOf returns the note that so much is left, by feedback beside a refusal, if there is one.
+func readingOf(f *policies.Feedback, left int64, refusal *policies.Feedback) store.Note {
+	one := store.Note{Kind: store.NoteAnswer, Remaining: min(left, policies.MaxLimit), For: f.Reset, Refused: refusal.Refused && left == 0}
 	if one.For > longestStated {
 		one.For = 0
 	}
-	if one.Refused && f.Wait > 0 && (one.For == 0 || f.Wait < one.For) {
-		one.For = f.Wait
+	if one.Refused {
+		one.For = shorter(one.For, refusal.Wait)
 	}
 	return one
 }
