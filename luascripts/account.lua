@@ -1,13 +1,12 @@
 -- account.lua: what the algorithms share.
 --
 -- An account is what is known of one key under one algorithm. An algorithm is a table of functions: parse, loadstring, room, take, write;
--- rest, which defines what most runs can do without: unfold (if accounts need it), paused, earliest, horizon and commit; and heeding, which
--- defines what calls that look for a slot can do without, unless rest does: cancel, settle, setpause, resume, slow, learn, claim,
+-- rest, which defines what most runs can do without: unfold (if accounts need it), earliest, horizon and commit; and heeding, which
+-- defines what calls that look for a slot can do without, unless rest does: cancel, settle, slow, learn, claim,
 -- reset, holds and inspect. See gcra.lua and window.lua; they mirror package engine, and a differential test compares every reply. The
 -- grammar of an account's value, and what happens when a policy changes, is in versions.lua.
 --
--- The upstream's own key holds a string, "pause epoch" or "pause epoch barrier shift since", where
---   pause  nothing of the upstream goes before; 0 for none
+-- The upstream's own key holds a string, "epoch" or "epoch barrier shift since", where
 --   epoch  which life of the data this is, "began.resets": when it began (µs since the epoch of Unix), and how often something
 --          was reset on purpose since. A client that knows another one knows that the server has forgotten. 0 until heartbeat.lua sets it
 --   barrier until when processes that were without the server wait for each other; 0 for none
@@ -64,6 +63,9 @@ local function missing(key)
   if redis.call('TYPE', key)['ok'] ~= 'none' then foreign(key) end
   return nil
 end
+
+-- paused returns until when an account is an allowance of which nothing is left, if that is after an instant.
+local function paused(o, after) return o.unit == 'a ' and o.low == 1 and o.till > after and o.till or nil end
 
 -- reset marks an account that is reset, whose charges matter until an instant: what was charged by now is not given back later, because
 -- others may have it by then.
@@ -176,7 +178,7 @@ end
 -- anew begins an epoch in which something is forgotten on purpose, and notes what, so that nobody remembers it:
 --   u        the upstream, which is to be written
 --   resets   the key: a hash, field = one of the last C.KeptResets numbers of resets, value = "epoch now", and then for each account a
---            line: "=" and the key of what was forgotten, "-" and the key of what is not paused any more, or "*" for all there are
+--            line: "=" and the key of what was forgotten, "-" and the key of an allowance of which nothing is said any more, or "*" for all there are
 --   lines    of the accounts
 local function anew(u, resets, lines, now)
   local began, before = epochof(u)
@@ -191,12 +193,12 @@ end
 -- readupstream reads the value of the upstream's key, and the store time. Most often the value is that of an epoch and
 -- nothing else, which the client knows: usual.
 local function readupstream(name, v, usual)
-  local u = { key = name, pause = 0, epoch = '0', barrier = 0, shift = 0, time = clock() }
-  if usual and v == '0 ' .. usual then
+  local u = { key = name, epoch = '0', barrier = 0, shift = 0, time = clock() }
+  if usual and v == usual then
     u.epoch = usual
   elseif v then
-    local pause, epoch, more = string.match(v, '^(%d+) ([%d.]+)(.*)$')
-    u.pause, u.epoch = number(pause, name), epoch
+    local epoch, more = string.match(v, '^([%d.]+)(.*)$')
+    u.epoch = epoch or foreign(name)
     epochof(u)
     if more ~= '' then
       local barrier, shift, since = string.match(more, '^ (%d+) (%d+) (%d+)$')
@@ -211,11 +213,9 @@ end
 
 -- writeupstream keeps the upstream's key for at least that long, and never for less than before.
 local function writeupstream(u, keep)
-  local v
+  local v = u.epoch
   if u.shift > 0 or u.barrier > u.time then
-    v = string.format('%.0f %s %.0f %.0f %.0f', u.pause, u.epoch, u.barrier, u.shift, u.time)
-  else
-    v = string.format('%.0f %s', u.pause, u.epoch)
+    v = string.format('%s %.0f %.0f %.0f', u.epoch, u.barrier, u.shift, u.time)
   end
   redis.call('SET', u.key, v, 'PX', math.max(lasting(keep), redis.call('PTTL', u.key)))
 end

@@ -1,7 +1,7 @@
 -- allowance.lua: what an upstream said is left of a limit. The reasoning is in package engine, allowance.go.
 --
 -- KEYS   key: of the account: a string of integers: until low at open older mark before ahead early starved start since width most quiet maybe said dated
---        less right waits zero tries first recent period known, the last two of which may be negative, as in allowance.go
+--        less right waits zero tries first recent reported period known, the last two of which may be negative, as in allowance.go
 -- ARGV   limit: how much it says at most
 --        first: how much may be open before anything is said, and no policy limits calls; 0: any number
 -- TTL    until C.AllowanceLives after until and after the last call
@@ -10,7 +10,7 @@ local allowance = {}
 
 local fields = {
   'till', 'low', 'at', 'open', 'older', 'mark_', 'before', 'ahead', 'early', 'starved', 'start', 'since', 'width', 'most', 'quiet', 'maybe',
-  'said', 'dated', 'less', 'right', 'waits', 'zero', 'tries', 'first', 'recent', 'period', 'known',
+  'said', 'dated', 'less', 'right', 'waits', 'zero', 'tries', 'first', 'recent', 'reported', 'period', 'known',
 }
 
 -- clear makes an account one of which nothing is known.
@@ -56,7 +56,8 @@ end
 local function turn(o, now)
   if math.max(o.till, o.since, o.mark_) + C.AllowanceLives <= now then clear(o) end
   if o.till > 0 and now >= o.till then
-    o.width = math.max(opened(o, o.till) + 1, o.low - 1)
+    local width = math.max(opened(o, o.till) + 1, o.low - 1)
+    o.width = o.reported > 0 and width or 0
     o.older, o.mark_, o.open, o.ahead, o.early = o.older + o.open, o.till, o.ahead + o.early, 0, 0
     o.start, o.since, o.till, o.starved, o.maybe, o.quiet = o.till, o.till, 0, 0, 0, 0
   end
@@ -102,8 +103,6 @@ function allowance.take(o, now, n, many)
 end
 
 function allowance.rest()
-  function allowance.paused(o) return o.low == 1 and o.till or 0 end
-
   function allowance.horizon() return math.huge end
 
   function allowance.earliest(o, now, e, n)
@@ -113,7 +112,7 @@ function allowance.rest()
     elseif e < o.till and fits(o, open, n) then
       return { at = e }
     elseif e < o.till or o.starved > 0 or not fits(o, open, n) then
-      e = math.max(e, o.till + ceil(o.ahead, n) * C.Apart)
+      e = math.max(e, o.till + o.reported * ceil(o.ahead, n) * C.Apart)
     end
     return { at = e }
   end
@@ -259,12 +258,7 @@ function allowance.heeding()
     return o.since + wait
   end
 
-  local function read(o, now, slot, left, till, refused, was)
-    local gated = o.width > 0 and o.till == 0
-    if o.low > 0 and slot < o.at then
-      if left >= o.low then return news(o, was, false) end
-      if refused then till = math.max(till, o.till) end
-    end
+  local function set(o, now, left, till, gated, was)
     o.low, o.at, o.width, o.maybe = left + 1, now, 0, 0
     local later = o.till > 0 and till > o.till and o.ahead > 0
     if later then o.early, o.ahead = o.early + o.ahead, 0 end
@@ -272,6 +266,23 @@ function allowance.heeding()
     o.till = till
     if spent then return C.ChangePaused end
     return news(o, was, gated)
+  end
+
+  local function read(o, now, slot, left, till, refused, was)
+    local gated = o.width > 0 and o.till == 0
+    if o.low > 0 and slot < o.at then
+      if left >= o.low then return news(o, was, false) end
+      if refused then till = math.max(till, o.till) end
+    end
+    return set(o, now, left, till, gated, was)
+  end
+
+  local function refuse(o, now, wait)
+    local till = now + wait
+    if o.low == 1 then till = math.max(till, o.till) end
+    o.starved = 1
+    set(o, now, 0, till, false, 0)
+    return C.ChangePaused
   end
 
   -- answer applies what an answer said: see Answered in allowance.go. It returns what is to be published.
@@ -282,10 +293,12 @@ function allowance.heeding()
     local open = o.open + o.older + o.early
     local was, refused = o.low - 1 - open, flags % 2 == C.AnswerRefused
     o.since, o.dirty = now, true
+    if slot ~= 0 or cost > 0 and not refused then o.reported = 1 end
     if slot == 0 then slot = blind(o, now, cost) else drop(o, now, slot, cost) end
     local old = slot < o.start
     if not refused and not old then went(o, slot) end
     if left < 0 then
+      if refused and wait > 0 then return refuse(o, now, wait) end
       if old then return outdated(o, cost, was) end
       if refused then return news(o, was, false) end
       return silent(o, now, slot, cost, was, open)
@@ -302,12 +315,6 @@ function allowance.heeding()
     if not refused then o.said, o.most = 1, math.max(o.most, left + cost) end
     left = corrected(o, left, cost, refused, o.till > 0 and was >= 0 and open == cost)
     return read(o, now, slot, left, patient(o, slot, refused, left, wait), refused, was)
-  end
-
-  function allowance.setpause(o, now, till)
-    turn(o, now)
-    if till > o.till then o.early, o.ahead, o.till = o.early + o.ahead, 0, till end
-    o.low, o.width, o.maybe, o.starved, o.dirty = 1, 0, 0, 1, true
   end
 
   function allowance.resume(o, now)
@@ -339,9 +346,9 @@ function allowance.heeding()
 
   function allowance.inspect(o, now)
     local open = turn(o, now)
-    local remaining, paused = o.limit, 0
-    if o.till > 0 then remaining, paused = math.max(0, o.low - 1 - open), allowance.paused(o) end
-    return remaining, allowance.earliest(o, now, now, 1).at, o.ahead + o.early, paused, math.max(0, o.low - 1), 0, 0, math.max(now, o.till)
+    local remaining = o.limit
+    if o.till > 0 then remaining = math.max(0, o.low - 1 - open) end
+    return remaining, allowance.earliest(o, now, now, 1).at, o.ahead + o.early, paused(o, now) or 0, math.max(0, o.low - 1), 0, 0, math.max(now, o.till)
   end
 end
 

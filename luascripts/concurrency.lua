@@ -1,7 +1,6 @@
 -- concurrency.lua: calls that run at once. The reasoning is in package engine, concurrency.go.
 --
--- KEYS   key: of the account: a string, "pause learned until", where
---          pause    nothing goes before; 0 for none
+-- KEYS   key: of the account: a string, "learned until", where
 --          learned  the upstream lets only so many run before until; 0 for none
 --        leases: a sorted set, member = id, score = until when it holds (µs since the epoch)
 --        queue: as in queue.lua
@@ -12,13 +11,13 @@
 --        length: of a lease (µs)
 --        after: for how long a call has run when it counts (µs)
 --        fair: 1 for fair shares, else 0
--- TTL    the string: until pause and until are past; the leases: until the last one has run out
+-- TTL    the string: until until is past; the leases: until the last one has run out
 
 local concurrency = { kind = 'leases' }
 
 -- blank makes an account one of which nothing is known yet.
 function concurrency.blank(o)
-  o.run, o.pause, o.learned, o.till, o.dirty = concurrency, 0, 0, 0, false
+  o.run, o.learned, o.till, o.dirty = concurrency, 0, 0, false
 end
 
 function concurrency.parse(_, account)
@@ -38,15 +37,13 @@ end
 
 function concurrency.loadstring(o, v)
   if not v then return end
-  local pause, learned, till = string.match(v, '^(%d+) (%d+) (%d+)$')
-  o.pause, o.learned, o.till = number(pause, o.key), number(learned, o.key), number(till, o.key)
+  local learned, till = string.match(v, '^(%d+) (%d+)$')
+  o.learned, o.till = number(learned, o.key), number(till, o.key)
 end
 
 function concurrency.rest() end
 
 function concurrency.room() return 0 end
-
-function concurrency.paused(o) return o.pause end
 
 function concurrency.horizon() return math.huge end
 
@@ -120,15 +117,6 @@ function concurrency.slow() return false end
 
 function concurrency.stray() return false end
 
-function concurrency.setpause(o, _, till)
-  if till > o.pause then o.pause = till end
-  o.dirty = true
-end
-
-function concurrency.resume(o)
-  o.pause, o.dirty = 0, true
-end
-
 function concurrency.learn(o, now, value, till)
   local before = most(o, now)
   o.learned, o.till, o.dirty = math.max(1, value), till, true
@@ -139,14 +127,14 @@ end
 function concurrency.reset(o)
   redis.call('UNLINK', o.leases, o.queue, o.waits, o.begun)
   if o.flows then redis.call('UNLINK', o.flows) end
-  o.pause, o.learned, o.till, o.dirty = 0, 0, 0, true
+  o.learned, o.till, o.dirty = 0, 0, true
 end
 
-function concurrency.ends(o) return math.max(o.pause, o.till) end
+function concurrency.ends(o) return o.till end
 
 -- text returns the state as it is written, and until when it matters.
 function concurrency.text(o)
-  return string.format('%.0f %.0f %.0f', o.pause, o.learned, o.till), concurrency.ends(o)
+  return string.format('%.0f %.0f', o.learned, o.till), concurrency.ends(o)
 end
 
 function concurrency.write(o, now)
@@ -171,13 +159,12 @@ function concurrency.inspect(o, now)
       if not began or tonumber(began) <= now - o.after then running = running + 1 end
     end
   end
-  local pace, waiting, nextat, pause = most(o, now), queues().length(o, now), now, 0
+  local pace, waiting, nextat = most(o, now), queues().length(o, now), now
   local remaining = math.max(0, pace - running)
   if (remaining == 0 or waiting > 0) and live[2] then nextat = number(live[2], o.leases) end
-  if o.pause > now then pause, nextat, remaining = o.pause, math.max(nextat, o.pause), 0 end
-  local full = math.max(now, o.pause, pace < o.limit and o.till or 0)
+  local full = math.max(now, pace < o.limit and o.till or 0)
   if #live > 0 then full = math.max(full, number(live[#live], o.leases)) end
-  return remaining, nextat, 0, pause, pace, waiting, 0, full
+  return remaining, nextat, 0, 0, pace, waiting, 0, full
 end
 
 return concurrency

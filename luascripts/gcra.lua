@@ -1,12 +1,11 @@
 -- gcra.lua: the rate that remembers its gaps. The reasoning is in package engine, gcra.go.
 --
--- KEYS   key: of the account: a string, "tat", "tat last widest pause", "tat last widest pause learned until share since
+-- KEYS   key: of the account: a string, "tat", "tat last widest", "tat last widest learned until share since
 --        slowed", or all these and " reset remembers", or all these and " margin raised fades", and if it keeps a log of starts, then
 --        " /unlogged kept tau" after it, where
 --          tat      the tail of free virtual time begins here; 0 for none
 --          last     no gap ends after this; 0: there is no gap, and the second key means nothing
 --          widest   no gap is longer than this, so that a call that fits nowhere need not look at all of them
---          pause    nothing goes before; 0 for none
 --          learned  the emission interval that the upstream allows before until; 0 for none
 --          share    of the rate, in millionths, that held when since came and grows from then on; 0: the whole rate
 --          slowed   when the last refusal was heeded
@@ -28,7 +27,7 @@
 --        hold, recovery: if it adapts: µs
 --        queue: if calls are queued for it (algorithms 5 and 7): 1 for a lane, which comes right after the rate that it is a part of,
 --        2 for fair shares, or 0 for neither
--- TTL    the string: until tat, pause and until are past and the share is whole, and with a log, the later of tat and unlogged
+-- TTL    the string: until tat and until are past and the share is whole, and with a log, the later of tat and unlogged
 --        is so long past as a start is kept; the gaps: until the last one is past
 
 local gcra = {}
@@ -168,7 +167,7 @@ function gcra.rest()
   -- unfold makes an account one of which there may be more to know.
   function gcra.unfold(o)
     if o.tau then return end
-    o.last, o.widest, o.pause, o.learned, o.till, o.share, o.since, o.slowed = 0, 0, 0, 0, 0, 0, 0, 0
+    o.last, o.widest, o.learned, o.till, o.share, o.since, o.slowed = 0, 0, 0, 0, 0, 0, 0
     o.mark, o.remembers, o.margin, o.raised, o.fades = 0, 0, 0, 0, 0
     o.tau, o.pace, o.step = (o.limit - 1) * o.t, o.t, o.t
   end
@@ -184,8 +183,8 @@ function gcra.rest()
       o.tat = number(v, o.key)
       return
     end
-    local tat, last, widest, pause, more = string.match(v, '^(%d+) (%d+) (%d+) (%d+)(.*)$')
-    o.tat, o.last, o.widest, o.pause = number(tat, o.key), number(last, o.key), number(widest, o.key), number(pause, o.key)
+    local tat, last, widest, more = string.match(v, '^(%d+) (%d+) (%d+)(.*)$')
+    o.tat, o.last, o.widest = number(tat, o.key), number(last, o.key), number(widest, o.key)
     if more ~= '' then
       local learned, till, share, since, slowed, forgot = string.match(more, '^ (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$')
       o.learned, o.till = number(learned, o.key), number(till, o.key)
@@ -201,8 +200,6 @@ function gcra.rest()
       pace(o, now)
     end
   end
-
-  function gcra.paused(o) return o.pause end
 
   function gcra.release(o, id) queues().leave(o, id) end
 
@@ -316,12 +313,11 @@ function gcra.rest()
         o.swept = true
       end
     end
-    if o.pause <= now then o.pause = 0 end
     if o.till <= now then o.learned, o.till = 0, 0 end
     if o.share > 0 and whole(o) <= now then o.share, o.since, o.slowed = 0, 0, 0 end
     if o.remembers <= now then o.mark, o.remembers = 0, 0 end
     if o.fades <= now then o.margin, o.raised, o.fades = 0, 0, 0 end
-    if lasts(o) <= now and o.pause == 0 and o.till == 0 and o.share == 0 and o.fades == 0 then
+    if lasts(o) <= now and o.till == 0 and o.share == 0 and o.fades == 0 then
       o.tat, o.kept, o.whole = 0, nil, false
     end
     o.dirty, o.plain = true, false
@@ -386,10 +382,30 @@ function gcra.rest()
     if not before(o, made, now) then giveback(o, now, from, from, to) end
   end
 
+  -- pack moves from..till, which is what a call that has gone keeps of its charge from..to, into an earlier gap, and returns from where on the
+  -- charge is free then.
+  local function pack(o, now, from, to, till)
+    if from <= now or till <= from or to > o.tat or o.last == 0 then return till end
+    local after = '(' .. string.format('%.0f', now)
+    local found = redis.call('ZRANGEBYSCORE', o.gaps, after, from, 'WITHSCORES', 'LIMIT', 0, C.MaxLooks)
+    for i = 1, #found, 2 do
+      local rest, ends = math.max(number(found[i], o.gaps), now) + till - from, number(found[i + 1], o.gaps)
+      if ends == from or ends >= rest then
+        redis.call('ZREM', o.gaps, found[i])
+        o.dirty, o.plain = true, false
+        if ends == from then return rest end
+        if ends - rest >= o.t then keep(o, rest, ends) end
+        return from
+      end
+    end
+    return till
+  end
+
   function gcra.settle(o, now, from, to, cost, actual, made)
     if before(o, made, now) then return end
     if actual <= cost then
       local rest = math.max(from, to - o.t * (cost - actual))
+      if made > 0 and not o.log then rest = pack(o, now, from, to, rest) end
       giveback(o, now, from, o.log and o.log.last(o, from, to, cost - actual) or rest, to)
       return
     end
@@ -397,16 +413,6 @@ function gcra.rest()
     local tail = math.max(o.tat, now)
     o.tat, o.expire = tail + math.min((actual - cost) * o.step, C.MaxDebt), true
     if o.log then o.log.debt(o, now, actual - cost, tail) end
-    forget(o, now)
-  end
-
-  function gcra.setpause(o, now, till)
-    if till > o.pause then o.pause = till end
-    o.dirty, o.plain = true, false
-  end
-
-  function gcra.resume(o, now)
-    o.pause = 0
     forget(o, now)
   end
 
@@ -508,7 +514,7 @@ function gcra.rest()
     if o.log then redis.call('UNLINK', o.starts) end
     if o.queue then redis.call('UNLINK', o.queue, o.waits) end
     if o.flows then redis.call('UNLINK', o.flows) end
-    o.tat, o.last, o.widest, o.pause, o.learned, o.till, o.share, o.since, o.slowed = 0, 0, 0, 0, 0, 0, 0, 0, 0
+    o.tat, o.last, o.widest, o.learned, o.till, o.share, o.since, o.slowed = 0, 0, 0, 0, 0, 0, 0, 0
     o.margin, o.raised, o.fades, o.pace, o.step, o.wide = 0, 0, 0, o.t, o.t, o.within
     o.dirty, o.plain, o.grown, o.kept, o.whole = true, false, false, nil, false
   end
@@ -517,12 +523,12 @@ function gcra.rest()
     local v
     if o.till > 0 or o.share > 0 or o.mark > 0 or o.fades > 0 then
       v = string.format(
-        '%.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
-        o.tat, o.last, o.widest, o.pause, o.learned, o.till, o.share, o.since, o.slowed)
+        '%.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
+        o.tat, o.last, o.widest, o.learned, o.till, o.share, o.since, o.slowed)
       if o.mark > 0 or o.fades > 0 then v = v .. string.format(' %.0f %.0f', o.mark, o.remembers) end
       if o.fades > 0 then v = v .. string.format(' %.0f %.0f %.0f', o.margin, o.raised, o.fades) end
-    elseif o.last > 0 or o.pause > 0 then
-      v = string.format('%.0f %.0f %.0f %.0f', o.tat, o.last, o.widest, o.pause)
+    elseif o.last > 0 then
+      v = string.format('%.0f %.0f %.0f', o.tat, o.last, o.widest)
     else
       v = string.format('%.0f', o.tat)
     end
@@ -531,7 +537,7 @@ function gcra.rest()
   end
 
   -- ends returns from when an account means the same as a new one, but for its pace and for a reset that it remembers.
-  function gcra.ends(o) return math.max(lasts(o), o.pause, o.till, o.fades) end
+  function gcra.ends(o) return math.max(lasts(o), o.till, o.fades) end
 
   -- turning defines what only accounts need of which there are several versions: see versions.lua.
   function gcra.turning()
@@ -635,7 +641,7 @@ function gcra.rest()
 
   -- full returns when the whole burst may go again.
   local function full(o, now)
-    local at = math.max(now, o.tat, o.pause)
+    local at = math.max(now, o.tat)
     if now < o.till and o.learned > o.t then at = math.max(at, o.till) end
     if shareat(o, now) < C.WholeShare then
       local missing = (C.WholeShare - o.share) * o.recovery + C.WholeShare - 1
@@ -655,7 +661,7 @@ function gcra.rest()
     local t, reach = o.t, now + o.tau
     pace(o, now)
     local step, gait = o.step, o.pace
-    local remaining, backlog, free, pause = 0, 0, 0, o.pause
+    local remaining, backlog, free = 0, 0, 0
     local function count(a, b)
       local from = a > now and a or now
       if from <= reach and b - from >= step then
@@ -673,14 +679,13 @@ function gcra.rest()
     end
     count(o.tat, math.huge)
     if o.tat > reach then backlog = math.floor(math.max(0, o.tat - reach - free - 1) / t) end
-    local nextat = gcra.earliest(o, now, now > pause and now or pause, 1, 0).at
+    local nextat = gcra.earliest(o, now, now, 1, 0).at
     if o.log then
       remaining = math.min(math.max(1, (o.log.free(o, now))), math.max(1, remaining))
       if now < (o.whole and o.unlogged or o.tat) + o.wide then remaining = 1 end
       if nextat > now then remaining = 0 end
     end
-    if pause > now then remaining = 0 else pause = 0 end
-    return remaining, nextat, backlog, pause, gait, o.queue and queues().length(o, now) or 0, marginat(o, now), full(o, now)
+    return remaining, nextat, backlog, 0, gait, o.queue and queues().length(o, now) or 0, marginat(o, now), full(o, now)
   end
 end
 

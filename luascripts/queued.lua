@@ -74,7 +74,7 @@ return function(entries, c, up, now, reply, size, changed)
         local place = o.run.earliest(o, now, s, cost(i), (asked - asked % n) / n)
         places[i] = place
         if place.at > s then
-          s, binds, quiet = place.at, i, 0
+          s, binds, quiet = place.at, paused(o, now) and -i or i, 0
         end
         quiet, asked, spent = quiet + 1, asked + 1, spent + 1
       end
@@ -165,7 +165,7 @@ return function(entries, c, up, now, reply, size, changed)
 
   -- inturn returns the slot, what binds it and the kinds of limits, if it is the call's turn. If it is not, it returns a verdict besides:
   -- the call is queued, or is refused because that takes too long.
-  local function inturn(begin, beginbinds, s, binds)
+  local function inturn(base, s, binds)
     local turn, fairturn, blocks, lane, again, own, ahead = s - now <= near, true, 0, 0, -math.huge, -math.huge, 0
     for i = 1, p do
       local o = of[i]
@@ -185,12 +185,12 @@ return function(entries, c, up, now, reply, size, changed)
       end
     end
     local at, by, lost = nil, nil, math.huge
-    if lane > 0 and (not turn or s > begin) then
+    if lane > 0 and (not turn or s > base) then
       -- A slot without the lanes' own limits, and when what it takes of their rates is lost if nobody does.
       at, by, lost = known.at, known.by, known.lost
       if not at then
         local places
-        at, by, places = joint(begin, beginbinds, shared)
+        at, by, places = joint(base, 0, shared)
         lost = 0
         for i = 1, p do
           if of[i].kind == 'lane' then lost = math.max(lost, places[whole[i]].begin) end
@@ -232,19 +232,16 @@ return function(entries, c, up, now, reply, size, changed)
     if costs or known.entries ~= of or known.base ~= base or known.cost ~= c.cost then
       known = { entries = of, base = base, cost = c.cost }
     end
-    local begin, beginbinds, turns, permits = base, 0, false, false
-    if up.pause > begin then begin, beginbinds = up.pause, -(p + 1) end
+    local turns, permits = false, false
     for i = 1, p do
       local o = of[i]
-      local till = o.run.paused(o)
-      if till > begin then begin, beginbinds = till, -i end
       if o.kind == 'lane' or o.kind == 'fair' then turns = turns or i end
       if o.kind == 'leases' then permits = true end
     end
     local free, s, binds = known.free, known.s, known.binds
     if not free then
       free = joint(base, 0, others)
-      s, binds = joint(begin, beginbinds, rates)
+      s, binds = joint(base, 0, rates)
       known.free, known.s, known.binds = free, s, binds
     end
     lead = permits and not turns and math.max(C.PermitNear, c.reach) or near
@@ -254,7 +251,7 @@ return function(entries, c, up, now, reply, size, changed)
     local kinds = rates
     if turns then
       local v
-      s, binds, kinds, v = inturn(begin, beginbinds, s, binds)
+      s, binds, kinds, v = inturn(base, s, binds)
       if v then return v end
     end
     for i = 1, p do

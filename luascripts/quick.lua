@@ -88,7 +88,7 @@ local function quickly()
   local call, format, sub = redis.call, string.format, string.sub
   local values = call('MGET', unpack(KEYS, 1, n + 1))
   if values[1] then
-    if values[1] ~= '0 ' .. ARGV[1] then return nil end
+    if values[1] ~= ARGV[1] then return nil end
   elseif ARGV[1] ~= '0' or call('TYPE', KEYS[1])['ok'] ~= 'none' then
     return nil
   end

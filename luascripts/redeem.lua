@@ -42,9 +42,10 @@ local function decide(b, began, known, expires, from, slot, till)
   if record ~= known then return C.BookingChanged, record end
   if record == '' and expires ~= '0' and now > tonumber(expires) then return C.BookingExpired end
   if till ~= '0' then
-    local paused = up.pause
-    for i = 1, #b.entries do paused = math.max(paused, b.entries[i].run.paused(b.entries[i])) end
-    if paused > math.max(now, tonumber(slot)) then return C.BookingPaused, paused end
+    for i = 1, #b.entries do
+      local till = paused(b.entries[i], math.max(now, tonumber(slot)))
+      if till then return C.BookingPaused, till end
+    end
     if now < tonumber(from) then return C.BookingEarly end
     if now > tonumber(till) then return C.BookingLate end
   end

@@ -2,38 +2,38 @@
 --
 -- KEYS   as in reserve.lua
 --        done: if the operation has a number: see once
---        allowances: if a note is of kind 5: a sorted set, member = the name of an allowance, score = until when it matters (µs since the epoch)
---        resets: if a note is of kind 2 or 8: see anew
+--        allowances: if a note is of kind 4: a sorted set, member = the name of an allowance, score = until when it matters (µs since the epoch)
+--        resets: if a note is of kind 1, 4 or 7: see anew
 -- ARGV   number, known: see once
 --        accounts: how many follow; for each
 --          algorithm
 --          its parameters
 --        notes: how many follow; for each
 --          kind
---          entry: the account, from 1; 0: the whole upstream
+--          entry: the account, from 1
 --          a, b, c, d, e: five integers, by kind:
---          1 pause      nothing goes for a µs; a pause is never shortened
---          2 resume     a pause is over
---          3 slow       a call whose slot was a (µs since the epoch; 0: now) was refused: an adaptive rate slows down
---          4 learn      for b µs the upstream allows less: the emission interval or limit a; 0: it does not any more
---          5 answer     a call was answered whose slot was a (µs since the epoch; 0: now) and which was charged b: c are left (−1: it does
+--          1 resume     what was said of an allowance does not matter any more
+--          2 slow       a call whose slot was a (µs since the epoch; 0: now) was refused: an adaptive rate slows down
+--          3 learn      for b µs the upstream allows less: the emission interval or limit a; 0: it does not any more
+--          4 answer     a call was answered whose slot was a (µs since the epoch; 0: now) and which was charged b: c are left (−1: it does
 --                       not say), and there is more in d µs (0: it does not say); e: C.AnswerRefused if it was refused because of this
 --                       limit, C.AnswerGuessed more if d is a guess, and C.AnswerOpen for each that is on its way and not known here.
 --                       It is about an allowance
---          6 settle     a call that was charged a, b at e (µs since the epoch; 0: not known) at cost c really cost d; a, b and c are 0
---                     if it was charged nothing
---          7 claim      somebody remembers a charge a, b
---          8 reset      everything is forgotten, on purpose
---          9 renew      call a runs, which began at b (µs since the epoch): its lease is renewed
---         10 release    call a is over, or has left the queue
---         11 stray      a call whose slot was a (µs since the epoch; 0: now) was refused, though there was room: the margin grows by c
+--          5 settle     a call that was charged a, b at e (µs since the epoch; 0: not known, or the call may not have gone) at cost c really
+--                     cost d; a, b and c are 0 if it was charged nothing
+--          6 claim      somebody remembers a charge a, b
+--          7 reset      everything is forgotten, on purpose
+--          8 renew      call a runs, which began at b (µs since the epoch): its lease is renewed
+--          9 release    call a is over, or has left the queue
+--         10 stray      a call whose slot was a (µs since the epoch; 0: now) was refused, though there was room: the margin grows by c
 --                       millionths, to d at most; it changed something if one was refused within b µs before
---        only 1, 2 and 8 can be about the whole upstream; after 2 and 8 nobody shall remember what was before: the epoch changes
--- Reply  now (µs since the epoch), how many of the notes of kinds 3 to 5, 7 (of a rate) and 11 changed anything
+--        after 1 and 7 nobody shall remember what was before: the epoch changes; and at the first answer that is about an allowance, so
+--        that all processes have their calls bound by it
+-- Reply  now (µs since the epoch), how many of the notes of kinds 2 to 4, 6 (of a rate) and 10 changed anything
 --        now alone: as in reserve.lua
 -- TTL    every key that is written gets one, as in reserve.lua
 --
--- Pauses, resumptions and rates that slowed down are published on the channel KEYS[1] .. '/pauses', as lines "now" and
+-- What is nothing left of, resumptions and rates that slowed down are published on the channel KEYS[1] .. '/pauses', as lines "now" and
 -- then "kind until key"; and who of those queued is to ask again, as "4 id key". That nobody may publish there is no reason to
 -- fail: then those who sleep already hear nothing.
 
@@ -48,43 +48,28 @@ local say = queue.say
 local notes = arg()
 for at = nextarg, nextarg + 7 * (notes - 1), 7 do
   local kind, entry = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
-  if kind < C.NotePause or kind > C.NoteStray then unknown('note', kind) end
-  if entry == 0 and kind ~= C.NotePause and kind ~= C.NoteResume and kind ~= C.NoteReset then unknown('note of the upstream', kind) end
-  if kind == C.NoteAnswer and not entries[entry].run.answer then unknown('allowance', entry) end
+  if kind < C.NoteResume or kind > C.NoteStray then unknown('note', kind) end
+  if not entries[entry] then unknown('limit', entry) end
+  if (kind == C.NoteAnswer or kind == C.NoteResume) and not entries[entry].run.answer then unknown('allowance', entry) end
 end
 if repeated() then return { now, 0 } end
 if turning then versions().turn(entries) end
 
-local keep, answered
+local answered
 local deliberate -- lines of what is forgotten on purpose: see anew
 for _ = 1, notes do
   local kind, i, a, b, c, d, e = arg(), arg(), arg(), arg(), arg(), arg(), arg()
   local o, did = entries[i], false
-  if kind == C.NotePause then
-    local till = now + a
-    if o then
-      o.run.setpause(o, now, till)
-      for _, other in ipairs(o.aside or {}) do other.run.setpause(other, now, till) end
-    elseif till > up.pause then
-      up.pause, keep = till, till - now
-    end
-    say(C.ChangePaused, till, o and o.key or up.key)
-  elseif kind == C.NoteResume or kind == C.NoteReset then
-    if not o then
-      up.pause = 0
-    elseif kind == C.NoteResume then
+  if kind == C.NoteResume or kind == C.NoteReset then
+    if kind == C.NoteResume then
       o.run.resume(o, now)
-      for _, other in ipairs(o.aside or {}) do other.run.resume(other, now) end
     else
       o.run.reset(o, now)
       o.aside = nil
     end
-    if up.epoch ~= '0' then
-      deliberate = deliberate or {}
-      deliberate[#deliberate + 1] = (kind == C.NoteReset and '=' or '-') .. (o and o.key or up.key)
-    end
-    if not o or deliberate then keep = keep or 0 end
-    say(C.ChangeResumed, 0, o and o.key or up.key)
+    deliberate = deliberate or {}
+    deliberate[#deliberate + 1] = (kind == C.NoteReset and '=' or '-') .. o.key
+    say(C.ChangeResumed, 0, o.key)
   elseif kind == C.NoteSlow then
     did = o.run.slow(o, now, a > 0 and a or now)
     if did then say(C.ChangeSlowed, 0, o.key) end
@@ -122,18 +107,15 @@ if answered then
   redis.call('ZREMRANGEBYSCORE', names, '-inf', now)
   for i in pairs(answered) do
     local lives = math.max(entries[i].till - now, 0) + C.AllowanceLives
-    redis.call('ZADD', names, now + lives, string.match(entries[i].key, '^[^}]*}:([^:]*)'))
+    if redis.call('ZADD', names, now + lives, string.match(entries[i].key, '^[^}]*}:([^:]*)')) > 0 then deliberate = deliberate or {} end
     longest = math.max(longest, lives)
   end
   redis.call('PEXPIRE', names, math.max(ttl(longest), redis.call('PTTL', names)))
 end
-if deliberate then anew(up, key(), deliberate, now) end
-if keep then
-  if up.epoch ~= '0' or up.pause > 0 then
-    writeupstream(up, keep)
-  else
-    redis.call('DEL', up.key)
-  end
+if deliberate and up.epoch ~= '0' then
+  anew(up, key(), deliberate, now)
+  writeupstream(up, 0)
+  say(C.ChangeBegun, 0, up.key)
 end
 for i = 1, #entries do entries[i].run.write(entries[i], now) end
 for i = 1, #entries do

@@ -42,7 +42,7 @@
 --        windows.
 --        The answer to a call with choices begins with the choice that binds it, or for which it is queued, from 1; it is none of the
 --        first form, and the accounts in it are those of the choice.
---        What binds: 0 nothing, i the limit of account i of the run, −i its pause, −(accounts + 1) the pause of the upstream.
+--        What binds: 0 nothing, i the limit of account i of the run, −i if that is an allowance of which nothing is left.
 --        A run that has worked enough leaves the rest of the calls without an answer: they are to be requested again. It decides one
 --        at least.
 --        now, −2^30 and the epoch in two numbers: the server has forgotten, or its clock stepped back by more than a second; nothing was
@@ -72,11 +72,6 @@ end
 local function search(entries, cost, costs, notbefore, maxwait)
   everything(entries, true)
   local p, s, binds = #entries, now + notbefore, 0
-  if up.pause > s then s, binds = up.pause, -(p + 1) end
-  for i = 1, p do
-    local till = entries[i].run.paused(entries[i])
-    if till > s then s, binds = till, -i end
-  end
   local quiet, asked, places = 0, 0, {}
   while quiet < p do
     local i = asked % p + 1
@@ -84,7 +79,7 @@ local function search(entries, cost, costs, notbefore, maxwait)
     local place = o.run.earliest(o, now, s, costs and costs[i] or cost, (asked - asked % p) / p)
     places[i] = place
     if place.at > s then
-      s, binds, quiet = place.at, i, 0
+      s, binds, quiet = place.at, paused(o, now) and -i or i, 0
     end
     quiet = quiet + 1
     asked = asked + 1
@@ -185,7 +180,7 @@ while nextarg <= #ARGV and spent < enough do
   end
   -- Calls that may all go now are charged at once.
   local many = left
-  if notbefore > 0 or up.pause > now or first then many = 0 end
+  if notbefore > 0 or first then many = 0 end
   for i = 1, #entries do
     local o = entries[i]
     local room = 0

@@ -5,25 +5,24 @@
 --          algorithm
 --          its parameters
 --        one more argument, whatever it is: only pauses are requested
--- Reply  now, until when the upstream is paused (0: it is not), then for each entry: cost that may go now, the next slot
---        for a call of cost 1, cost that is charged to instants after now, until when it is paused (0: it is not), its
+-- Reply  now, then for each entry: cost that may go now, the next slot
+--        for a call of cost 1, cost that is charged to instants after now, until when nothing is left (0: something is), its
 --        pace: the emission interval of a rate or the limit of a window or of leases that holds now, how many are queued,
 --        the margin in millionths, when all of the limit may go again
---        if only pauses are requested: until when each entry is paused (0: it is not), and nothing else of it
+--        if only pauses are requested: until when nothing is left of each entry (0: something is), and nothing else of it
 --        now alone: as in reserve.lua
 -- TTL    none: nothing is written
 
 looking = true
-local entries, up, now = stack()
+local entries, _, now = stack()
 if stale then return { now } end
 everything(entries)
-local reply = { now, up.pause > now and up.pause or 0 }
+local reply = { now }
 
 local onlypauses = nextarg <= #ARGV
 if onlypauses then
   for i = 1, #entries do
-    local till = entries[i].run.paused(entries[i])
-    reply[i + 2] = till > now and till or 0
+    reply[i + 1] = paused(entries[i], now) or 0
   end
   return reply
 end

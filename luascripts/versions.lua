@@ -75,7 +75,6 @@ local function convert(o, from, now)
   if o.run.recount then
     for i = 1, #at do o.run.recount(o, now, at[i], n[i]) end
   end
-  if from.pause > now then o.run.setpause(o, now, from.pause) end
   if o.run.inherit then o.run.inherit(o, from, now) end
   o.dirty = true
 end
@@ -83,7 +82,7 @@ end
 -- regrid counts what a window holds anew: its calendar has another time zone by now, or went on evenly as long as nobody knew it.
 function versions.regrid(o, now)
   local from = { run = run(C.Window) }
-  for _, name in ipairs({ 'unit', 'width', 'm', 'at', 'held', 'low', 'size', 'pause', 'margin', 'raised', 'fades' }) do from[name] = o[name] end
+  for _, name in ipairs({ 'unit', 'width', 'm', 'at', 'held', 'low', 'size', 'margin', 'raised', 'fades' }) do from[name] = o[name] end
   o.run, turning = from.run, true
   o.run.clear(o, now)
   convert(o, from, now)
@@ -130,10 +129,7 @@ function versions.open(o, v, now)
   if own == 1 then return end
   complete(o.run)
   if looking then
-    if not own and not over then
-      if o.run.unfold then o.run.unfold(o) end
-      if first.pause > now then o.run.setpause(o, now, first.pause) end
-    end
+    if not own and not over and o.run.unfold then o.run.unfold(o) end
     o.dirty = false
     return
   end

@@ -1,7 +1,7 @@
 -- window.lua: at most so many calls per window. The reasoning is in package engine, window.go.
 --
 -- KEYS   key: of the account: a string, "unit first last ends count total|buckets", or, if there is more to know,
---        "unit first last ends count total pause full limit width learned until reset remembers margin raised fades|buckets", in one
+--        "unit first last ends count total full limit width learned until reset remembers margin raised fades|buckets", in one
 --        line, where
 --          unit     what distances are counted in, in µs: the width of a bucket, or 1 if that does not do
 --          first    begin of the first bucket that is kept
@@ -9,7 +9,6 @@
 --          ends     when the last count stops to count
 --          count    what the last bucket holds
 --          total    what all buckets that are kept hold
---          pause    nothing goes before
 --          full     no bucket before has room, for that limit and that width
 --          learned  the upstream allows so few before until
 --          reset    what was charged by then is not given back, before remembers; 0 for none
@@ -24,7 +23,7 @@
 --        guard: at the end of a window, in which nothing goes (µs)
 --        bounds: how many follow: begins of calendar windows (µs since the epoch), ascending; none for windows that arithmetic can
 --        tell
--- TTL    until ends, pause and until are past
+-- TTL    until ends and until are past
 
 local window = {}
 
@@ -49,7 +48,7 @@ end
 function window.blank(account, unit, limit, width, m, tail)
   local o = {
     key = account, unit = unit, limit = limit, most = limit, width = width, m = m, back = m * width, tail = tail, guard = tail,
-    bounds = {}, run = window, dirty = false, mark = 0, remembers = 0, ends = 0, pause = 0, full = 0, fulllimit = 0, fullwidth = 0,
+    bounds = {}, run = window, dirty = false, mark = 0, remembers = 0, ends = 0, full = 0, fulllimit = 0, fullwidth = 0,
     learned = 0, till = 0, margin = 0, raised = 0, fades = 0,
     folded = true, total = 0, list = '', start = 1, step = width, first = 0, last = 0, count = 0,
   }
@@ -145,10 +144,10 @@ function window.loadstring(o, v, now, behind)
   if more == '' then
     if behind then o.counts, o.countslength, o.storedlast, o.storedends = behind + counts - 1, bar - counts, last, ends end
   else
-    local pause, full, limit, width, learned, till, mark, remembers, margin, raised, fades =
-      string.match(more, '^ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+    local full, limit, width, learned, till, mark, remembers, margin, raised, fades =
+      string.match(more, '^ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
     o.mark, o.remembers = number(mark, name), number(remembers, name)
-    o.pause, o.learned, o.till = number(pause, name), number(learned, name), number(till, name)
+    o.learned, o.till = number(learned, name), number(till, name)
     o.full, o.fulllimit, o.fullwidth = number(full, name), number(limit, name), number(width, name)
     if now < o.till and o.learned < o.limit then o.most = o.learned end
     o.margin, o.raised, o.fades = number(margin, name), number(raised, name), number(fades, name)
@@ -230,7 +229,7 @@ end
 -- these leaves room for as many as are wanted, as many as that.
 function window.room(o, now, n, many)
   local k = floor(o, now)
-  if o.pause > now or now >= after(o, k) - o.guard then return 0 end
+  if now >= after(o, k) - o.guard then return 0 end
   if o.fulllimit == o.most and o.fullwidth == o.width and floor(o, o.full) > k then return 0 end
   local left = o.folded and o.most - since(o, k - o.back, o.total, o.first, o.start)
   if not left or o.folded and k < o.last and left < n * many then left = o.most - fullest(o, k, math.huge) end
@@ -251,7 +250,6 @@ local function tidy(o, now)
     end
     o.low = low
   end
-  if o.pause <= now then o.pause = 0 end
   if o.till <= now then o.learned, o.till = 0, 0 end
   if o.remembers <= now then o.mark, o.remembers = 0, 0 end
   if o.fades <= now then o.margin, o.raised, o.fades = 0, 0, 0 end
@@ -325,7 +323,7 @@ local function written(o)
 end
 
 -- extended reports whether there is more to know of an account than its buckets.
-local function extended(o) return o.pause > 0 or o.full > 0 or o.till > 0 or o.mark > 0 or o.fades > 0 end
+local function extended(o) return o.full > 0 or o.till > 0 or o.mark > 0 or o.fades > 0 end
 
 -- text returns the state as it is written, and until when it matters.
 function window.text(o)
@@ -339,11 +337,11 @@ function window.text(o)
   end
   if extended(o) then
     more = string.format(
-      ' %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
-      o.pause, o.full, o.fulllimit, o.fullwidth, o.learned, o.till, o.mark, o.remembers, o.margin, o.raised, o.fades)
+      ' %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
+      o.full, o.fulllimit, o.fullwidth, o.learned, o.till, o.mark, o.remembers, o.margin, o.raised, o.fades)
   end
   local v = string.format('%.0f %.0f %.0f %.0f %.0f %.0f%s|%s', unit, first, last, o.ends, count, o.total, more, list)
-  return v, math.max(o.ends, o.pause, o.till, o.remembers, o.fades)
+  return v, math.max(o.ends, o.till, o.remembers, o.fades)
 end
 
 -- onlycounts reports whether the state is that which is stored, but for the counts of the last bucket and of all.
@@ -368,8 +366,6 @@ function window.write(o, now)
 end
 
 function window.rest()
-  function window.paused(o) return o.pause end
-
   function window.horizon(o)
     return #o.bounds > 0 and o.bounds[#o.bounds] or math.huge
   end
@@ -487,14 +483,6 @@ function window.heeding()
     end
   end
 
-  function window.setpause(o, now, till)
-    if till > o.pause then o.pause, o.dirty = till, true end
-  end
-
-  function window.resume(o)
-    if o.pause > 0 or o.till > 0 then o.pause, o.learned, o.till, o.most, o.dirty = 0, 0, 0, o.limit, true end
-  end
-
   function window.slow() return false end
 
   -- clear makes a window a new one.
@@ -504,12 +492,12 @@ function window.heeding()
     if #o.bounds > 0 then unfold(o) end
     o.margin, o.raised, o.fades = 0, 0, 0
     window.widen(o, now)
-    o.ends, o.pause, o.full, o.fulllimit, o.fullwidth, o.learned, o.till = 0, 0, 0, 0, 0, 0, 0
+    o.ends, o.full, o.fulllimit, o.fullwidth, o.learned, o.till = 0, 0, 0, 0, 0, 0
     o.most, o.dirty = o.limit, true
   end
 
   function window.stray(o, now, at, within, step, most)
-    if math.max(o.ends, o.pause, o.till, o.fades) <= now then window.clear(o, now) end
+    if math.max(o.ends, o.till, o.fades) <= now then window.clear(o, now) end
     if o.fades <= now then o.margin, o.raised, o.fades = 0, 0, 0 end
     local alone = stray(o, now, at, within, step, most)
     o.dirty = true
@@ -546,7 +534,7 @@ function window.heeding()
   -- turning defines what only accounts need of which there are several versions: see versions.lua.
   function window.turning()
     -- ends returns from when an account means the same as a new one, but for a reset that it remembers.
-    function window.ends(o) return math.max(o.ends, o.pause, o.till, o.fades) end
+    function window.ends(o) return math.max(o.ends, o.till, o.fades) end
 
     -- history returns when it was that calls went, at the latest, or will, at the earliest, and how many.
     function window.history(o, now)
@@ -590,7 +578,7 @@ function window.heeding()
 
   -- full returns when the whole limit may go again.
   local function full(o, now)
-    local at, i = math.max(now, o.pause), o.size
+    local at, i = now, o.size
     if o.most < o.limit then at = math.max(at, o.till) end
     while i >= o.low do
       local b = o.at[i]
@@ -606,13 +594,11 @@ function window.heeding()
   end
 
   function window.inspect(o, now)
-    local pause, e = o.pause, now
-    if pause > now then e = pause else pause = 0 end
-    local nextat = window.earliest(o, now, e, 1, 0).at
+    local nextat = window.earliest(o, now, now, 1, 0).at
     local k, backlog, remaining = floor(o, now), 0, 0
     for i = find(o, k + 1), o.size do backlog = backlog + o.held[i] end
-    if pause == 0 and now < after(o, k) - o.guard then remaining = math.max(0, o.most - fullest(o, k, math.huge)) end
-    return remaining, nextat, backlog, pause, o.most, 0, marginat(o, now), full(o, now)
+    if now < after(o, k) - o.guard then remaining = math.max(0, o.most - fullest(o, k, math.huge)) end
+    return remaining, nextat, backlog, 0, o.most, 0, marginat(o, now), full(o, now)
   end
 end
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -35,10 +36,10 @@ func (r *remote) Settings(ctx context.Context, upstream string) (*store.Settings
 	return all, err
 }
 
-// begin begins another epoch, and keeps what the last of them forgot: everything or nothing. The caller holds mu.
-func (r *remote) begin(all bool) {
+// begin begins another epoch, and keeps what the last of them forgot: everything, or what is resumed. The caller holds mu.
+func (r *remote) begin(all bool, resumed ...store.Key) {
 	r.epoch.Resets++
-	r.resets = append(r.resets[max(0, len(r.resets)-31):], store.Reset{Epoch: r.epoch, Now: store.Instant(time.Now().UnixMicro()), All: all})
+	r.resets = append(r.resets[max(0, len(r.resets)-31):], store.Reset{Epoch: r.epoch, Now: store.Instant(time.Now().UnixMicro()), All: all, Resumed: resumed})
 }
 
 // Set implements [store.Settable].
@@ -59,33 +60,46 @@ type wentAt struct {
 	at     time.Duration
 }
 
-// However often something is set, near or far away, nobody takes the store for lost, and calls that it does not concern go on as if nothing
-// were set.
+// However often something is set, near or far away, by one operator after the other or by many at once, nobody takes the store for lost, calls
+// that it does not concern go on as if nothing were set, and what was set last holds everywhere.
 func TestManySettingsLoseNoStore(t *testing.T) {
 	t.Parallel()
 	for _, way := range extent([]time.Duration{2 * ms, 100 * ms}, []time.Duration{2 * ms, 20 * ms, 100 * ms}) {
-		undisturbed := settingWhileCallsWait(t, way, 0, 0)
-		require.Greater(t, undisturbed, int64(570), "of 600")
-		for _, every := range []time.Duration{0, 30 * time.Millisecond} {
-			require.GreaterOrEqual(t, settingWhileCallsWait(t, way, every, 200), undisturbed*95/100, "%v away, %v of %d", way, every, undisturbed)
+		undisturbed, _ := settingWhileCallsWait(t, way, 0, 0, false)
+		require.Greater(t, undisturbed, int64(1150), "of 1200")
+		for name, c := range map[string]struct {
+			every   time.Duration
+			changes int
+			atOnce  bool // nobody waits for the one before
+			most    int  // requests that set something
+		}{
+			"200 in a row":    {0, 200, false, 200},
+			"200 at once":     {0, 200, true, 2},
+			"often":           {30 * ms, 266, false, 266},
+			"often, not slow": {30 * ms, 266, true, int(8*time.Second/max(30*ms, way)) + 1},
+		} {
+			went, sets := settingWhileCallsWait(t, way, c.every, c.changes, c.atOnce)
+			require.GreaterOrEqual(t, went, undisturbed*97/100, "%s, %v away: of %d", name, way, undisturbed)
+			require.LessOrEqual(t, sets, c.most, "%s, %v away", name, way)
 		}
 	}
 }
 
-// settingWhileCallsWait sets a limit that binds no call, again and again, and returns how many calls of two processes go in 8 s.
-func settingWhileCallsWait(t *testing.T, way, every time.Duration, changes int64) int64 {
+// settingWhileCallsWait sets a limit that binds no call, again and again, and returns how many of the calls of 40 callers in two processes go
+// in 8 s, and how many requests that set something the store received.
+func settingWhileCallsWait(t *testing.T, way, every time.Duration, changes int, atOnce bool) (calls int64, sets int) {
 	t.Helper()
 	var went atomic.Int64
 	synctest.Test(t, func(t *testing.T) {
-		r, acme := newRemote(2), pacer.Scope("tenant", "acme")
+		r, acme, other := newRemote(2), pacer.Scope("tenant", "acme"), pacer.Scope("tenant", "other")
 		r.set(nil, way)
-		list := []policies.Policy{policies.PerSecond(75), policies.PerSecond(1000).Per("tenant").Named("tenant")}
+		list := []policies.Policy{policies.PerSecond(150), policies.PerSecond(1000).Per("tenant").Named("tenant")}
 		both := []*pacer.Pacer{away(t, r, pacer.PaceLocally, list...), away(t, r, pacer.PaceLocally, list...)}
 		var wg sync.WaitGroup
-		start := time.Now()
+		start, last := time.Now(), ""
 		for _, p := range both {
 			defer closing(t, p)
-			for range 30 {
+			for range 20 {
 				wg.Go(func() {
 					for time.Since(start) < 8*time.Second && assert.NoError(t, p.Wait(t.Context(), acme)) {
 						went.Add(1)
@@ -93,14 +107,94 @@ func settingWhileCallsWait(t *testing.T, way, every time.Duration, changes int64
 				})
 			}
 		}
-		for n := int64(1); n <= changes && time.Since(start) < 8*time.Second; n++ {
-			require.NoError(t, both[0].SetLimit(t.Context(), "tenant", policies.PerSecond(n), 0, pacer.Scope("tenant", "other")))
+		for n := 1; n <= changes && time.Since(start) < 8*time.Second; n++ {
+			with := policies.PerSecond(int64(n))
+			set := func() { assert.NoError(t, both[0].SetLimit(t.Context(), "tenant", with, 0, other)) }
+			if last = with.Per("tenant").Named("tenant").String(); atOnce {
+				wg.Go(set)
+				synctest.Wait() // they come in order
+			} else {
+				set()
+			}
 			time.Sleep(every)
 		}
 		wg.Wait()
 		require.Zero(t, pacer.Absences(both[0])+pacer.Absences(both[1]), "%v away, each %v", way, every)
+		time.Sleep(5 * time.Second) // for a heartbeat
+		for _, p := range both {
+			s, err := p.Status(t.Context(), other)
+			require.NoError(t, err)
+			if got := s.Policies[1].Policy.String(); last != "" {
+				require.Equal(t, last, got)
+			}
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		sets = int(r.epoch.Resets)
 	})
-	return went.Load()
+	return went.Load(), sets
+}
+
+// Changes that share a request and have no room together are made one by one: those that have room hold.
+func TestASettingTooManyHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(1)
+		r.set(nil, 100*ms)
+		var all []store.Setting
+		for i := range store.MaxSettings - 1 {
+			all = append(all, store.Setting{Policy: "tenant", Scope: fmt.Sprint(i), Text: "tenant: 1 per 1s"})
+		}
+		_, err := r.Set(t.Context(), "api", all)
+		require.NoError(t, err)
+		p := away(t, r, pacer.PaceLocally, policies.PerSecond(1000).Per("tenant").Named("tenant"))
+		defer closing(t, p)
+		errs, wg := make([]error, 3), sync.WaitGroup{}
+		for i, tenant := range []string{"0", "one", "two"} {
+			wg.Go(func() {
+				errs[i] = p.SetLimit(t.Context(), "tenant", policies.PerSecond(9), 0, pacer.Scope("tenant", tenant))
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		require.NoError(t, errs[0])
+		require.NoError(t, errs[1])
+		var full *store.SettingsError
+		require.ErrorAs(t, errs[2], &full)
+		s, err := p.Settings(t.Context())
+		require.NoError(t, err)
+		require.Len(t, s.Limits, store.MaxSettings)
+	})
+}
+
+// However often something is reset, nobody takes the store for lost: what it grants anew was granted before.
+func TestManyResetsLoseNoStore(t *testing.T) {
+	t.Parallel()
+	for _, way := range []time.Duration{2 * ms, 100 * ms} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRemote(2)
+			r.set(nil, way)
+			r.slow, r.random = 20*ms, rand.New(rand.NewPCG(1, uint64(way))) //nolint:gosec // not for secrets
+			both := []*pacer.Pacer{away(t, r, pacer.PaceLocally, policies.PerSecond(75)), away(t, r, pacer.PaceLocally, policies.PerSecond(75))}
+			var wg sync.WaitGroup
+			start := time.Now()
+			for _, p := range both {
+				defer closing(t, p)
+				for range 20 {
+					wg.Go(func() {
+						for time.Since(start) < 8*time.Second && assert.NoError(t, p.Wait(t.Context())) {
+						}
+					})
+				}
+			}
+			for time.Since(start) < 8*time.Second {
+				wg.Go(func() { assert.NoError(t, both[0].Reset(t.Context())) })
+				time.Sleep(30 * ms)
+			}
+			wg.Wait()
+			require.Zero(t, pacer.Absences(both[0])+pacer.Absences(both[1]), "%v away", way)
+		})
+	}
 }
 
 // A function of OverrideBy that panics or blocks when the calls that wait are bound anew keeps them bound as they are, and ends nothing.

@@ -72,9 +72,10 @@ type Config struct {
 
 	// Logger receives a warning when this process loses a [store.Shared], or cannot reach it at the start: at most one a minute for each
 	// upstream, less often the longer the outage lasts, and one line when the store is back. Set slog.New(slog.DiscardHandler) to turn
-	// this off. Defaults to slog.Default() at the time of the warning, or to nothing if [LogHooks] are among the Hooks, because they log
-	// the same. Logger also receives a warning, at most one an hour for each upstream, when processes have had different policies for
-	// minutes. A logger that hangs or panics delays no call: lines are dropped meanwhile, and their number is logged afterwards.
+	// this off. It also receives a warning when an upstream states a wait of over an hour: see [FeedbackApplied].Long. Defaults to
+	// slog.Default() at the time of the warning, or to nothing if [LogHooks] are among the Hooks, because they log the same. Logger also
+	// receives a warning, at most one an hour for each upstream, when processes have had different policies for minutes. A logger that
+	// hangs or panics delays no call: lines are dropped meanwhile, and their number is logged afterwards.
 	Logger *slog.Logger
 
 	// Name identifies this process to operators (see package fleet). At most 100 bytes. Defaults to the host name and the process ID,
@@ -181,6 +182,9 @@ func New(c Config) (*Pacer, error) {
 	if p.store == nil {
 		p.store = memstore.New()
 	}
+	if c.Logger != nil || !slices.ContainsFunc(c.Hooks, func(h *Hooks) bool { return h.logsWarnings }) {
+		p.log = warnings.NewStore(c.Logger, c.Upstream, c.Outage.String())
+	}
 	given := p.store
 	shared, isShared := p.store.(store.Shared)
 	if !isShared { // one that is built on a store in memory is shared all the same
@@ -228,20 +232,13 @@ func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) st
 		Policies: bound, Permits: p.leases.Held, Describe: p.about,
 	}
 	config.Policy = func(l *store.Limit) policies.Policy { return p.set().PolicyOf(l) }
-	config.Settings = func(all *store.Settings) {
-		p.policies.AddAllowances(all.Allowances)
-		p.policies.Read(all)
-	}
-	config.Resumed = p.heed
+	config.Settings, config.Resumed = p.policies.Read, p.heed
 	config.Changed = p.failedOver
 	if p.telemetry != nil {
 		config.Requested = p.requested
 	}
 	p.versionLog = warnings.NewVersions(c.Logger, c.Upstream, func() string { return p.set().Source })
 	config.Versions, config.Fair = p.versionLog.Seen, p.policies.SetFair
-	if c.Logger != nil || !slices.ContainsFunc(c.Hooks, func(h *Hooks) bool { return h.logsFailover }) {
-		p.storeLog = warnings.NewStore(c.Logger, c.Upstream, c.Outage.String())
-	}
 	member := failover.New(shared, &config)
 	p.repolicied = member.SetPolicies
 	return member

@@ -53,8 +53,8 @@ type LimitError struct {
 	Cost     int64         // of the call
 	Limit    int64         // if Never, the highest cost that the policy admits at once; if InFlight, the number of permits; otherwise 0
 	Never    bool          // waiting does not help
-	Paused   bool          // because the upstream answered "slow down"
-	Stated   bool          // because the upstream said what is left: no more goes before its reset
+	Paused   bool          // because the upstream answered "slow down", or said that nothing is left, or an operator paused it
+	Stated   bool          // because of what the upstream or an operator said: no more goes before its reset
 	Wait     time.Duration // how long until it could go, as far as is known; 0 (unknown) if Never, Queued or InFlight: see RetryAfter
 	About    bool          // Wait is an estimate from the calls of this process that already wait and the pace at which they go
 	AtLeast  bool          // the slot may be later: all windows of a calendar policy within MaxWait are full, or all of the next 61
@@ -108,10 +108,10 @@ func (e *LimitError) reason(b *strings.Builder) {
 		b.WriteString(" for longer than ")
 		e.advise(b)
 	default:
-		if e.Paused {
+		switch {
+		case e.Paused:
 			b.WriteString(": paused")
-		}
-		if e.Stated {
+		case e.Stated:
 			b.WriteString(": the upstream says that no more is left until its reset")
 		}
 		about := ""
@@ -376,7 +376,7 @@ func (p *Pacer) notYet(r waiters.Refusal) error {
 	if l := r.Limit; l != nil {
 		e.Policy, e.Scope = feedback.PolicyOf(l.Policy), p.set().Describe(l)
 		if l.Spec.Algorithm == policies.Allowance {
-			e.Paused, e.Stated = false, true
+			e.Stated = true
 		}
 		if l.Spec.Algorithm == policies.Concurrency && !r.Paused {
 			e.InFlight, e.Limit, e.Wait = true, l.Spec.Limit, 0

@@ -9,6 +9,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/internal/warnings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -29,7 +30,7 @@ var _ waiters.Events = waitEvents{}
 func (e waitEvents) waitOf(w *waiters.Wait) Waiting {
 	one := Waiting{Upstream: e.upstream, Cost: w.Cost, Paused: w.Paused, Queued: w.Queued, Ahead: w.Ahead, At: w.At, Wait: w.For}
 	if w.Limit != nil {
-		one.Policy, one.Scope = w.Limit.Policy, e.set().Describe(w.Limit)
+		one.Policy, one.Scope = feedback.PolicyOf(w.Limit.Policy), e.set().Describe(w.Limit)
 	}
 	return one
 }
@@ -49,7 +50,7 @@ func (e waitEvents) WaitDone(ctx context.Context, last *waiters.Wait, since time
 func (e waitEvents) Admitted(ctx context.Context, call *store.Call, limits []store.Limit, limit *store.Limit, waited, late time.Duration) {
 	one := Admitted{Upstream: e.upstream, Cost: call.Cost, Costs: e.costsOf(call, limits), Waited: waited, Late: late}
 	if limit != nil {
-		one.Policy, one.Scope = limit.Policy, e.set().Describe(limit)
+		one.Policy, one.Scope = feedback.PolicyOf(limit.Policy), e.set().Describe(limit)
 	}
 	telemetry.EmitCall(ctx, e.telemetry, one, func(h *Hooks) func(context.Context, Admitted) { return h.Admitted })
 }
@@ -134,25 +135,29 @@ func (p *Pacer) refused(ctx context.Context, err error) {
 	telemetry.EmitCall(ctx, p.telemetry, e, func(h *Hooks) func(context.Context, Refusal) { return h.Refused })
 }
 
-// feedbackApplied emits what the store received of an upstream's feedback.
-func (p *Pacer) feedbackApplied(ctx context.Context, stack store.Stack, notes []store.Note) {
-	if p.telemetry == nil {
-		return
-	}
+// feedbackApplied emits what the store received of an upstream's feedback at an instant, and keeps what that states.
+func (p *Pacer) feedbackApplied(ctx context.Context, at store.Instant, stack store.Stack, notes []store.Note) {
 	for i := range notes {
 		n := &notes[i]
-		e := FeedbackApplied{Upstream: p.upstream, Kind: n.Kind, For: max(0, n.For), Value: n.Value}
+		e := FeedbackApplied{Upstream: p.upstream, Kind: n.Kind, For: max(0, n.For), Value: n.Value, Source: n.Source}
 		if n.Kind == store.NoteAnswer {
-			if n.Remaining < 0 {
+			if n.Remaining < 0 && n.Empties() == 0 {
 				continue // it says nothing
 			}
-			e.Value = n.Remaining
+			e.Value = max(0, n.Remaining)
 		}
-		if n.Limit >= 0 {
-			l := &stack.Limits[n.Limit]
-			e.Policy, e.Scope = feedback.PolicyOf(l.Policy), p.set().Describe(l)
+		l := &stack.Limits[n.Limit]
+		e.Policy, e.Scope = feedback.PolicyOf(l.Policy), p.set().Describe(l)
+		if n.Kind == store.NoteAnswer && n.For > 0 && !n.Guessed {
+			one := store.Statement{Policy: e.Policy, Limit: feedback.TagOf(l.Policy), Scope: e.Scope, Source: e.Source, Until: at.Add(n.For)}
+			e.Long = p.process.Stated.Keep(one, n.Empties() > 0, at)
 		}
-		telemetry.EmitCall(ctx, p.telemetry, e, func(h *Hooks) func(context.Context, FeedbackApplied) { return h.FeedbackApplied })
+		if e.Long {
+			p.log.Stated(warnings.Wait{Upstream: p.upstream, Policy: e.Policy, Scope: e.Scope, Source: e.Source, For: e.For})
+		}
+		if p.telemetry != nil {
+			telemetry.EmitCall(ctx, p.telemetry, e, func(h *Hooks) func(context.Context, FeedbackApplied) { return h.FeedbackApplied })
+		}
 	}
 }
 
@@ -164,7 +169,7 @@ func (p *Pacer) requested(op string, calls int, took time.Duration, err error) {
 
 // failedOver emits and logs that the store is lost, or back.
 func (p *Pacer) failedOver(c failover.Change) {
-	p.storeLog.Changed(c)
+	p.log.Changed(c)
 	if p.telemetry != nil {
 		telemetry.Emit(p.telemetry, Failover{
 			Upstream: p.upstream, On: c.Lost, Never: c.Never, Outage: p.outage, Processes: c.Processes, For: c.For, Err: c.Err, Dropped: c.Dropped,

@@ -393,7 +393,7 @@ func TestAReadingThatFitsNoPolicyBinds(t *testing.T) {
 				var limit *pacer.LimitError
 				require.ErrorAs(t, p.Allow(t.Context(), acme), &limit)
 				require.True(t, limit.Stated)
-				require.ErrorContains(t, limit, "no more is left until its reset: the next slot is 7s away")
+				require.ErrorContains(t, limit, "paused: the next slot is 7s away")
 				require.Equal(t, 7*time.Second, limit.Wait)
 				s, err := p.Status(t.Context(), acme)
 				require.NoError(t, err)
@@ -546,4 +546,51 @@ func TestABookingHeedsWhatIsLeft(t *testing.T) {
 		}
 		require.Equal(t, int64(98), status(t, p, "p").Remaining)
 	})
+}
+
+// After a pause one call goes first, of all that share a store, and the others when it was answered.
+func TestAfterAPauseOneCallGoesFirst(t *testing.T) {
+	t.Parallel()
+	for _, pause := range []policies.Feedback{
+		{Refused: true, Wait: 10 * time.Second, Certain: true}, {Refused: true, Wait: 10 * time.Second, Policies: []string{"rate"}, Certain: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := pacer.Config{Store: memstore.New(), Policies: []policies.Policy{policies.PerSecond(100).Burst(20).Named("rate")}}
+			var went starts
+			ctx, cancel := context.WithCancel(t.Context())
+			var refused atomic.Bool
+			var wg sync.WaitGroup
+			for range 2 {
+				p := newPacer(t, c)
+				for range 16 {
+					wg.Go(func() {
+						for ctx.Err() == nil {
+							_ = p.Do(ctx, func(context.Context) (reading policies.Reading, err error) {
+								went.add()
+								time.Sleep(50 * ms)
+								if time.Since(went.all[0]) > time.Second && refused.CompareAndSwap(false, true) {
+									reading.Feedback = []policies.Feedback{pause}
+								}
+								return reading, nil
+							}, pacer.MaxWait(pacer.Forever))
+						}
+					})
+				}
+			}
+			time.Sleep(2 * time.Second)
+			require.True(t, refused.Load())
+			before := len(went.all)
+			time.Sleep(8 * time.Second)
+			require.Len(t, went.all, before, "paused")
+			time.Sleep(time.Second + 90*ms)
+			first := went.all[before]
+			for i, at := range went.all[before:] {
+				require.True(t, i == 0 || at.Sub(first) >= 50*ms, "call %d started %v after the first", i, at.Sub(first))
+			}
+			time.Sleep(time.Second)
+			require.Greater(t, len(went.all), before+80, "the first was answered")
+			cancel()
+			wg.Wait()
+		})
+	}
 }

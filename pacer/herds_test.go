@@ -109,7 +109,7 @@ func TestReportDoesNotWaitForWaiters(t *testing.T) {
 		for _, one := range line {
 			require.GreaterOrEqual(t, one.Delay(), 29*time.Second)
 		}
-		require.LessOrEqual(t, r.count()-before, 30)
+		require.LessOrEqual(t, r.count()-before, 34, "three of them because it is the first pause")
 		// Close waits for the requests on the wire, and not for thousands that would have to follow.
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Minute}))
 		start = time.Now()

@@ -58,7 +58,7 @@ type Hooks struct {
 	// Dropped is called when the other hooks were too slow: n of their events were dropped.
 	Dropped func(n int64)
 
-	logsFailover bool // Failover logs: nobody else needs to
+	logsWarnings bool // Failover and FeedbackApplied log what Config.Logger would
 
 	_ struct{}
 }
@@ -171,14 +171,19 @@ type FeedbackApplied struct {
 	Upstream string
 	Policy   string // "" for the whole upstream
 	Scope    string
-	Kind     store.NoteKind // NotePause, NoteSlow, NoteLearn, NoteAnswer, NoteStray
+	Kind     store.NoteKind // NoteSlow, NoteLearn, NoteAnswer, NoteStray
 
-	// For is a duration: with NotePause the pause, with NoteLearn how long the limit is kept, with NoteAnswer the time until there is more,
-	// 0 if the upstream does not say, with NoteStray the policy's period.
+	// For is a duration: with NoteLearn how long the limit is kept, with NoteAnswer the time until there is more, 0 if the upstream does not
+	// say, with NoteStray the policy's period.
 	For time.Duration
 	// Value is a number: with NoteLearn the emission interval of a rate in µs or the limit of a window, with NoteAnswer how much is
 	// left, with NoteStray by how much the margin grows, in millionths of the period.
 	Value int64
+	// Source is where the upstream stated For, such as "Retry-After": [policies.Feedback].Source. "" if it did not.
+	Source string
+	// Long says that the upstream states a wait of over an hour which this process did not know: one that ends more than ten minutes
+	// after the last such wait of the limit, or the first one. [LogHooks] and [Config].Logger log it.
+	Long bool
 
 	_ struct{}
 }
@@ -215,11 +220,11 @@ type StoreRequest struct {
 // limit binds, all calls wait for a while, and a line for each would be noise.
 const longWait = 10 * time.Second
 
-// LogHooks returns hooks that log what happens, with structured fields: upstream, policy, scope, and times as durations. Pauses,
-// refusals, failures of the store, failovers, and losses of events or observations are logged at level Warn; the end of a pause or a
-// failover, waits of ten seconds or more, and refusals by observed policies, at level Info; everything else at level Debug, including
-// positions in queues. If logger is nil, LogHooks uses slog's default
-// logger at the time of the call. Losses of a shared store are logged without these hooks, too: see [Config].Logger.
+// LogHooks returns hooks that log what happens, with structured fields: upstream, policy, scope, and times as durations. Pauses, stated
+// waits of over an hour, refusals, failures of the store, failovers, and losses of events or observations are logged at level Warn; the end
+// of a pause or a failover, waits of ten seconds or more, and refusals by observed policies, at level Info; everything else at level Debug,
+// including positions in queues. If logger is nil, LogHooks uses slog's default logger at the time of the call. Losses of a shared store and
+// stated waits of over an hour are logged without these hooks, too: see [Config].Logger.
 func LogHooks(logger *slog.Logger) *Hooks {
 	if logger == nil {
 		logger = slog.Default()
@@ -229,7 +234,7 @@ func LogHooks(logger *slog.Logger) *Hooks {
 		Waiting: l.waiting, WaitDone: l.waitDone, Admitted: l.admitted, Refused: l.refused, Observed: l.observed, NotObserved: l.notObserved,
 		Paused: l.paused, Resumed: l.resumed,
 		FeedbackApplied: l.feedbackApplied, Failover: l.failover, StoreRequest: l.storeRequest, Dropped: l.dropped,
-		logsFailover: true,
+		logsWarnings: true,
 	}
 }
 
@@ -309,6 +314,9 @@ func (l hookLog) resumed(p Pause) {
 }
 
 func (l hookLog) feedbackApplied(ctx context.Context, h FeedbackApplied) {
+	if h.Long {
+		warnings.LogWait(ctx, l.Logger, warnings.Wait{Upstream: h.Upstream, Policy: h.Policy, Scope: h.Scope, Source: h.Source, For: h.For})
+	}
 	if h.Kind == store.NoteStray {
 		by := time.Duration(h.Value) * h.For / 1_000_000
 		l.LogAttrs(ctx, slog.LevelDebug, "headway: a refusal widens the margin", of(h.Upstream, h.Policy, h.Scope, slog.Duration("by", by))...)

@@ -264,7 +264,7 @@ func TestHooksOfPauses(t *testing.T) {
 		require.Empty(t, d.read(), "a shorter one is no news")
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: 9 * time.Second, Policies: []string{"peak"}}))
 		synctest.Wait()
-		require.ElementsMatch(t, []string{"heeded pause of peak for 9s: 0", "paused peak for 9s", "waits, paused, for peak (1), 9s"}, d.read())
+		require.ElementsMatch(t, []string{"heeded answer of peak for 9s: 0", "paused peak for 9s", "waits, paused, for peak (1), 9s"}, d.read())
 		require.NoError(t, p.Resume(t.Context()))
 		wg.Wait()
 		synctest.Wait()

@@ -146,13 +146,23 @@ func (r *remote) Report(ctx context.Context, stack store.Stack, notes []store.No
 		return 0, 0, err
 	}
 	for i := range notes {
-		if notes[i].Kind == store.NoteReset || notes[i].Kind == store.NoteResume {
-			r.mu.Lock()
+		r.mu.Lock()
+		switch notes[i].Kind { //nolint:exhaustive // the others begin none
+		case store.NoteReset:
 			r.begin(true)
-			r.mu.Unlock()
+		case store.NoteResume:
+			r.begin(false, stack.Limits[notes[i].Limit].Key())
 		}
+		r.mu.Unlock()
 	}
-	return s.Report(ctx, stack, notes)
+	before, _ := s.Settings(ctx, stack.Upstream)
+	at, changed, err := s.Report(ctx, stack, notes)
+	if after, _ := s.Settings(ctx, stack.Upstream); len(after.Allowances) > len(before.Allowances) {
+		r.mu.Lock()
+		r.begin(false)
+		r.mu.Unlock()
+	}
+	return at, changed, err
 }
 
 func (r *remote) Status(ctx context.Context, stack store.Stack) (store.StackStatus, error) {

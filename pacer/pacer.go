@@ -37,7 +37,7 @@ type Pacer struct {
 	outage   Outage
 
 	telemetry *telemetry.Dispatcher[Hooks] // nil if there are no hooks
-	storeLog  *warnings.Store              // nil if losses of the store are not to be logged
+	log       *warnings.Store              // nil if hooks log what it would
 
 	versionLog *warnings.Versions // of a store that is shared
 
@@ -205,7 +205,20 @@ func (p *Pacer) reserve(ctx context.Context, a *calls.Ask, c *waiters.Call, room
 	return err
 }
 
+// reserveSlot is reserve without hooks. A call that goes at once, and whose answer brought other policies, asks once more by these.
 func (p *Pacer) reserveSlot(ctx context.Context, a *calls.Ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *calls.Requested) error {
+	for {
+		err := p.reserveBy(ctx, a, c, room, s, k)
+		if now := p.set(); err == nil && a.MaxWait == 0 && now != a.Set {
+			_ = c.NotUsed(ctx)
+			*c, room, a.Set = waiters.Call{}, nil, now
+			continue
+		}
+		return err
+	}
+}
+
+func (p *Pacer) reserveBy(ctx context.Context, a *calls.Ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *calls.Requested) error {
 	if k != nil { // other policies may have scopes
 		a.CarryAll(ctx)
 	}
@@ -320,7 +333,7 @@ func (p *Pacer) Close() error {
 	if p.member != nil {
 		p.member.Close()
 	}
-	p.storeLog.Close()
+	p.log.Close()
 	p.versionLog.Close()
 	p.telemetry.Close()
 	return nil

@@ -180,11 +180,12 @@ func (r *Reservation) WhileAlive(alive func() bool) {
 }
 
 // Settle sets what the call actually cost, by [Cost] and [CostOf], if you learn that only afterwards, as with tokens or points. If the
-// call was charged too much, Settle gives the difference back. If it was charged too little, Settle charges the difference, even beyond
-// the limits, and later calls wait for it. A policy that is not mentioned keeps its charge. A policy that the call cost nothing at first
-// is charged now if a CostOf names it. Settle a reservation once, after Wait: it returns [ErrSettled] if it was settled before, and
-// [ErrSpent] if it was cancelled. It returns a [*ConfigError] for a cost that is negative or above policies.MaxLimit and for an unknown
-// policy, and a [*StoreError] if the store fails.
+// call was charged too much, Settle gives the difference back: calls that ask for a slot afterwards can use it, and those that have one keep
+// theirs, so that a rate whose burst is no larger than the estimate cannot use it. If it was charged too little, Settle charges the
+// difference, even beyond the limits, and later calls wait for it. A policy that is not mentioned keeps its charge. A policy that the call
+// cost nothing at first is charged now if a CostOf names it. Settle a reservation once, after Wait: it returns [ErrSettled] if it was
+// settled before, and [ErrSpent] if it was cancelled. It returns a [*ConfigError] for a cost that is negative or above policies.MaxLimit and
+// for an unknown policy, and a [*StoreError] if the store fails.
 func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	p := r.pacer
 	set, known := r.call.Settling()

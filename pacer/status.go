@@ -2,6 +2,7 @@ package pacer
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -18,6 +19,7 @@ type Status struct {
 	Upstream   string
 	At         time.Time     // by the store's clock
 	PausedFor  time.Duration // how much longer the whole upstream is paused; 0 if it is not
+	PausedBy   string        // where the upstream stated that, such as "Retry-After"; "" if that is not known
 	Policies   []PolicyStatus
 	Allowances []Allowance // what the upstream said is left, of limits that no policy is about, too
 
@@ -32,6 +34,7 @@ type Allowance struct {
 	Left   int64         // the least that was said and not taken back
 	Free   int64         // of it: not spoken for by calls that are not answered
 	For    time.Duration // how much longer that holds
+	Source string        // where the upstream stated that, such as "X-RateLimit-Reset"; "" if that is not known
 
 	_ struct{}
 }
@@ -51,6 +54,8 @@ type PolicyStatus struct {
 	Backlog int64
 	// PausedFor is how much longer this policy is paused; 0 if it is not paused.
 	PausedFor time.Duration
+	// PausedBy is where the upstream stated that, such as "Retry-After"; "" if that is not known.
+	PausedBy string
 	// Pace is the current limit: the microseconds between two calls of a rate, or the limit of a window. It differs from the policy's own
 	// number while the upstream reports that it allows less, or after an adaptive rate has slowed down. For a policy of calls in flight
 	// it is how many calls may run; if no permit is free, Next is how long until the first lease runs out at the latest.
@@ -91,7 +96,38 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 			s.Policies = append(s.Policies, policyStatus(a.Set.PolicyOf(l), p.set().Describe(l), &seen.Limits[i], seen.Now))
 		}
 	}
+	s.Attribute(p.process.Stated.Now(seen.Now, math.MaxInt))
 	return s, nil
+}
+
+// Attribute sets where pauses and allowances were stated, of what processes have reported: see [store.About]. Status does so with what this
+// process knows. Most programs need package fleet instead, which asks all processes.
+func (s *Status) Attribute(stated []store.Statement) {
+	s.PausedBy = s.statedBy(stated, "", "", s.PausedFor)
+	for i := range s.Policies {
+		one := &s.Policies[i]
+		one.PausedBy = s.statedBy(stated, one.Policy.Name(), one.Scope, one.PausedFor)
+	}
+	for i := range s.Allowances {
+		one := &s.Allowances[i]
+		one.Source = s.statedBy(stated, one.Policy, one.Scope, one.For)
+	}
+}
+
+// statedTolerance is how much later or earlier than stated a wait ends, by the clocks of processes that were without their store.
+const statedTolerance = 2 * time.Second
+
+// statedBy returns where it was stated that a wait lasts for d.
+func (s *Status) statedBy(stated []store.Statement, policy, scope string, d time.Duration) (source string) {
+	nearest := statedTolerance + 1
+	for i := range stated {
+		one := &stated[i]
+		off := one.Until.Sub(store.Instant(s.At.UnixMicro()).Add(d)).Abs()
+		if d > 0 && one.Policy == policy && one.Scope == scope && off < nearest {
+			nearest, source = off, one.Source
+		}
+	}
+	return source
 }
 
 // say adds what was said of a limit, and what it means for the policy that it is about, which comes before it.
@@ -101,7 +137,12 @@ func (s *Status) say(l *store.Limit, scope string, seen *store.LimitStatus) {
 	if one.For = seen.Full.Sub(now); one.For <= 0 {
 		return
 	}
-	s.Allowances = append(s.Allowances, one)
+	if !slices.Contains(s.Allowances, one) { // a key may be asked for twice
+		s.Allowances = append(s.Allowances, one)
+	}
+	if one.Policy == "" {
+		s.PausedFor = max(s.PausedFor, seen.Paused.Sub(now))
+	}
 	for i := range s.Policies {
 		if of := &s.Policies[i]; of.Policy.Name() == one.Policy && of.Scope == scope {
 			of.Remaining = min(of.Remaining, one.Free)
@@ -165,7 +206,7 @@ func (p *Pacer) StatusOf(ctx context.Context, all []policies.Policy, keys []stor
 // newStatus returns the status of an upstream, without its policies.
 func newStatus(upstream string, seen *store.StackStatus) *Status {
 	return &Status{
-		Upstream: upstream, At: time.UnixMicro(int64(seen.Now)), PausedFor: max(0, seen.Paused.Sub(seen.Now)),
+		Upstream: upstream, At: time.UnixMicro(int64(seen.Now)),
 		Policies: make([]PolicyStatus, 0, len(seen.Limits)),
 	}
 }
@@ -178,7 +219,6 @@ func policyStatus(policy policies.Policy, scope string, seen *store.LimitStatus,
 		Remaining: seen.Remaining,
 		Next:      max(0, seen.Next.Sub(now)),
 		Backlog:   seen.Backlog,
-		PausedFor: max(0, seen.Paused.Sub(now)),
 		Pace:      seen.Pace,
 		Queued:    seen.Queued,
 		Margin:    marginOf(policy, seen.Margin),
@@ -210,7 +250,14 @@ func (p *Pacer) describeProcess(name string) {
 	set := p.set()
 	p.process = &usage.Process{
 		Upstream: p.upstream, Name: name, Meter: usage.NewMeter(set.Names(), p.direct == nil),
-		Waiting: func() map[store.Key]int64 { return p.waiters.Waiting() }, Learned: p.reports.Learned,
+		Waiting: func() map[store.Key]int64 {
+			all := make(map[store.Key]int64)
+			for k, n := range p.waiters.Waiting() {
+				all[store.Key{Policy: feedback.PolicyOf(k.Policy), Scope: k.Scope}] += n
+			}
+			return all
+		},
+		Learned: p.reports.Learned,
 	}
 	p.process.SetPolicies(set.Names(), set.Texts(), set.Source)
 }

@@ -232,7 +232,7 @@ func TestTryAcquireRefusesWhatWaitRefuses(t *testing.T) {
 		require.NoError(t, try(tenant, pacer.Cost(2)))
 		synctest.Wait()
 		require.Equal(t, []string{
-			"paused for 1m0s", "heeded pause of for 1m0s: 0", "refused by , 1m0s: *pacer.LimitError", "resumed", "goes (2) after 0s",
+			"paused for 1m0s", "heeded answer of for 1m0s: 0", "refused by , 1m0s: *pacer.LimitError", "resumed", "goes (2) after 0s",
 		}, d.read())
 		broken := newPacer(t, pacer.Config{Store: failing{errBroken}})
 		var failed *pacer.StoreError

@@ -86,6 +86,42 @@ func TestTheEndOfABodyIsReported(t *testing.T) {
 	}
 }
 
+// Of one body of 200 KB, the cost at its start is charged, and the count at its end binds.
+func TestBothEndsOfABodyCount(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		profile := policies.Profile{
+			Peek:  func(*http.Response) int { return 100 },
+			Read:  func(*policies.Reply) policies.Reading { return policies.Reading{} },
+			Costs: func(*http.Request) []policies.Cost { return []policies.Cost{{Policy: "points", N: 40}} },
+			Settle: func(r *policies.Reply) []policies.Cost {
+				if !bytes.HasPrefix(r.Body, []byte("cost 7")) {
+					return nil
+				}
+				return []policies.Cost{{Policy: "points", N: 7}}
+			},
+			ReadEnd: func(r *policies.Reply) []policies.Feedback {
+				if !bytes.HasSuffix(r.Body, []byte("left 3")) {
+					return nil
+				}
+				return []policies.Feedback{{Policies: []string{"daily"}, Remaining: policies.Reported(3), Reset: time.Hour}}
+			},
+		}
+		p := newPacer(t, policies.Fixed(100, 24*time.Hour).Named("points"), policies.Fixed(1000, 24*time.Hour).Named("daily"))
+		u := newUpstream(func(_ int, req *http.Request) (*http.Response, error) {
+			return reply(req, http.StatusOK, "cost 7"+strings.Repeat("x", 200_000)+"left 3"), nil
+		})
+		resp, err := newClient(t, p, u, transport.WithProfile(profile)).Do(request(t.Context(), t, http.MethodGet, nil))
+		require.NoError(t, err)
+		readAll(t, resp.Body)
+		require.NoError(t, resp.Body.Close())
+		s, err := p.Status(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, int64(100-7), s.Policies[0].Remaining)
+		require.Equal(t, int64(3), s.Policies[1].Remaining)
+	})
+}
+
 // A profile that waits for the end of a stream delays no event, and changes neither errors nor Close.
 func TestAStreamPassesWhileItsEndsAreKept(t *testing.T) {
 	t.Parallel()

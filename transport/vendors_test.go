@@ -13,6 +13,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/google"
 	"github.com/headway-go/headway/policies/openai"
 	"github.com/headway-go/headway/policies/salesforce"
 	"github.com/headway-go/headway/policies/zendesk"
@@ -52,6 +53,47 @@ func TestAPauseOfOneBucketHoldsBackNoOther(t *testing.T) {
 		require.NoError(t, call(http.MethodPut, "https://other.zendesk.com/api/v2/tickets/8.json"))
 		require.Len(t, u.hits, 3)
 	})
+}
+
+// Google answers 403 with the reason rateLimitExceeded, whichever limit is exceeded: calls wait for the one that its message names, and for
+// no other. The messages are those of policies/google/testdata.
+func TestGooglesMessagesNameTheLimitThatIsHeld(t *testing.T) {
+	t.Parallel()
+	quota := func(limit string) string {
+		return "Quota exceeded for quota metric 'Queries' and limit '" + limit + "' of service 'gmail.googleapis.com' for consumer 'project_number:528509232048'."
+	}
+	for name, c := range map[string]struct {
+		message string
+		held    bool // another user's calls, too
+	}{
+		"a user's":  {quota("Queries per minute per user"), false},
+		"of a user": {"User-rate limit exceeded.", false},
+		"a project": {quota("Queries per minute"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				body := `{"error":{"code":403,"message":"` + c.message + `","errors":[{"message":"Quota exceeded","domain":"usageLimits",` +
+					`"reason":"rateLimitExceeded"}],"status":"PERMISSION_DENIED"}}`
+				u := newUpstream(ok(1, func(req *http.Request) (*http.Response, error) { return reply(req, http.StatusForbidden, body), nil }))
+				client := newClient(t, newPacer(t, google.Limits(600, 60)...), u,
+					transport.WithProfile(google.Profile.BackOff(20*time.Second)), transport.WithRetries(0))
+				call := func(user string) {
+					req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://gmail.googleapis.com/gmail/v1/users/me/messages", nil)
+					require.NoError(t, err)
+					req.Header.Set("Authorization", "Bearer "+user)
+					resp, err := client.Do(req)
+					require.NoError(t, err)
+					require.NoError(t, resp.Body.Close())
+				}
+				call("ann")
+				call("bob")
+				require.Equal(t, c.held, time.Since(u.start) >= 20*time.Second)
+				call("ann")
+				require.GreaterOrEqual(t, time.Since(u.start), 20*time.Second)
+			})
+		})
+	}
 }
 
 // Tokens are reserved by an estimate, settled at what the answer reports, and bind only calls of their model.

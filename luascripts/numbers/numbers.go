@@ -47,17 +47,16 @@ const (
 
 // Kinds of notes on the wire: those of pacer.NoteKind.
 const (
-	NotePause   = 1
-	NoteResume  = 2
-	NoteSlow    = 3
-	NoteLearn   = 4
-	NoteAnswer  = 5
-	NoteSettle  = 6
-	NoteClaim   = 7
-	NoteReset   = 8
-	NoteRenew   = 9
-	NoteRelease = 10
-	NoteStray   = 11
+	NoteResume  = 1
+	NoteSlow    = 2
+	NoteLearn   = 3
+	NoteAnswer  = 4
+	NoteSettle  = 5
+	NoteClaim   = 6
+	NoteReset   = 7
+	NoteRenew   = 8
+	NoteRelease = 9
+	NoteStray   = 10
 )
 
 // Kinds of changes that are published.
@@ -201,7 +200,7 @@ func Named() map[string]int64 {
 		"MayQueue": MayQueue, "AnyOf": AnyOf, "Forgot": Forgot,
 		"BookingDone": BookingDone, "BookingLost": BookingLost, "BookingChanged": BookingChanged, "BookingExpired": BookingExpired,
 		"BookingPaused": BookingPaused, "BookingEarly": BookingEarly, "BookingLate": BookingLate,
-		"NotePause": NotePause, "NoteResume": NoteResume, "NoteSlow": NoteSlow, "NoteLearn": NoteLearn, "NoteAnswer": NoteAnswer,
+		"NoteResume": NoteResume, "NoteSlow": NoteSlow, "NoteLearn": NoteLearn, "NoteAnswer": NoteAnswer,
 		"NoteSettle": NoteSettle, "NoteClaim": NoteClaim, "NoteReset": NoteReset, "NoteRenew": NoteRenew, "NoteRelease": NoteRelease,
 		"NoteStray":    NoteStray,
 		"ChangePaused": ChangePaused, "ChangeResumed": ChangeResumed, "ChangeSlowed": ChangeSlowed,

@@ -216,7 +216,7 @@ func TestWhomAThrottlingErrorConcerns(t *testing.T) {
 type slow struct{ store.Store }
 
 func (s slow) Report(ctx context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
-	if slices.ContainsFunc(notes, func(n store.Note) bool { return n.Kind == store.NotePause }) {
+	if slices.ContainsFunc(notes, func(n store.Note) bool { return n.Empties() > 0 }) {
 		time.Sleep(time.Second)
 	}
 	if err := ctx.Err(); err != nil {

@@ -251,15 +251,15 @@ func (c *client) notes(stack int) []store.Note {
 	limits := c.stacks[stack].Limits
 	notes := make([]store.Note, 1+c.rng.IntN(2))
 	for i := range notes {
-		n := store.Note{Kind: store.NotePause, Limit: store.WholeUpstream, For: upTo(c.rng, time.Millisecond)}
-		if c.rng.IntN(2) == 0 {
+		at := c.rng.IntN(len(limits))
+		n := store.Note{Kind: store.NoteReset, Limit: at, For: upTo(c.rng, time.Millisecond)}
+		switch isAllowance := limits[at].Spec.Algorithm == policies.Allowance; {
+		case !isAllowance:
+			c.answered(&n, stack, &limits[at])
+		case c.rng.IntN(2) == 0:
+			n = store.Pause(at, n.For)
+		default:
 			n.Kind = store.NoteResume
-		}
-		if len(limits) > 0 && c.rng.IntN(6) > 0 {
-			n.Limit = c.rng.IntN(len(limits))
-			if c.rng.IntN(3) > 0 {
-				c.answered(&n, stack, &limits[n.Limit])
-			}
 		}
 		notes[i] = n
 	}

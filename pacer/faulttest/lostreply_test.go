@@ -219,7 +219,7 @@ func TestLostReplyIsChargedOnceAndNotRequestedAgain(t *testing.T) {
 		func() error { return backing.Cancel(t.Context(), stack, grants) },
 		func() error { _, err := backing.Status(t.Context(), stack); return err },
 		func() error {
-			_, _, err := backing.Report(t.Context(), stack, []store.Note{{Kind: store.NotePause, Limit: 0, For: time.Millisecond}})
+			_, _, err := backing.Report(t.Context(), stack, []store.Note{{Kind: store.NoteLearn, For: time.Millisecond}})
 			return err
 		},
 		func() error {

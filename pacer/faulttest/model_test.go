@@ -206,7 +206,7 @@ func TestEveryMicrosecondOfAnAnswerCounts(t *testing.T) {
 		"Now":     func(g *store.Grant) { g.Now++ },
 		"At":      func(g *store.Grant) { g.At++ },
 		"Slack":   func(g *store.Grant) { g.Slack += time.Microsecond },
-		"Binds":   func(g *store.Grant) { g.Binds = store.BindsUpstream },
+		"Binds":   func(g *store.Grant) { g.Binds = store.BindsStore },
 		"Paused":  func(g *store.Grant) { g.Paused = true },
 		"Charges": func(g *store.Grant) { g.Charges[0].To++ },
 	} {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -34,7 +35,7 @@ func stacks(rng *rand.Rand) []store.Stack {
 		scope := store.EscapeScope([]string{"acme", "umbrella & co"}[rng.IntN(2)])
 		some := rng.Perm(len(keys))[:1+rng.IntN(len(keys))]
 		if rng.IntN(20) == 0 {
-			some = nil // nothing but the pause of the upstream
+			some = nil // nothing but the allowance of the upstream
 		}
 		for _, k := range some {
 			l := store.Limit{Policy: keys[k].policy.Name(), Spec: keys[k].policy.Spec()}
@@ -42,6 +43,9 @@ func stacks(rng *rand.Rand) []store.Stack {
 				l.Scope = scope
 			}
 			all[i].Limits = append(all[i].Limits, l)
+		}
+		if some == nil || rng.IntN(2) == 0 {
+			all[i].Limits = append(all[i].Limits, feedback.AllowanceOf(store.Limit{}))
 		}
 	}
 	return all

@@ -15,10 +15,12 @@ type snapshotJSON struct {
 	Counted   time.Time     `json:"counted"`
 	Shared    bool          `json:"shared"`
 	PausedFor float64       `json:"pausedSeconds"`
+	PausedBy  string        `json:"pausedBy,omitempty"`
 	Waiting   int64         `json:"waiting"`
 	Binding   string        `json:"binding"`
 	Alive     int           `json:"alive"`
 	Policies  []policyJSON  `json:"policies"`
+	Said      []saidJSON    `json:"allowances"`
 	Processes []processJSON `json:"processes"`
 	TopKeys   []topKeyJSON  `json:"busiest"`
 	Unknown   []string      `json:"unknown"`
@@ -29,6 +31,16 @@ type snapshotJSON struct {
 	VersionCount  int                `json:"versionCount"`
 	Versions      []versionJSON      `json:"versions"`
 	Disagreements []disagreementJSON `json:"disagreements"`
+}
+
+type saidJSON struct {
+	Policy string  `json:"policy,omitempty"` // left out for limits that fit no policy
+	Limit  string  `json:"limit,omitempty"`
+	Scope  string  `json:"scope,omitempty"`
+	Left   int64   `json:"left"`
+	Free   int64   `json:"free"`
+	For    float64 `json:"seconds"`
+	By     string  `json:"by,omitempty"`
 }
 
 type versionJSON struct {
@@ -57,6 +69,7 @@ type standingJSON struct {
 	Next      float64 `json:"nextSeconds"`
 	Backlog   int64   `json:"backlog"`
 	PausedFor float64 `json:"pausedSeconds"`
+	PausedBy  string  `json:"pausedBy,omitempty"`
 	Queued    int64   `json:"queued"`
 	Margin    float64 `json:"marginSeconds"`
 	Full      float64 `json:"fullSeconds"`
@@ -122,9 +135,9 @@ type topKeyJSON struct {
 // lists are never null. docs/command.md describes the fields.
 func (s *Snapshot) MarshalJSON() ([]byte, error) {
 	v := snapshotJSON{
-		Upstream: s.Upstream, At: s.At.UTC(), Counted: s.Counted.UTC(), Shared: s.Shared, PausedFor: s.PausedFor.Seconds(),
+		Upstream: s.Upstream, At: s.At.UTC(), Counted: s.Counted.UTC(), Shared: s.Shared, PausedFor: s.PausedFor.Seconds(), PausedBy: s.PausedBy,
 		Waiting: s.Waiters(), Alive: s.Alive,
-		Policies: make([]policyJSON, len(s.Policies)), Processes: make([]processJSON, len(s.Processes)),
+		Policies: make([]policyJSON, len(s.Policies)), Processes: make([]processJSON, len(s.Processes)), Said: make([]saidJSON, len(s.Allowances)),
 		TopKeys: make([]topKeyJSON, len(s.TopKeys)), Unknown: append([]string{}, s.Unknown...),
 		Settings: s.Settings, SetLimits: s.SetLimits, VersionCount: s.VersionCount,
 		Versions: make([]versionJSON, len(s.Versions)), Disagreements: make([]disagreementJSON, len(s.Disagreements)),
@@ -147,6 +160,9 @@ func (s *Snapshot) MarshalJSON() ([]byte, error) {
 	}
 	for i := range s.Policies {
 		v.Policies[i] = policyJSONOf(&s.Policies[i])
+	}
+	for i, a := range s.Allowances {
+		v.Said[i] = saidJSON{a.Policy, a.Limit, a.Scope, a.Left, a.Free, a.For.Seconds(), a.Source}
 	}
 	for i, p := range s.Processes {
 		v.Processes[i] = processJSON{p.ID, p.Name, p.For.Seconds(), p.Waiting, p.Source, p.Version}
@@ -195,7 +211,7 @@ func standingJSONOf(s *pacer.PolicyStatus) standingJSON {
 	if spec.Algorithm != policies.GCRA && s.Pace > 0 { // of a rate, Pace is an interval
 		limit = s.Pace
 	}
-	return standingJSON{s.Remaining, limit, s.Next.Seconds(), s.Backlog, s.PausedFor.Seconds(), s.Queued, s.Margin.Seconds(), s.Full.Seconds()}
+	return standingJSON{s.Remaining, limit, s.Next.Seconds(), s.Backlog, s.PausedFor.Seconds(), s.PausedBy, s.Queued, s.Margin.Seconds(), s.Full.Seconds()}
 }
 
 func kindOf(p policies.Policy) string {

@@ -19,7 +19,7 @@ func TestFleetAsJSON(t *testing.T) {
 	history := []store.Second{{}, {Cost: 20, Waits: 4, Waited: 2 * time.Second}}
 	at := time.Date(2026, 3, 4, 15, 5, 12, 0, time.FixedZone("CET", 3600))
 	f := &fleet.Snapshot{
-		Upstream: "zendesk", At: at, Counted: at.Add(-4 * time.Second), Shared: true, PausedFor: 1500 * time.Millisecond, Waiting: 2, Alive: 3,
+		Upstream: "zendesk", At: at, Counted: at.Add(-4 * time.Second), Shared: true, PausedFor: 1500 * time.Millisecond, PausedBy: "Retry-After", Waiting: 2, Alive: 3,
 		Policies: []fleet.Policy{
 			{PolicyStatus: pacer.PolicyStatus{Policy: policies.InFlight(25), Remaining: 5, Queued: 3, Pace: 20, Full: 90 * time.Second}, Shown: true, Waiting: 3},
 			{
@@ -29,11 +29,12 @@ func TestFleetAsJSON(t *testing.T) {
 			{PolicyStatus: pacer.PolicyStatus{Policy: tenant, Remaining: 99}},
 			{PolicyStatus: pacer.PolicyStatus{Policy: policies.Daily(1000, time.UTC), Remaining: 12, Pace: 900}, Shown: true},
 		},
-		TopKeys:   []fleet.TopKey{{PolicyStatus: pacer.PolicyStatus{Policy: tenant, Scope: "tenant=a%20b", PausedFor: time.Minute, Margin: 8 * time.Millisecond, Full: 500 * time.Millisecond}, Cost: 9, Waiting: 1}},
-		Processes: []fleet.Process{{ID: "x", Name: "worker", For: time.Minute, Waiting: 2, Source: "set at noon", Version: "5f"}},
-		Unknown:   []string{"later: 5 per moon"},
-		Settings:  &pacer.Settings{Upstream: "zendesk", Changed: at, Policies: &pacer.Setting{Text: "none", Since: at}},
-		Versions:  []fleet.Version{{ID: "5f", Processes: 1}}, VersionCount: 2,
+		TopKeys:    []fleet.TopKey{{PolicyStatus: pacer.PolicyStatus{Policy: tenant, Scope: "tenant=a%20b", PausedFor: time.Minute, PausedBy: "banned", Margin: 8 * time.Millisecond, Full: 500 * time.Millisecond}, Cost: 9, Waiting: 1}},
+		Allowances: []pacer.Allowance{{Limit: "60", Left: 4, Free: 3, For: 7 * time.Second, Source: "X-RateLimit-Reset"}, {Policy: "peak", Scope: "tenant=a"}},
+		Processes:  []fleet.Process{{ID: "x", Name: "worker", For: time.Minute, Waiting: 2, Source: "set at noon", Version: "5f"}},
+		Unknown:    []string{"later: 5 per moon"},
+		Settings:   &pacer.Settings{Upstream: "zendesk", Changed: at, Policies: &pacer.Setting{Text: "none", Since: at}},
+		Versions:   []fleet.Version{{ID: "5f", Processes: 1}}, VersionCount: 2,
 		Disagreements: []fleet.Disagreement{
 			{Policy: "peak", ScopesDiffer: true, Sides: []fleet.Side{{Text: "peak: 4 per 1s", Processes: 1, Names: []string{"worker"}}, {}}},
 		},
@@ -41,7 +42,7 @@ func TestFleetAsJSON(t *testing.T) {
 	got, err := json.Marshal(f)
 	require.NoError(t, err)
 	require.JSONEq(t, `{
-		"upstream":"zendesk","at":"2026-03-04T14:05:12Z","counted":"2026-03-04T14:05:08Z","shared":true,"pausedSeconds":1.5,"waiting":12,
+		"upstream":"zendesk","at":"2026-03-04T14:05:12Z","counted":"2026-03-04T14:05:08Z","shared":true,"pausedSeconds":1.5,"pausedBy":"Retry-After","waiting":12,
 		"binding":"peak","alive":3,
 		"policies":[
 			{"name":"in-flight","text":"in-flight: 25 in flight","kind":"in flight","periodSeconds":0,"scopes":[],"scope":"","shown":true,
@@ -56,9 +57,10 @@ func TestFleetAsJSON(t *testing.T) {
 			{"name":"daily","text":"daily: 1000 daily (UTC)","kind":"window","periodSeconds":86400,"scopes":[],"scope":"","shown":true,
 				"waiting":0,"queued":0,"remaining":12,"limit":900,"nextSeconds":0,"backlog":0,"pausedSeconds":0,"marginSeconds":0,"fullSeconds":0,
 				"rate":0,"capacity":0.010416666666666666,"utilization":0.9866666666666667,"cost":[],"waits":[],"waitedSeconds":[]}],
+		"allowances":[{"limit":"60","left":4,"free":3,"seconds":7,"by":"X-RateLimit-Reset"},{"policy":"peak","scope":"tenant=a","left":0,"free":0,"seconds":0}],
 		"processes":[{"id":"x","name":"worker","forSeconds":60,"waiting":2,"source":"set at noon","version":"5f"}],
 		"busiest":[{"policy":"per-second.tenant","scope":"tenant=a%20b","values":{"tenant":"a b"},"cost":9,"waiting":1,
-			"queued":0,"remaining":0,"limit":1,"nextSeconds":0,"backlog":0,"pausedSeconds":60,"marginSeconds":0.008,"fullSeconds":0.5}],
+			"queued":0,"remaining":0,"limit":1,"nextSeconds":0,"backlog":0,"pausedSeconds":60,"pausedBy":"banned","marginSeconds":0.008,"fullSeconds":0.5}],
 		"settings":{"upstream":"zendesk","changed":"2026-03-04T14:05:12Z","policies":{"texts":[],"since":"2026-03-04T14:05:12Z","until":null},
 			"limits":[]},"setLimits":0,
 		"versionCount":2,"versions":[{"id":"5f","policies":[],"processes":1,"names":[]}],
@@ -71,6 +73,6 @@ func TestFleetAsJSON(t *testing.T) {
 	require.Contains(t, string(got), `"observed":true`)
 	got, err = json.Marshal(&fleet.Snapshot{Upstream: "acme"})
 	require.NoError(t, err)
-	require.Contains(t, string(got), `"policies":[],"processes":[],"busiest":[],"unknown":[],"learned":[],`+
+	require.Contains(t, string(got), `"policies":[],"allowances":[],"processes":[],"busiest":[],"unknown":[],"learned":[],`+
 		`"settings":null,"setLimits":0,"versionCount":0,"versions":[],"disagreements":[]`, "lists are never null")
 }

@@ -88,6 +88,7 @@ type view struct {
 	limits []limit        // in the order in which they are shown
 	keys   []store.KeyUse // those that spend or wait most
 	others []store.KeyUse // of each policy with scopes, more that may use most of its limit
+	stated []store.Statement
 }
 
 // A limit is a policy, or a lane's part of one, and what was reported of it.
@@ -136,6 +137,10 @@ func (v *view) read(index *store.Index) {
 			})
 		}
 		v.learn(one.Learned)
+		for _, s := range one.Stated {
+			s.Source = printable(s.Source)
+			v.stated = append(v.stated, s)
+		}
 		for _, k := range one.Keys {
 			if l := v.named(k.Policy); l != nil && len(l.Scopes()) > 0 && store.IsEscaped(k.Scope) {
 				spent[k.Key()] += k.Cost
@@ -216,7 +221,8 @@ func (v *view) look(ctx context.Context, o *Operator, opts []pacer.Option) error
 	if err != nil {
 		return err
 	}
-	v.At, v.PausedFor = status.At, status.PausedFor
+	status.Attribute(v.stated)
+	v.At, v.PausedFor, v.PausedBy, v.Allowances = status.At, status.PausedFor, status.PausedBy, status.Allowances
 	until := usage.SecondOf(v.At.UnixMicro())
 	if v.Shared {
 		until = usage.SecondOf(v.At.Add(-reportedWithin(v.Alive)).UnixMicro())

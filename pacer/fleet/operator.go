@@ -139,12 +139,21 @@ func (o *Operator) Pause(ctx context.Context, d time.Duration, names []string, o
 
 // Resume is [pacer.Pacer.Resume]: it lifts the pauses that hold a call with the scopes of the context and options.
 func (o *Operator) Resume(ctx context.Context, opts ...pacer.Option) error {
+	o.read(ctx)
 	return o.pacer.Resume(ctx, opts...)
 }
 
 // Reset is [pacer.Pacer.Reset]: it forgets the state of the policies that bind a call with the scopes of the context and options.
 func (o *Operator) Reset(ctx context.Context, opts ...pacer.Option) error {
+	o.read(ctx)
 	return o.pacer.Reset(ctx, opts...)
+}
+
+// read has the Operator know of what the upstream has said something. If the store fails, so does what follows.
+func (o *Operator) read(ctx context.Context) {
+	if o.own {
+		_, _ = o.pacer.Settings(ctx)
+	}
 }
 
 // SetPolicies is [pacer.Pacer.SetPolicies]: these policies apply to every process of the upstream, in place of what each of them

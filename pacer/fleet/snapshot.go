@@ -15,9 +15,12 @@ type Snapshot struct {
 	Counted   time.Time     // until when calls are counted: processes report every few seconds, those of a large fleet once a minute
 	Shared    bool          // the store is shared; otherwise all of this is about one process
 	PausedFor time.Duration // the whole upstream is paused for so long; 0 if it is not
+	PausedBy  string        // as in [pacer.Status]
 	Waiting   int64         // calls that wait because the whole upstream is paused; see Policy.Waiting for others
 
-	Policies  []Policy  // by name
+	Policies   []Policy          // by name
+	Allowances []pacer.Allowance // what the upstream said is left of its limits, and until when
+
 	Processes []Process // in the order in which they started, at most [MaxShownProcesses]
 	Alive     int       // how many processes there are
 	Unknown   []string  // policies that processes report and this version of the library cannot read

@@ -92,7 +92,7 @@ func (m *Store) admit(set shardSet, on []admitted, cost int64) (now int64, ok bo
 		}
 		e.Account = one.Account
 	}
-	g, _ := engine.Reserve(now, m.pause(on[0].upstream, now), entries, engine.Call{Cost: cost}, charges[:0])
+	g, _ := engine.Reserve(now, entries, engine.Call{Cost: cost}, charges[:0])
 	if g.OK {
 		for i := range on {
 			if on[i].counting.Load() {

@@ -103,9 +103,11 @@ func (m *Store) redeem(stack *store.Stack, b *store.Booking) (r store.Redemption
 	}
 	defer m.close(&o)
 	r.Now = store.Instant(o.now)
-	paused := m.pause(stack.Upstream, o.now)
+	paused := int64(0)
 	for i := range entries {
-		paused = max(paused, entries[i].Account.Paused())
+		if a, ok := entries[i].Account.(*engine.Allowance); ok {
+			paused = max(paused, a.Paused())
+		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 
 // chosen grants a call with choices one of them, or has it queued for one. Its charges are appended to room. It returns, besides, which
 // queued calls are to wake.
-func chosen(c *store.Call, now, pause int64, entries []engine.Entry, ask engine.Call, room []store.Charge) (of store.Grant, called []int64) {
+func chosen(c *store.Call, now int64, entries []engine.Entry, ask engine.Call, room []store.Charge) (of store.Grant, called []int64) {
 	choices := make([]engine.Choice, len(c.AnyOf))
 	for k, indexes := range c.AnyOf {
 		for _, i := range indexes {
@@ -25,9 +25,9 @@ func chosen(c *store.Call, now, pause int64, entries []engine.Entry, ask engine.
 		taken []engine.Charge
 	)
 	if c.ID == 0 {
-		k, g, taken = engine.ReserveAny(now, pause, choices, c.First, ask)
+		k, g, taken = engine.ReserveAny(now, choices, c.First, ask)
 	} else {
-		k, g, taken, called = engine.ReserveAnyQueued(now, pause, entries, choices, c.First, ask, nil)
+		k, g, taken, called = engine.ReserveAnyQueued(now, entries, choices, c.First, ask, nil)
 	}
 	of = store.Grant{
 		OK: g.OK, Now: store.Instant(now), At: store.Instant(g.At), Slack: time.Duration(g.Slack) * time.Microsecond,

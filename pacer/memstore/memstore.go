@@ -6,7 +6,6 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/engine"
@@ -30,10 +29,9 @@ type Store struct {
 	keys  keys
 	epoch store.Epoch // of the data
 
-	paused atomic.Int64 // the latest end of a pause of an upstream; only ever later
+	allowances sync.Map // [2]string of upstreams and the allowances by which their calls are bound
 
-	mu        sync.Mutex       // taken after those of shards
-	pauses    map[string]int64 // by upstream
+	mu        sync.Mutex // taken after those of shards
 	settings  map[string]*store.Settings
 	bookings  bookings
 	listeners []*listener
@@ -68,8 +66,7 @@ func New(opts ...Option) *Store {
 	start := time.Now()
 	epoch := start.UnixMicro()
 	m := &Store{
-		clock:  func() int64 { return epoch + time.Since(start).Microseconds() },
-		pauses: make(map[string]int64),
+		clock: func() int64 { return epoch + time.Since(start).Microseconds() },
 	}
 	m.keys.most, m.keys.seed = DefaultMaxKeys, maphash.MakeSeed()
 	for _, o := range opts {
@@ -99,7 +96,6 @@ func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Gr
 		return nil, err
 	}
 	defer m.close(&o)
-	pause := m.pause(stack.Upstream, o.now)
 	for i := range calls {
 		c := &calls[i]
 		ask := engine.Call{
@@ -119,14 +115,14 @@ func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Gr
 		)
 		switch {
 		case c.AnyOf != nil:
-			grants[i], calls = chosen(c, o.now, pause, entries, ask, grants[i].Charges[:0])
+			grants[i], calls = chosen(c, o.now, entries, ask, grants[i].Charges[:0])
 			grants[i].Bound(stack.Limits, c, reach)
 			called = append(called, calls...)
 			continue
 		case c.ID == 0:
-			g, taken = engine.Reserve(o.now, pause, entries, ask, charges[:0])
+			g, taken = engine.Reserve(o.now, entries, ask, charges[:0])
 		default:
-			g, taken, calls = engine.ReserveQueued(o.now, pause, entries, ask, charges[:0])
+			g, taken, calls = engine.ReserveQueued(o.now, entries, ask, charges[:0])
 			called = append(called, calls...)
 		}
 		grants[i] = store.Grant{
@@ -205,16 +201,6 @@ func (m *Store) close(o *opened) {
 	m.keys.sweep(o.now)
 }
 
-// pause returns before when nothing of an upstream goes; 0 if it is not paused.
-func (m *Store) pause(upstream string, now int64) int64 {
-	if now >= m.paused.Load() {
-		return 0
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.pauses[upstream]
-}
-
 // Cancel implements [store.Store].
 func (m *Store) Cancel(_ context.Context, stack store.Stack, grants []store.Grant) error {
 	called, err := m.cancel(stack, grants)
@@ -263,13 +249,11 @@ func (m *Store) apply(stack store.Stack, notes []store.Note) (at store.Instant, 
 	defer m.close(&o)
 	for i := range notes {
 		n := &notes[i]
-		did, slower := false, false
-		if n.Limit == store.WholeUpstream {
-			m.applyWhole(stack.Upstream, o.now, n)
-		} else {
-			did, slower = applyOne(&entries[n.Limit], o.now, n)
-		}
+		did, slower := applyOne(&entries[n.Limit], o.now, n)
 		if n.Kind == store.NoteAnswer {
+			if _, known := m.allowances.LoadOrStore([2]string{stack.Upstream, stack.Limits[n.Limit].Policy}, true); !known {
+				changes = append(changes, store.Change{Kind: store.EpochBegan})
+			}
 			c := answered(&entries[n.Limit], o.now, n)
 			if did = c.Kind != 0; did {
 				l := &stack.Limits[n.Limit]
@@ -280,7 +264,7 @@ func (m *Store) apply(stack store.Stack, notes []store.Note) (at store.Instant, 
 		if did {
 			changed++
 		}
-		if c, ok := n.Change(stack, store.Instant(o.now), slower); ok {
+		if c, ok := n.Change(stack, store.Instant(o.now), slower); ok && n.Kind != store.NoteAnswer {
 			changes = append(changes, c)
 		}
 	}
@@ -317,32 +301,14 @@ func answered(e *engine.Entry, now int64, n *store.Note) (c store.Change) {
 	return c
 }
 
-// applyWhole applies a note about the whole upstream.
-func (m *Store) applyWhole(upstream string, now int64, n *store.Note) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if n.Kind != store.NotePause {
-		delete(m.pauses, upstream)
-		return
-	}
-	until := max(m.pauses[upstream], now+engine.MicrosUp(n.For))
-	for u, t := range m.pauses {
-		if t+evictGrace <= now {
-			delete(m.pauses, u)
-		}
-	}
-	m.pauses[upstream] = until
-	m.paused.Store(max(m.paused.Load(), until))
-}
-
 // applyOne applies a note about one limit. It returns whether it made a difference, and whether the limit is slower now.
 func applyOne(e *engine.Entry, now int64, n *store.Note) (changed, slower bool) {
 	a, l := e.Account, &e.Limit
 	switch n.Kind {
-	case store.NotePause:
-		e.Pause(now + engine.MicrosUp(n.For))
 	case store.NoteResume:
-		e.Resume(now)
+		if a, ok := a.(*engine.Allowance); ok {
+			a.Resume(now)
+		}
 	case store.NoteSlow:
 		at := int64(n.At)
 		if at == 0 {
@@ -402,9 +368,6 @@ func (m *Store) Status(_ context.Context, stack store.Stack) (store.StackStatus,
 	}
 	defer m.close(&o)
 	s := store.StackStatus{Now: store.Instant(o.now), Limits: make([]store.LimitStatus, len(entries))}
-	if p := m.pause(stack.Upstream, o.now); p > o.now {
-		s.Paused = store.Instant(p)
-	}
 	for i := range entries {
 		in := entries[i].Account.Inspect(&entries[i].Limit, o.now)
 		s.Limits[i] = store.LimitStatus{

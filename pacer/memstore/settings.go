@@ -20,6 +20,12 @@ func (m *Store) Settings(_ context.Context, upstream string) (*store.Settings, e
 // settingsOf returns what is set. The caller holds mu.
 func (m *Store) settingsOf(upstream string) *store.Settings {
 	s := &store.Settings{Now: m.Now()}
+	m.allowances.Range(func(key, _ any) bool {
+		if of := key.([2]string); of[0] == upstream { //nolint:forcetypeassert // all are of that type
+			s.Allowances = append(s.Allowances, of[1])
+		}
+		return true
+	})
 	if known := m.settings[upstream]; known != nil {
 		s.Version = known.Version
 		s.All = slices.DeleteFunc(slices.Clone(known.All), func(one store.Setting) bool { return one.Until <= s.Now })

@@ -401,6 +401,30 @@ func TestAPauseOfAKeyRaisesAnAlert(t *testing.T) {
 	})
 }
 
+// A stated wait of over an hour raises an alert at once: of a policy, or of the whole upstream if what was said fits none.
+func TestALongPauseRaisesAnAlert(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		telemetry, registry := newExporter(t, otelpacer.Config{})
+		p := newPacer(t, nil, policies.PerSecond(10).Named("api"))
+		defer p.Close()
+		stop, err := telemetry.Observe(p)
+		require.NoError(t, err)
+		defer stop()
+		rule := alertNamed(t, "HeadwayPausedForHours")
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Source: "Retry-After", Wait: time.Hour, Policies: []string{"api"}}))
+		require.Empty(t, rule.fires(t, registry))
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Source: "Retry-After", Wait: 81654 * time.Second, Policies: []string{"api"}}))
+		require.Equal(t, []string{"api"}, rule.fires(t, registry))
+		require.NoError(t, p.Resume(t.Context()))
+		require.Empty(t, rule.fires(t, registry))
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Remaining: policies.Reported(0), Limit: policies.Reported(5000), Reset: 5 * time.Hour}))
+		require.Equal(t, []string{"crm"}, rule.fires(t, registry))
+		time.Sleep(4 * time.Hour)
+		require.Empty(t, rule.fires(t, registry))
+	})
+}
+
 // fireWithin requires that an alert fires for something within some time, and not before all of its "for" is over.
 func (a *alert) fireWithin(t *testing.T, registry *prometheus.Registry, about string, most time.Duration, meanwhile func()) {
 	t.Helper()
@@ -529,7 +553,7 @@ func TestAllAlertsAreTested(t *testing.T) {
 		names = append(names, a.name)
 	}
 	require.Equal(t, []string{
-		"HeadwayPaused", "HeadwayQuotaNearlySpent", "HeadwayWithoutStore", "HeadwayWaitsNearMaxWait", "HeadwayRefusals", "HeadwayProcessesDisagree",
+		"HeadwayPaused", "HeadwayPausedForHours", "HeadwayQuotaNearlySpent", "HeadwayWithoutStore", "HeadwayWaitsNearMaxWait", "HeadwayRefusals", "HeadwayProcessesDisagree",
 		"HeadwayNotObserved",
 	}, names)
 }

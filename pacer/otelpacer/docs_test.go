@@ -78,7 +78,7 @@ func everything(t *testing.T) ([]metricdata.Metrics, *prometheus.Registry) {
 	h.Refused(ctx, pacer.Refusal{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme", Err: refused})
 	h.Paused(pacer.Pause{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme"})
 	h.Resumed(pacer.Pause{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme"})
-	h.FeedbackApplied(ctx, pacer.FeedbackApplied{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme", Kind: store.NotePause})
+	h.FeedbackApplied(ctx, pacer.FeedbackApplied{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme", Kind: store.NoteAnswer})
 	h.Failover(pacer.Failover{Upstream: "crm", On: true})
 	h.StoreRequest(pacer.StoreRequest{Upstream: "crm", Op: "reserve", Err: refused})
 	h.Dropped(1)
@@ -240,7 +240,7 @@ func TestTheAlertsAreAboutWhatThereIs(t *testing.T) {
 	t.Parallel()
 	rows := documented(t)
 	all := alerts(t)
-	require.Len(t, all, 7)
+	require.Len(t, all, 8)
 	for _, one := range all {
 		require.Positive(t, checkQuery(t, rows, one.expr), one.name)
 	}

@@ -44,7 +44,7 @@ func TestEventsAreMeasured(t *testing.T) {
 	h.Paused(pacer.Pause{Upstream: "crm", For: time.Second})
 	h.Resumed(pacer.Pause{Upstream: "crm", Policy: "daily"})
 	h.FeedbackApplied(ctx, pacer.FeedbackApplied{Upstream: "crm", Policy: "daily", Kind: store.NoteAnswer, Value: 7})
-	h.FeedbackApplied(ctx, pacer.FeedbackApplied{Upstream: "crm", Kind: store.NotePause})
+	h.FeedbackApplied(ctx, pacer.FeedbackApplied{Upstream: "crm", Kind: store.NoteStray})
 	h.FeedbackApplied(ctx, pacer.FeedbackApplied{Upstream: "crm", Kind: store.NoteSlow})
 	h.FeedbackApplied(ctx, pacer.FeedbackApplied{Upstream: "crm", Kind: store.NoteLearn})
 	h.StoreRequest(pacer.StoreRequest{Upstream: "crm", Op: "reserve", Calls: 4, Took: 2 * time.Millisecond})
@@ -67,8 +67,8 @@ func TestEventsAreMeasured(t *testing.T) {
 		`headway.dropped{} 17`,
 		`headway.feedback{headway.feedback.kind=answer,headway.policy=daily,headway.upstream=crm} 1`,
 		`headway.feedback{headway.feedback.kind=learn,headway.upstream=crm} 1`,
-		`headway.feedback{headway.feedback.kind=pause,headway.upstream=crm} 1`,
 		`headway.feedback{headway.feedback.kind=slow,headway.upstream=crm} 1`,
+		`headway.feedback{headway.feedback.kind=stray,headway.upstream=crm} 1`,
 		`headway.observed.lost{} 3`,
 		`headway.observed.queued{headway.policy=flight,headway.upstream=crm} 1`,
 		`headway.observed.refusals{headway.policy=daily,headway.reason=not_yet,headway.upstream=crm} 1`,

@@ -86,7 +86,7 @@ func TestPrometheusSeesARealPacer(t *testing.T) {
 		require.Subset(t, lines, []string{
 			`headway_calls_total{headway_upstream="crm"} 2`, // one of them waited for the pause
 			`headway_calls_total{headway_policy="peak",headway_upstream="crm"} 2`,
-			`headway_feedback_total{headway_feedback_kind="pause",headway_upstream="crm"} 1`,
+			`headway_feedback_total{headway_feedback_kind="answer",headway_upstream="crm"} 1`,
 			`headway_pauses_total{headway_upstream="crm"} 1`,
 			`headway_refusals_total{headway_reason="paused",headway_upstream="crm"} 1`,
 			`headway_wait_duration_seconds_sum{headway_policy="peak",headway_upstream="crm"} 1`,

@@ -14,8 +14,17 @@ type description struct {
 	Source  string `json:"f,omitempty"` // whom they are from
 	Waiting []use  `json:"w,omitempty"`
 	Keys    []use  `json:"k,omitempty"`
+	Stated  []said `json:"s,omitempty"`
 
 	Learned []learned `json:"l,omitempty"`
+}
+
+type said struct {
+	Policy string        `json:"p,omitempty"`
+	Limit  string        `json:"l,omitempty"`
+	Scope  string        `json:"s,omitempty"`
+	Source string        `json:"f,omitempty"`
+	Until  store.Instant `json:"u"`
 }
 
 // learned is what replies stated of a limit. Times are in microseconds.
@@ -45,11 +54,18 @@ const (
 	maxVersion     = 32
 	maxSource      = 512
 	maxLearned     = 16
+	maxStated      = 64
 )
 
 func describe(a *store.About, version string) (string, error) {
 	source := a.Source[:min(len(a.Source), maxSource)]
-	b, err := json.Marshal(description{Name: a.Name, Version: version, Source: source, Waiting: toUses(a.Waiting), Keys: toUses(a.Keys), Learned: toLearned(a.Learned)})
+	d := description{
+		Name: a.Name, Version: version, Source: source, Waiting: toUses(a.Waiting), Keys: toUses(a.Keys), Learned: toLearned(a.Learned),
+	}
+	for _, s := range a.Stated {
+		d.Stated = append(d.Stated, said{Policy: s.Policy, Limit: s.Limit, Scope: s.Scope, Source: s.Source, Until: s.Until})
+	}
+	b, err := json.Marshal(d)
 	return string(b), err
 }
 
@@ -60,6 +76,9 @@ func parseAbout(s string) (about store.About, version string) {
 		return store.About{}, ""
 	}
 	about = store.About{Name: d.Name, Source: d.Source, Waiting: fromUses(d.Waiting), Keys: fromUses(d.Keys), Learned: fromLearned(d.Learned)}
+	for _, s := range d.Stated[:min(len(d.Stated), maxStated)] {
+		about.Stated = append(about.Stated, store.Statement{Policy: s.Policy, Limit: s.Limit, Scope: s.Scope, Source: s.Source, Until: s.Until})
+	}
 	return about, d.Version
 }
 

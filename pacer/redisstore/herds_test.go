@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -529,8 +530,8 @@ func TestCatchingUpAfterABrokenSubscription(t *testing.T) {
 	policy := policies.Every(time.Hour).Per("tenant")
 	backing, err := redisstore.New(rdb)
 	require.NoError(t, err)
-	_, _, err = backing.Report(ctx, store.Stack{Upstream: "test", Limits: []store.Limit{{Policy: policy.Name(), Scope: "7", Spec: policy.Spec()}}},
-		[]store.Note{{Kind: store.NotePause, For: 5 * time.Hour}})
+	_, _, err = backing.Report(ctx, store.Stack{Upstream: "test", Limits: []store.Limit{feedback.AllowanceOf(store.Limit{Policy: policy.Name(), Scope: "7"})}},
+		[]store.Note{store.Pause(0, 5*time.Hour)})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return line[7].Delay() > 2*time.Hour }, patience, 10*time.Millisecond)
 	t.Log(c.since())

@@ -48,7 +48,7 @@ const upstreamsKey = prefix + "upstreams"
 
 // upstreamKey returns the key of an upstream. It begins all others:
 //
-//	pacer:2:{upstream}                          the upstream's own pause, and the epoch of its data
+//	pacer:2:{upstream}                          the epoch of the upstream's data
 //	pacer:2:{upstream}/alive                    the processes that pace it, by when they are taken for gone
 //	pacer:2:{upstream}/came                     the same, by when they came
 //	pacer:2:{upstream}/allowances               the allowances of which the upstream said something, by when that is over

@@ -16,7 +16,7 @@ import (
 func TestNumbersAreThoseOfTheStore(t *testing.T) {
 	t.Parallel()
 	for number, kind := range map[int]store.NoteKind{
-		numbers.NotePause: store.NotePause, numbers.NoteResume: store.NoteResume, numbers.NoteSlow: store.NoteSlow,
+		numbers.NoteResume: store.NoteResume, numbers.NoteSlow: store.NoteSlow,
 		numbers.NoteLearn: store.NoteLearn, numbers.NoteAnswer: store.NoteAnswer, numbers.NoteSettle: store.NoteSettle,
 		numbers.NoteClaim: store.NoteClaim, numbers.NoteReset: store.NoteReset, numbers.NoteRenew: store.NoteRenew,
 		numbers.NoteRelease: store.NoteRelease,
@@ -55,9 +55,9 @@ func TestTheUnknownIsRefused(t *testing.T) {
 		"flags":                   {s.Reserve, []any{0, 0, 1, numbers.GCRA, 1, 10, 0, 1, 1, 0, 0, 8}, "unknown flags 8"},
 		"flags, no flags":         {s.Reserve, []any{0, 0, 1, numbers.GCRA, 1, 10, 0, 1, 1, 0, 0, -1}, "unknown flags -1"},
 		"a note":                  {s.Report, []any{0, 0, 1, numbers.GCRA, 1, 10, 1, 12, 1, 1, 2, 3, 4, 5}, "unknown note 12"},
-		"a note behind another":   {s.Report, []any{0, 0, 1, numbers.GCRA, 1, 10, 2, numbers.NotePause, 1, 5, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0}, "unknown note 0"},
+		"a note behind another":   {s.Report, []any{0, 0, 1, numbers.GCRA, 1, 10, 2, numbers.NoteSlow, 1, 5, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0}, "unknown note 0"},
 		"a note behind a permit":  {s.Report, []any{0, 0, 1, numbers.Concurrency, 1, 1000, 0, 0, 2, numbers.NoteRenew, 1, 7, 0, 0, 0, 0, 12, 1, 0, 0, 0, 0, 0}, "unknown note 12"},
-		"a note of the upstream":  {s.Report, []any{0, 0, 0, 1, numbers.NoteSlow, 0, 0, 0, 0, 0, 0}, "unknown note of the upstream 3"},
+		"a note of no limit":      {s.Report, []any{0, 0, 0, 1, numbers.NoteSlow, 0, 0, 0, 0, 0, 0}, "unknown limit 0"},
 		"an algorithm to look at": {s.Status, []any{1, 9, 1, 10}, "unknown algorithm 9"},
 		"an answer of a rate":     {s.Report, []any{0, 0, 1, numbers.GCRA, 1, 10, 1, numbers.NoteAnswer, 1, 1, 2, 3, 4, 0}, "unknown allowance 1"},
 	} {

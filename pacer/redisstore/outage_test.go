@@ -341,22 +341,3 @@ func TestErrorsCarryNoCredential(t *testing.T) {
 	require.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), secret)
 	require.Contains(t, strings.ToUpper(err.Error()), "WRONGPASS")
 }
-
-// A heartbeat that keeps the upstream's key for a while does not shorten the life of a pause in it.
-func TestAHeartbeatDoesNotShortenAPause(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.Shared(t).Client()
-	backing := must(redisstore.New(rdb))
-	heartbeat := store.Heartbeat{ID: "a", TTL: time.Second, Keep: time.Second}
-	_, err := backing.Heartbeat(t.Context(), "heartbeat", heartbeat)
-	require.NoError(t, err)
-	stack := store.Stack{Upstream: "heartbeat"}
-	_, _, err = backing.Report(t.Context(), stack, []store.Note{{Kind: store.NotePause, Limit: store.WholeUpstream, For: time.Hour}})
-	require.NoError(t, err)
-	_, err = backing.Heartbeat(t.Context(), "heartbeat", heartbeat)
-	require.NoError(t, err)
-	require.Greater(t, rdb.PTTL(t.Context(), "pacer:2:{heartbeat}").Val(), 59*time.Minute)
-	status, err := backing.Status(t.Context(), stack)
-	require.NoError(t, err)
-	require.InDelta(t, time.Hour, status.Paused.Sub(status.Now), float64(time.Minute))
-}

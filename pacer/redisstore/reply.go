@@ -54,11 +54,9 @@ func (r *reply) count() int64 { return r.upTo(0, maxInstant) }
 
 // binds returns what binds a call, of which so many limits could: see reserve.lua.
 func (r *reply) binds(limits int) (index int, paused bool) {
-	switch n := int(r.upTo(-int64(limits)-1, int64(limits))); {
+	switch n := int(r.upTo(-int64(limits), int64(limits))); {
 	case n > 0:
 		return n - 1, false
-	case n == -limits-1:
-		return store.BindsUpstream, false
 	case n < 0:
 		return -n - 1, true
 	}
@@ -67,7 +65,7 @@ func (r *reply) binds(limits int) (index int, paused bool) {
 
 // status reads the state of a stack of so many limits: see status.lua.
 func (r *reply) status(now int64, limits int) store.StackStatus {
-	st := store.StackStatus{Now: store.Instant(now), Paused: r.instant(), Limits: make([]store.LimitStatus, limits)}
+	st := store.StackStatus{Now: store.Instant(now), Limits: make([]store.LimitStatus, limits)}
 	for i := range st.Limits {
 		st.Limits[i] = store.LimitStatus{
 			Remaining: r.count(), Next: r.instant(), Backlog: r.count(), Paused: r.instant(),

@@ -188,7 +188,7 @@ func (m members) add(r *request, _ string) {
 type operation struct {
 	*store.Once
 
-	resets  bool // something is forgotten on purpose, or resumed
+	resets  bool // an epoch may begin
 	answers bool // what the upstream said of limits
 }
 

@@ -289,7 +289,7 @@ func (s *Store) Report(ctx context.Context, stack store.Stack, notes []store.Not
 	o := operation{Once: stack.Once}
 	for i := range notes {
 		o.answers = o.answers || notes[i].Kind == store.NoteAnswer
-		o.resets = o.resets || notes[i].Kind == store.NoteResume || notes[i].Kind == store.NoteReset
+		o.resets = o.resets || o.answers || notes[i].Kind == store.NoteResume || notes[i].Kind == store.NoteReset
 	}
 	r, now, err := s.ask(ctx, &s.report, stack.Upstream, stack.Limits, o.add, 0, func(q *request) { q.notes(notes) })
 	if err != nil {
@@ -306,8 +306,6 @@ func (r *request) notes(notes []store.Note) {
 		n := &notes[i]
 		var a, b, c, d, e int64
 		switch n.Kind {
-		case store.NotePause:
-			a = engine.MicrosUp(n.For)
 		case store.NoteResume, store.NoteReset:
 		case store.NoteSlow:
 			a = int64(n.At)
@@ -350,7 +348,7 @@ func (s *Store) Pauses(ctx context.Context, stack store.Stack) (store.StackStatu
 	if err != nil {
 		return store.StackStatus{}, err
 	}
-	st := store.StackStatus{Now: store.Instant(now), Paused: r.instant(), Limits: make([]store.LimitStatus, len(stack.Limits))}
+	st := store.StackStatus{Now: store.Instant(now), Limits: make([]store.LimitStatus, len(stack.Limits))}
 	for i := range st.Limits {
 		st.Limits[i].Paused = r.instant()
 	}

@@ -257,7 +257,7 @@ func foreignValues() map[string]string {
 	}
 	for name, state := range map[string]string{
 		"a word": "hello", "nothing": "", "a negative number": "-5", "infinite": "inf", "a huge number": "99999999999999999999", "1 MB": strings.Repeat("5", mebibyte),
-		"1 MB of numbers": strings.Repeat("5 ", mebibyte/2), "nothing but spaces": strings.Repeat(" ", mebibyte), "too few numbers": "5 6 7",
+		"1 MB of numbers": strings.Repeat("5 ", mebibyte/2), "nothing but spaces": strings.Repeat(" ", mebibyte), "too few numbers": "5 6",
 	} {
 		values["a rate: "+name] = "r1000000.1 " + state
 		values["an old rate: "+name] = "*r7.1 5\n9007199254740991 r1000000.1 " + state
@@ -541,9 +541,6 @@ func TestChangedPoliciesLeaveNothingBehind(t *testing.T) {
 				policy := shapes[rng.IntN(len(shapes))]
 				stack := store.Stack{Upstream: "test", Limits: []store.Limit{{Policy: "p", Scope: "tenant", Spec: policy.Spec()}}}
 				switch kind := rng.IntN(10); {
-				case kind == 0:
-					_, _, err := backing.Report(t.Context(), stack, []store.Note{{Kind: store.NotePause, Limit: 0, For: 5 * time.Millisecond}})
-					require.NoError(t, err)
 				case kind == 1 && rng.IntN(3) == 0:
 					_, _, err := backing.Report(t.Context(), stack, []store.Note{{Kind: store.NoteReset, Limit: 0}})
 					require.NoError(t, err)

@@ -54,9 +54,9 @@ type Grant struct {
 	At    Instant       // the slot; if not OK, when it would have been, at the earliest if AtLeast
 	Slack time.Duration // how much later than At the call may go
 
-	// Binds is the index of the limit that decided At, or BindsNothing, BindsUpstream or BindsStore.
+	// Binds is the index of the limit that decided At, or BindsNothing or BindsStore.
 	Binds int
-	// Paused says that Binds names a limit because it is paused.
+	// Paused says that Binds is an allowance of which nothing is left.
 	Paused bool
 
 	// AtLeast says that the slot of a refused call may be later than At, because the windows of a calendar are not known behind it.
@@ -109,9 +109,8 @@ func (g *Grant) Bound(limits []Limit, c *Call, reach time.Duration) {
 
 // Values of [Grant].Binds that are no index.
 const (
-	BindsNothing  = -1 // the call may go when it asked to
-	BindsUpstream = -2 // the whole upstream is paused
-	BindsStore    = -3 // the store is out of reach, and this process has no share without it: see ErrNoShare
+	BindsNothing = -1 // the call may go when it asked to
+	BindsStore   = -2 // the store is out of reach, and this process has no share without it: see ErrNoShare
 )
 
 // Wait returns how long after the decision the slot is.

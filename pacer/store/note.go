@@ -8,18 +8,17 @@ import (
 // Change returns what a note means for calls that wait, at now; slower reports that it made an adaptive rate slower.
 func (n *Note) Change(stack Stack, now Instant, slower bool) (Change, bool) {
 	c := Change{Now: now}
-	if n.Limit >= 0 {
-		c.Policy, c.Scope = stack.Limits[n.Limit].Policy, stack.Limits[n.Limit].Scope
-	}
+	c.Policy, c.Scope = stack.Limits[n.Limit].Policy, stack.Limits[n.Limit].Scope
 	switch n.Kind {
-	case NotePause:
-		c.Kind, c.Until = Paused, now.Add(n.For)
 	case NoteResume, NoteReset:
 		c.Kind = Resumed
 	case NoteSlow, NoteStray:
 		c.Kind = Slowed
 		return c, slower
-	case NoteLearn, NoteAnswer, NoteSettle, NoteClaim, NoteRenew, NoteRelease:
+	case NoteAnswer:
+		c.Kind, c.Until = Paused, now.Add(n.For)
+		return c, n.pauses()
+	case NoteLearn, NoteSettle, NoteClaim, NoteRenew, NoteRelease:
 		return c, false
 	}
 	return c, true
@@ -28,35 +27,46 @@ func (n *Note) Change(stack Stack, now Instant, slower bool) (Change, bool) {
 // A Note is something that a store is to heed about one limit of a stack.
 type Note struct {
 	Kind  NoteKind
-	Limit int // index into the stack's limits; [WholeUpstream] for pauses, resumptions and resets of all
+	Limit int // index into the stack's limits
 
-	For       time.Duration // Pause, Learn: from now on. Answer: until there is more; 0: the upstream does not say. Stray: how long before it no other may be
+	For       time.Duration // Learn: from now on. Answer: until there is more; 0: the upstream does not say. Stray: how long before it no other may be
 	At        Instant       // Slow, Stray: the slot of the call that was refused, Answer: of the call that was answered; 0: now. Renew: when the call began
 	Value     int64         // Learn: the emission interval in µs of a rate, or the limit of a window; 0: no longer. Answer: cost that is on its way and that the store does not know of. Renew, Release: the call's ID. Stray: by how much the margin grows, in millionths of the period
 	Remaining int64         // Answer: what the upstream says is left; −1: it does not say. Stray: the largest margin, in millionths of the period
-	Refused   bool          // Answer: the upstream refused the call because of this limit
+	Refused   bool          // Answer: the upstream refused the call because of this limit; if Remaining is −1, nothing is left for For
 	Guessed   bool          // Answer: the upstream does not say For, and the caller guesses
-	Charge    Charge        // Settle: of the call. Claim: what is remembered; To of a window is what its bucket held at least
+	Charge    Charge        // Settle: of the call; without Made if it may not have gone. Claim: what is remembered; To of a window is what its bucket held at least
 	Cost      int64         // Settle, Answer: what it was charged
 	Actual    int64         // Settle: what it really cost
 
-	Local bool // Settle, Answer: the grant was [Grant].Local
+	Local  bool   // Settle, Answer: the grant was [Grant].Local
+	Source string // where the upstream stated For, such as "Retry-After": for people, no store keeps it
 
 	_ struct{}
 }
 
-// WholeUpstream as Note.Limit is not a limit but the whole upstream.
-const WholeUpstream = -1
+// Pause returns the note that nothing is left of an allowance, by its index, for so long at least.
+func Pause(limit int, d time.Duration) Note {
+	return Note{Kind: NoteAnswer, Limit: limit, For: d, Remaining: -1, Refused: true}
+}
+
+func (n Note) pauses() bool { return n.Refused && n.Remaining < 0 && n.For > 0 }
+
+// Empties returns for how long nothing is left of an allowance by a note; 0 if that is not what it says.
+func (n Note) Empties() time.Duration {
+	if n.Kind == NoteAnswer && (n.Remaining == 0 || n.pauses()) {
+		return n.For
+	}
+	return 0
+}
 
 // A NoteKind says what a [Note] is about.
 type NoteKind uint8
 
 // Kinds of notes. Their numbers go over the wire.
 const (
-	// NotePause lets nothing go for a time. It never shortens a pause.
-	NotePause NoteKind = iota + 1
-	// NoteResume ends a pause.
-	NoteResume
+	// NoteResume takes back what an upstream or an operator said of an allowance.
+	NoteResume NoteKind = iota + 1
 	// NoteSlow slows an adaptive rate down.
 	NoteSlow
 	// NoteLearn lowers a limit for a time.
@@ -70,7 +80,7 @@ const (
 	// NoteClaim reports that something was charged, as far as the caller remembers. It charges what is missing of it. Of a rate, it made a
 	// difference if anything was missing that is still to come; of a window, it never counts as a difference.
 	NoteClaim
-	// NoteReset forgets all that is known of a limit, or the pause of the whole upstream. With it, and with NoteResume, a
+	// NoteReset forgets all that is known of a limit. With it, and with NoteResume, a
 	// [Shared] begins a new epoch, so that nobody brings back what was forgotten on purpose.
 	NoteReset
 	// NoteRenew reports that a call runs, so that it counts for the length of a lease from now on, even if it has no permit any
@@ -85,8 +95,8 @@ const (
 
 // String returns what a note does, in a word.
 func (k NoteKind) String() string {
-	words := [...]string{"", "pause", "resume", "slow", "learn", "answer", "settle", "claim", "reset", "renew", "release", "stray"}
-	if k < NotePause || int(k) >= len(words) {
+	words := [...]string{"", "resume", "slow", "learn", "answer", "settle", "claim", "reset", "renew", "release", "stray"}
+	if k < NoteResume || int(k) >= len(words) {
 		return fmt.Sprintf("NoteKind(%d)", k)
 	}
 	return words[k]

@@ -45,6 +45,7 @@ type About struct {
 	Keys     []KeyUse      // the top keys: those with scopes that spend or wait most
 	Went     []Went        // what was spent since the last report
 	Learned  []Learned     // what replies stated
+	Stated   []Statement   // what the upstream stated to it, and holds: of the limits for which it holds longest
 
 	_ struct{}
 }
@@ -60,6 +61,17 @@ type Learned struct {
 	Readings int64         // how many there were
 	Since    Instant       // of the first
 	Last     Instant
+
+	_ struct{}
+}
+
+// A Statement is when there is more of a limit, as an upstream stated it to one process.
+type Statement struct {
+	Policy string // that it is about; "" for the whole upstream
+	Limit  string // of one that fits no policy: its name or number
+	Scope  string // as people read it, such as `tenant=acme`
+	Source string // where it was stated, such as "Retry-After"
+	Until  Instant
 
 	_ struct{}
 }

@@ -42,7 +42,7 @@ type Reset struct {
 	Epoch   Epoch
 	Now     Instant
 	Keys    []Key // of the accounts that were forgotten
-	Resumed []Key // of those that are no longer paused; the zero Key is the whole upstream
+	Resumed []Key // of allowances of which nothing is said any more
 	All     bool  // too many to be named
 
 	_ struct{}

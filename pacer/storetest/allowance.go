@@ -205,6 +205,7 @@ func allowanceCases() []Case {
 		}},
 		{"allowance/pause", "a pause is an allowance of nothing, and one call goes first after it", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
+			changed(t, s, st, 0, left(new(s.Go(st, 1, 0)), -1, 0))
 			s.Pause(st, 10*time.Second)
 			g := s.Go(st, 1, 10*time.Second)
 			s.Go(st, 1, 10100*ms)
@@ -214,6 +215,13 @@ func allowanceCases() []Case {
 			s.At(10 * time.Second)
 			changed(t, s, st, 1, left(&g, -1, 0))
 			s.Go(st, 5, 10*time.Second)
+		}},
+		{"allowance/unanswered", "where nobody reports answers, a pause ends as if nothing had been said", func(_ testing.TB, s *Session) {
+			st := s.Stack(key)
+			s.Go(st, 1, 0)
+			s.Pause(st, 10*time.Second)
+			s.Go(st, 1, 10*time.Second)
+			s.Go(st, 50, 10*time.Second)
 		}},
 		{"allowance/resume", "an operator takes back what was said", func(t testing.TB, s *Session) {
 			st := s.Stack(key)

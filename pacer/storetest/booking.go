@@ -91,20 +91,15 @@ func bookingCases() []Case {
 			}
 			s.redeem(st, store.Booking{ID: "a1", Next: twoRecord, Window: w}, store.BookingChanged) // that it was used comes first
 		}),
-		redeemer("pause", "a slot that a pause covers is not used, whether it is of the upstream or of a limit", func(t testing.TB, s *Session) {
-			st := s.Stack(rate, quota)
+		redeemer("pause", "a slot that a pause covers is not used", func(t testing.TB, s *Session) {
+			st := s.Stack(rate, quota, left(quota))
 			began := s.now
 			w := &store.Window{From: began, At: began.Add(100 * ms), Until: began.Add(time.Minute)}
-			s.Report(st, store.Note{Kind: store.NotePause, Limit: 1, For: 100 * ms})
+			s.Pause(st, 100*ms)
 			s.redeem(st, store.Booking{ID: "a", Next: oneRecord, Window: w}, store.BookingDone) // the slot is after it
-			s.Report(st, store.Note{Kind: store.NotePause, Limit: 1, For: 101 * ms})
+			s.Pause(st, 101*ms)
 			if r := s.redeem(st, store.Booking{ID: "b", Next: oneRecord, Window: w}, store.BookingPaused); r.Until != began.Add(101*ms) {
 				t.Fatalf("the pause ends at %v, want 101ms", Since(r.Until))
-			}
-			s.Report(st, store.Note{Kind: store.NotePause, Limit: store.WholeUpstream, For: time.Second})
-			s.At(500 * ms)
-			if r := s.redeem(st, store.Booking{ID: "b", Next: oneRecord, Window: w}, store.BookingPaused); r.Until != began.Add(time.Second) {
-				t.Fatalf("the pause ends at %v, want 1s", Since(r.Until))
 			}
 			s.redeem(s.Stack(rate), store.Booking{ID: "b", Next: "none"}, store.BookingDone) // without a window it does not matter
 			s.At(time.Second)
@@ -133,12 +128,13 @@ func bookingCases() []Case {
 			}
 		}),
 		redeemer("bulk", "of many bookings in one request, each is decided on its own, in order", func(t testing.TB, s *Session) {
-			st, other, began := s.Stack(rate, quota), s.Stack(rate, Key{Policy: quota.Policy, Scope: "globex"}), s.now
+			globex := Key{Policy: quota.Policy, Scope: "globex"}
+			st, other, began := s.Stack(rate, quota, left(quota)), s.Stack(rate, globex, left(globex)), s.now
 			var grants []store.Grant
 			for _, stack := range []store.Stack{st, st, other} {
 				grants = append(grants, s.Ask(stack, store.Call{Cost: 1, MaxWait: time.Minute}))
 			}
-			s.Report(st, store.Note{Kind: store.NotePause, Limit: 1, For: 500 * ms}) // of acme alone
+			s.Pause(st, 500*ms) // of acme alone
 			open := &store.Window{From: began, At: began, Until: began.Add(time.Minute)}
 			far := &store.Window{From: began.Add(time.Second), At: began.Add(time.Second), Until: began.Add(time.Minute)}
 			lost := s.epoch()
@@ -167,7 +163,7 @@ func bookingCases() []Case {
 			if g := s.Ask(other, store.Call{Cost: 1, MaxWait: time.Minute}); g.OK {
 				t.Fatalf("a slot at %v, want none: nothing of globex was given back", Since(g.At))
 			}
-			s.Report(st, store.Note{Kind: store.NoteResume, Limit: 1})
+			s.Report(st, store.Note{Kind: store.NoteResume, Limit: 2})
 			if g := s.Ask(st, store.Call{Cost: 1, MaxWait: time.Minute}); g.At != began.Add(300*ms) {
 				t.Fatalf("a slot at %v, want 300ms: acme's quota has one call back, and the rate none", Since(g.At))
 			}

@@ -165,17 +165,21 @@ func choicePermitCases() []Case {
 		}},
 		{"choices/permits/paused", "a choice that is paused is passed over, also by a call that stands for it", func(_ testing.TB, s *Session) {
 			st := s.permits(1, 1)
-			a, b, c := s.anyKey(st), s.anyKey(st), s.anyKey(st)
+			a, b, c, d := s.anyKey(st), s.anyKey(st), s.anyKey(st), s.anyKey(st)
+			for _, call := range []*store.Call{a, b, c, d} {
+				call.AnyOf[0] = append(call.AnyOf[0], len(st.Limits))
+			}
+			st.Limits = append(st.Limits, s.Stack(left(Key{Policy: permitsOf(1), Scope: "key0"})).Limits...)
 			s.goesBy(st, a, 0)
 			s.goesBy(st, b, 1)
 			s.standsFor(st, c, 0)
-			s.Report(st, store.Note{Kind: store.NotePause, Limit: 1, For: time.Minute})
+			s.Pause(st, time.Minute)
 			s.release(st, a)
 			s.standsFor(st, c, 1)
-			s.expect(st, 1, 0, 0)
+			s.expect(st, 1, 1, 0)
 			s.release(st, b)
 			s.goesBy(st, c, 1)
-			s.standsFor(st, s.anyKey(st), 1)
+			s.standsFor(st, d, 1)
 		}},
 		{"choices/permits/refused", "a call that does not wait is charged nothing, and leaves its queue", func(t testing.TB, s *Session) {
 			st := s.permits(1, 1)

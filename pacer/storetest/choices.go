@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -95,14 +96,19 @@ func choiceCases() []Case {
 		}},
 		{"choices/paused", "a choice that is paused is passed over, as long as another one is sooner", func(t testing.TB, s *Session) {
 			st, call := s.pooled(policies.PerSecond(1000).Burst(100), policies.PerSecond(10).Burst(5))
-			s.Report(st, store.Note{Kind: store.NotePause, Limit: 1, For: time.Minute}, store.Note{Kind: store.NotePause, Limit: 2, For: time.Second})
+			for i := range 3 { // each credential has an allowance
+				l := s.Stack(left(Key{Policy: policies.PerSecond(10).Named("own"), Scope: strconv.Itoa(i)})).Limits[0]
+				call.AnyOf[i] = append(call.AnyOf[i], len(st.Limits))
+				st.Limits = append(st.Limits, l)
+			}
+			s.Report(st, store.Pause(4, time.Minute), store.Pause(5, time.Second))
 			for range 5 {
 				if g := s.Ask(st, call); g.Choice != 2 || g.Wait() != 0 {
 					t.Fatalf("choice %d in %v, want 2 now", g.Choice, g.Wait())
 				}
 			}
-			s.Report(st, store.Note{Kind: store.NotePause, Limit: 3, For: time.Hour})
-			if g := s.Ask(st, call); g.Choice != 1 || g.Wait() != time.Second || !g.Paused || g.Binds != 2 {
+			s.Report(st, store.Pause(6, time.Hour))
+			if g := s.Ask(st, call); g.Choice != 1 || g.Wait() != time.Second || !g.Paused || g.Binds != 5 {
 				t.Fatalf("got %+v, want choice 1 at the end of its pause", g)
 			}
 		}},

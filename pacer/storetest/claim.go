@@ -96,13 +96,12 @@ func claimCases() []Case {
 			}
 		}},
 		{"reset", "what is reset means the same as what was never used", func(t testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: rate}, Key{Policy: window})
+			st := s.Stack(Key{Policy: rate}, Key{Policy: window}, left(Key{Policy: rate}))
 			s.Go(st, 1, 0)
 			s.Go(st, 1, 100*ms)
 			s.Go(st, 1, 200*ms)
 			s.Pause(st, time.Minute)
-			s.Pause(store.Stack{Upstream: st.Upstream}, time.Minute)
-			all := []store.Note{{Kind: store.NoteReset, Limit: store.WholeUpstream}, {Kind: store.NoteReset}, {Kind: store.NoteReset, Limit: 1}}
+			all := []store.Note{{Kind: store.NoteReset}, {Kind: store.NoteReset, Limit: 1}, {Kind: store.NoteReset, Limit: 2}}
 			s.Report(st, all...)
 			s.Go(st, 1, 0)
 			if got := s.Status(st).Limits[1].Remaining; got != 2 {

@@ -37,6 +37,25 @@ func costCases() []Case {
 			s.Go(st, 700, 0)
 			s.Go(st, 100, 100*ms)
 		}},
+		{"settle/packed", "what calls keep that have gone moves together, so that what they give back is room for other calls", func(_ testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.PerSecond(100).Burst(100)})
+			var all []store.Grant
+			for range 5 {
+				all = append(all, s.Go(st, 20, 0)) // each has 200 ms of [0 s, 1 s)
+			}
+			s.At(50 * ms)
+			s.Report(st, settle(all[1], 0, 20, 10)) // it leaves [300 ms, 400 ms)
+			s.Report(st, settle(all[4], 0, 20, 5))  // it moves there, and the tail begins at 800 ms
+			s.Report(st, settle(all[3], 0, 20, 15)) // no gap holds it: it leaves [750 ms, …)
+			s.Report(st, settle(all[2], 0, 20, 15)) // [350 ms, 400 ms) is right before it: it begins there, and leaves [500 ms, 600 ms)
+			s.Go(st, 15, 50*ms)
+			s.Go(st, 15, 50*ms)
+			early := s.Go(st, 20, 250*ms)
+			early.Charges[0].Made = 0
+			s.Report(st, settle(early, 0, 20, 10)) // a call that may not have gone does not move into the gap
+			s.Go(st, 10, 50*ms)
+			s.Go(st, 1, 160*ms)
+		}},
 		{"settle/odd-edges", "a call gives back no more than one interval for each that it did not need, however much room it took", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(10).Burst(2)})
 			g := s.Ask(st, store.Call{Cost: 2, NotBefore: 90 * ms, MaxWait: time.Minute})

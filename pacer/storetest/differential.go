@@ -66,9 +66,6 @@ func differ(one, two *Session, plan Plan, seed uint64) (replies int, diff string
 				two.CancelEach(batches)
 			}
 		case o.pause > 0:
-			if o.whole {
-				st.Limits, on.Limits = nil, nil
-			}
 			one.Pause(st, o.pause)
 			two.Pause(on, o.pause)
 		case o.about != 0:

@@ -169,7 +169,7 @@ func exactCases() []Case {
 		}},
 		{"exact/forget", "starts count until they are out of the window, and no longer than that, whatever happens meanwhile", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: four.Burst(2)})
-			touch := store.Note{Kind: store.NoteResume}
+			touch := store.Note{Kind: store.NoteLearn}
 			for _, at := range []time.Duration{0, 249 * ms, 499 * ms, 749 * ms} {
 				s.At(at)
 				s.Report(st, touch)

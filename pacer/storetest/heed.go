@@ -21,11 +21,11 @@ func heedCases() []Case {
 	}
 	return []Case{
 		{"pause/resume", "a pause is lifted by hand, and nothing else", func(_ testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: policies.PerSecond(10).Named("r")}, Key{Policy: policies.Fixed(10, time.Second).Named("w")})
+			r, w := Key{Policy: policies.PerSecond(10).Named("r")}, Key{Policy: policies.Fixed(10, time.Second).Named("w")}
+			st := s.Stack(r, w, left(r), left(w))
 			s.Go(st, 1, 0)
 			s.Pause(st, time.Minute)
-			s.Pause(s.Stack(), time.Minute)
-			s.Report(st, store.Note{Kind: store.NoteResume, Limit: store.WholeUpstream}, store.Note{Kind: store.NoteResume}, store.Note{Kind: store.NoteResume, Limit: 1})
+			s.Report(st, store.Note{Kind: store.NoteResume, Limit: 2}, store.Note{Kind: store.NoteResume, Limit: 3})
 			s.Go(st, 1, 100*ms)
 		}},
 		{"learn/rate", "a rate that the upstream lowers is kept for as long as it says so, with the bursts that go with it", func(t testing.TB, s *Session) {

@@ -45,7 +45,7 @@ func newHistory(seed uint64, plan Plan) *history {
 			scope = string(rune('a' + h.rng.IntN(3)))
 		}
 		h.keys = append(h.keys, Key{Policy: h.policy(i), Scope: scope})
-		if plan.Feedback && h.rng.IntN(3) == 0 {
+		if (plan.Feedback || plan.Pauses) && h.rng.IntN(3) == 0 {
 			h.keys = append(h.keys, Key{h.policy(i), scope, true, h.rng.Int64N(4)})
 		}
 	}
@@ -120,7 +120,6 @@ type op struct {
 	asks   []requested
 	cancel []int // indexes into what is held
 	pause  time.Duration
-	whole  bool // the pause is the upstream's
 	notes  []store.Note
 	status bool
 
@@ -163,7 +162,7 @@ func (h *history) next(s *Session, made []held) op {
 			o.cancel = append(o.cancel, h.rng.IntN(holds))
 		}
 	case n == 5 && h.plan.Pauses:
-		o.pause, o.whole = time.Duration(1+h.rng.Int64N(300_000))*time.Microsecond, h.rng.IntN(4) == 0
+		o.pause = time.Duration(1+h.rng.Int64N(300_000)) * time.Microsecond
 	case n == 6:
 		o.status = true
 	case n < 11 && h.plan.Feedback && len(h.sets[o.set]) > 0:
@@ -293,12 +292,12 @@ func (h *history) note(s *Session, set int) store.Note {
 	}
 	switch h.rng.IntN(kinds) {
 	case 0:
-		n.Kind = store.NoteResume
+		n.Kind = store.NoteSettle
+		if h.keys[h.sets[set][i]].Left {
+			n.Kind = store.NoteResume
+		}
 		if h.plan.Memory && h.rng.IntN(4) == 0 {
 			n.Kind = store.NoteReset
-		}
-		if h.rng.IntN(2) == 0 {
-			n.Limit = store.WholeUpstream
 		}
 	case 1:
 		n.Kind = store.NoteSlow
@@ -362,7 +361,7 @@ func (h *history) settle(notes []store.Note, holds []held, st *store.Stack) {
 		case store.NoteClaim:
 			if st.Limits[n.Limit].Spec.Algorithm == policies.Window {
 				if len(made) == 0 {
-					n.Kind = store.NoteResume
+					n.Kind, n.Value = store.NoteLearn, 0
 					continue
 				}
 				n.Charge = store.Charge{From: made[h.rng.IntN(len(made))].grant.Charges[n.Limit].From, To: h.rng.Int64N(st.Limits[n.Limit].Spec.Limit + 3)}

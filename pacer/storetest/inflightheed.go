@@ -11,36 +11,24 @@ import (
 func permitHeedCases() []Case {
 	return []Case{
 		{"inflight/pause", "nothing takes a permit while it is paused", func(t testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: permitsOf(2)}, rateBeside())
-			s.Report(st, store.Note{Kind: store.NotePause, For: time.Second})
+			st := s.Stack(Key{Policy: permitsOf(2)}, rateBeside(), left(Key{Policy: permitsOf(2)}))
+			s.Pause(st, time.Second)
 			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			c.MaxWait = 500 * ms
-			if g := s.Ask(st, *c); g.OK || g.Queued || !g.Paused || g.Binds != 0 || Since(g.At) != time.Second {
+			if g := s.Ask(st, *c); g.OK || g.Queued || !g.Paused || g.Binds != 2 || Since(g.At) != time.Second {
 				t.Fatalf("got %+v, want a refusal because of the pause", g)
 			}
 			g := s.far(st, a, time.Second)
-			if !g.Paused || g.Binds != 0 {
+			if !g.Paused || g.Binds != 2 {
 				t.Fatalf("got %+v, want the pause to bind", g)
 			}
-			in := s.expect(st, 0, 0, 0)
-			if Since(in.Paused) != time.Second || Since(in.Next) != time.Second {
-				t.Fatalf("status %+v, want a pause until 1s", in)
-			}
-			s.Report(st, store.Note{Kind: store.NoteResume})
+			s.expect(st, 0, 2, 0)
+			s.Report(st, store.Note{Kind: store.NoteResume, Limit: 2})
 			s.goes(st, b)
 			s.At(970 * ms)
 			if g = s.Ask(st, *s.holding(a, g)); !g.OK || Since(g.At) != time.Second || !hasPermits(&st, &g) {
 				t.Fatalf("got %+v, want the slot at 1s, and the permit", g)
 			}
-		}},
-		{"inflight/upstream-paused", "nothing takes a permit while the whole upstream is paused", func(_ testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: permitsOf(2)})
-			s.Pause(s.Stack(), time.Second)
-			g := s.far(st, s.newCall(), time.Second)
-			if g.Binds != store.BindsUpstream {
-				s.t.Fatalf("got %+v, want the upstream's pause to bind", g)
-			}
-			s.expect(st, 0, 2, 0)
 		}},
 		{"inflight/learn", "fewer calls run for as long as the upstream says so", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: permitsOf(5)})

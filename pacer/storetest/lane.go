@@ -178,7 +178,8 @@ func laneCases() []Case {
 		}},
 		{"lane/paused", "calls of a lane queue while it is paused, and conform when it is over", func(t testing.TB, s *Session) {
 			open, lane := both(t, peak(50))
-			s.Report(s.Stack(open...), store.Note{Kind: store.NotePause, For: 2 * time.Second})
+			lane = append(lane, left(open[0]))
+			s.Pause(s.Stack(lane...), 2*time.Second)
 			to := 4 * time.Second
 			d := driven(s, to, group(100, caller{keys: lane, to: to})...)
 			d.conform(t, open[0])

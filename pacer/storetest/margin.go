@@ -72,7 +72,6 @@ func marginCases() []Case {
 		}},
 		{"stray/past", "what counts no more does not count again because of a margin", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.Sliding(5, time.Second).Buckets(10)})
-			s.Report(s.Stack(), store.Note{Kind: store.NoteReset, Limit: store.WholeUpstream})
 			s.Report(st, store.Note{Kind: store.NoteReset})
 			for range 5 {
 				s.Go(st, 1, 0)
@@ -124,13 +123,11 @@ func marginCases() []Case {
 			expect(t, "while it holds", s.Report(st, stray(10_900*ms, step)), 0)
 			expect(t, "again", s.Report(st, stray(11*time.Second, step)), 1)
 		}},
-		{"stray/reset", "a reset forgets the margin, and a resumption does not", func(t testing.TB, s *Session) {
+		{"stray/reset", "a reset forgets the margin", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.PerSecond(10).Named("r")})
 			w := s.Stack(Key{Policy: policies.Sliding(5, time.Second).Named("w")})
 			for _, one := range []store.Stack{st, w} {
 				s.Report(one, stray(time.Microsecond, step))
-				s.Report(one, store.Note{Kind: store.NoteResume})
-				expect(t, "margin", margin(s, one), int64(step))
 				s.Report(one, store.Note{Kind: store.NoteReset})
 				expect(t, "margin", margin(s, one), int64(0))
 			}

@@ -9,41 +9,27 @@ import (
 )
 
 func pauseCases() []Case {
+	rate := Key{Policy: policies.PerSecond(10)}
 	return []Case{
-		{"pause/upstream", "nothing of an upstream goes before its pause is over, and then it goes at the policies' pace", func(t testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: policies.PerSecond(10)})
-			other := s.Stack(Key{Policy: policies.PerSecond(10).Named("other"), Scope: "x"})
-			s.Pause(s.Stack(), 2*time.Second)
-			if g := s.Go(st, 1, 2*time.Second); g.Binds != store.BindsUpstream {
-				t.Fatalf("binds %d, want the upstream", g.Binds)
-			}
-			s.Go(st, 1, 2100*ms)
-			s.Go(other, 1, 2*time.Second)
-			s.Go(s.Stack(), 1, 2*time.Second)
-			s.At(2500 * ms)
-			s.Go(other, 1, 2500*ms)
-		}},
-		{"pause/policy", "a pause of one key leaves the others running", func(t testing.TB, s *Session) {
+		{"pause/key", "a pause of one key leaves the others running, and then calls go at the policies' pace", func(t testing.TB, s *Session) {
 			for _, p := range []policies.Policy{policies.PerSecond(10).Named("r"), policies.Fixed(10, time.Second).Named("w")} {
-				a, b := s.Stack(Key{Policy: p, Scope: "a"}), s.Stack(Key{Policy: p, Scope: "b"})
-				s.Pause(a, 2*time.Second)
-				if g := s.Go(a, 1, 2*time.Second); g.Binds != 0 || !g.Paused {
+				a, b := Key{Policy: p, Scope: "a"}, Key{Policy: p, Scope: "b"}
+				st := s.Stack(a, left(a))
+				s.Pause(st, 2*time.Second)
+				if g := s.Go(st, 1, 2*time.Second); g.Binds != 1 || !g.Paused {
 					t.Fatalf("%v: binds %d, paused %v", p, g.Binds, g.Paused)
 				}
-				s.Go(b, 1, 0)
+				s.Go(s.Stack(b, left(b)), 1, 0)
 			}
 		}},
 		{"pause/never-shorter", "a pause is never shortened by another", func(_ testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: policies.PerSecond(10)})
+			st := s.Stack(rate, left(rate))
 			s.Pause(st, 3*time.Second)
 			s.Pause(st, time.Second)
-			s.Pause(s.Stack(), 2*time.Second)
-			s.Pause(s.Stack(), time.Second)
 			s.Go(st, 1, 3*time.Second)
-			s.Go(s.Stack(), 1, 2*time.Second)
 		}},
 		{"pause/keeps-what-was-charged", "a pause forgets nothing that was reserved before", func(_ testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: policies.PerSecond(1).Named("r")}, Key{Policy: policies.Fixed(3, 10*time.Second).Named("w")})
+			st := s.Stack(Key{Policy: policies.PerSecond(1).Named("r")}, Key{Policy: policies.Fixed(3, 10*time.Second).Named("w")}, left(rate))
 			for i := range 3 {
 				s.Go(st, 1, time.Duration(i)*time.Second)
 			}
@@ -53,14 +39,14 @@ func pauseCases() []Case {
 			s.Go(st, 1, 20*time.Second)
 		}},
 		{"pause/refusal", "a pause that is longer than MaxWait refuses", func(t testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: policies.PerSecond(10)})
+			st := s.Stack(rate, left(rate))
 			s.Pause(st, time.Hour)
 			if g := s.Ask(st, store.Call{Cost: 1, MaxWait: time.Minute}); g.OK || g.Wait() != time.Hour || !g.Paused {
 				t.Fatalf("got %+v, want a refusal for an hour", g)
 			}
 		}},
 		{"pause/move-behind", "reservations inside a pause, given back and made again, stand behind it in order", func(_ testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: policies.PerSecond(10)})
+			st := s.Stack(rate, left(rate))
 			var line []store.Grant
 			for i := range 5 {
 				line = append(line, s.Go(st, 1, time.Duration(i)*100*ms))
@@ -78,12 +64,12 @@ func pauseCases() []Case {
 func statusCases() []Case {
 	type want struct {
 		remaining, backlog int64
-		next, paused       time.Duration
+		next               time.Duration
 	}
 	check := func(s *Session, st store.Stack, w want) {
 		s.t.Helper()
 		in := s.Status(st).Limits[0]
-		got := want{in.Remaining, in.Backlog, in.Next.Sub(s.now), max(0, in.Paused.Sub(s.now))}
+		got := want{in.Remaining, in.Backlog, in.Next.Sub(s.now)}
 		if got != w {
 			s.t.Fatalf("at %v: status %+v, want %+v", Since(s.now), got, w)
 		}
@@ -104,8 +90,6 @@ func statusCases() []Case {
 			check(s, st, want{backlog: 3, next: 400 * ms})
 			s.Cancel(st, g)
 			check(s, st, want{backlog: 2, next: 200 * ms})
-			s.Pause(st, time.Second)
-			check(s, st, want{backlog: 2, next: time.Second, paused: time.Second})
 			s.At(10 * time.Second)
 			check(s, st, want{remaining: 3})
 		}},
@@ -120,8 +104,6 @@ func statusCases() []Case {
 			check(s, st, want{backlog: 2, next: time.Second})
 			s.At(1100 * ms)
 			check(s, st, want{remaining: 1})
-			s.Pause(st, 300*ms)
-			check(s, st, want{next: 300 * ms, paused: 300 * ms})
 		}},
 		{"status/full", "Status tells when the whole burst, or the whole limit, may go again if nothing more is charged", func(t testing.TB, s *Session) {
 			full := func(st store.Stack, want time.Duration) {
@@ -159,8 +141,6 @@ func statusCases() []Case {
 			s.Cancel(rate, g)
 			full(rate, 700*ms)
 			full(s.Stack(Key{Policy: policies.PerSecond(10).Burst(3).Named("other")}), 500*ms)
-			s.Pause(rate, 3*time.Second)
-			full(rate, 3500*ms)
 			s.Report(window, store.Note{Kind: store.NoteLearn, Value: 2, For: 4 * time.Second})
 			full(window, 4500*ms) // the upstream allows less until then
 			s.Go(day, 3, 24*time.Hour)
@@ -183,14 +163,14 @@ func statusCases() []Case {
 			s.Go(st, 1, 0)
 			s.Go(st, 1, 100*ms)
 		}},
-		{"status/upstream-paused", "Status tells that the whole upstream is paused, and no more when it is over", func(t testing.TB, s *Session) {
-			st := s.Stack(Key{Policy: policies.PerSecond(10)})
-			s.Pause(s.Stack(), time.Second)
-			if got := s.Status(st).Paused; Since(got) != time.Second {
-				t.Fatalf("paused until %v, want 1s", Since(got))
+		{"status/paused", "Status tells that nothing is left, and until when", func(t testing.TB, s *Session) {
+			st := s.Stack(left(Key{Policy: policies.PerSecond(10)}))
+			s.Pause(st, time.Second)
+			if in := s.Status(st).Limits[0]; Since(in.Paused) != time.Second || Since(in.Next) != time.Second || in.Remaining != 0 {
+				t.Fatalf("status %+v, want a pause until 1s", in)
 			}
 			s.At(time.Second)
-			if got := s.Status(st).Paused; got != 0 {
+			if got := s.Status(st).Limits[0].Paused; got != 0 {
 				t.Fatalf("paused until %v, want not paused", Since(got))
 			}
 		}},

@@ -92,7 +92,7 @@ func conform(t testing.TB, f Fixture, seed uint64, plan Plan) {
 	type pause struct {
 		after int // so many calls had been granted before
 		until store.Instant
-		keys  []Key // nil for the whole upstream
+		keys  []Key
 	}
 	var pauses []pause
 	last := make(map[string]store.Instant)
@@ -160,9 +160,7 @@ func conform(t testing.TB, f Fixture, seed uint64, plan Plan) {
 			s.Report(st, o.reported(&st)...)
 		case o.pause > 0:
 			p := pause{len(holds), s.now + store.Instant(o.pause.Microseconds()), keys}
-			if o.whole || len(keys) == 0 {
-				st.Limits, p.keys = nil, nil
-			}
+			p.keys = slices.DeleteFunc(p.keys, func(k Key) bool { return !k.Left })
 			s.Pause(st, o.pause)
 			pauses = append(pauses, p)
 		}
@@ -174,9 +172,9 @@ func conform(t testing.TB, f Fixture, seed uint64, plan Plan) {
 		}
 		at := hold.grant.At
 		for _, p := range pauses {
-			if i >= p.after && at < p.until && (p.keys == nil || slices.ContainsFunc(h.stackKeys(hold.set), func(k Key) bool {
-				return slices.ContainsFunc(p.keys, func(q Key) bool { return q.Policy.Name() == k.Policy.Name() && q.Scope == k.Scope })
-			})) {
+			if i >= p.after && at < p.until && slices.ContainsFunc(h.stackKeys(hold.set), func(k Key) bool {
+				return slices.ContainsFunc(p.keys, func(q Key) bool { return k.Left && q.Policy.Name() == k.Policy.Name() && q.Scope == k.Scope })
+			}) {
 				t.Fatalf("seed %d: a call was granted %v, inside a pause until %v that began before", seed, Since(at), Since(p.until))
 			}
 		}

@@ -156,7 +156,7 @@ func sharedCases() []Case {
 			before := s.heartbeat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch
 			const resets = 1_100
 			for range resets {
-				s.Report(st, store.Note{Kind: store.NoteResume})
+				s.Report(st, store.Note{Kind: store.NoteReset})
 			}
 			want := before
 			want.Resets += resets
@@ -164,22 +164,20 @@ func sharedCases() []Case {
 				t.Fatalf("epoch %v after %v, want %v", after, before, want)
 			}
 		}),
-		shared("epoch/reset", "a reset and a resumption begin an epoch of the same data", func(t testing.TB, s *Session, _ store.Shared) {
-			st := s.Stack(Key{Policy: policies.Every(time.Second)})
+		shared("epoch/reset", "a reset, a resumption and the first answer of an allowance begin an epoch of the same data", func(t testing.TB, s *Session, _ store.Shared) {
+			st := s.Stack(left(Key{Policy: policies.Every(time.Second)}))
 			epoch := s.heartbeat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch
-			for _, kind := range []store.NoteKind{store.NoteReset, store.NoteResume} {
-				for limit := store.WholeUpstream; limit < 1; limit++ {
-					s.Report(st, store.Note{Kind: kind, Limit: limit})
-					next := s.heartbeat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch
-					if next == epoch || next.Began != epoch.Began {
-						t.Fatalf("epoch %v after %v", next, epoch)
-					}
-					epoch = next
+			for _, note := range []store.Note{{Kind: store.NoteReset}, {Kind: store.NoteResume}, store.Pause(0, 5*time.Second)} {
+				s.Report(st, note)
+				next := s.heartbeat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch
+				if next == epoch || next.Began != epoch.Began {
+					t.Fatalf("epoch %v after %v", next, epoch)
 				}
+				epoch = next
 			}
-			s.Report(st, store.Note{Kind: store.NotePause, Limit: store.WholeUpstream, For: 5 * time.Second})
+			s.Pause(st, time.Second)
 			if next := s.heartbeat(store.Heartbeat{ID: "a", TTL: time.Minute}).Epoch; next != epoch {
-				t.Fatalf("a pause began epoch %v after %v", next, epoch)
+				t.Fatalf("a second pause began epoch %v after %v", next, epoch)
 			}
 			s.Go(st, 1, 5*time.Second) // and a heartbeat keeps the pause
 		}),

@@ -120,15 +120,10 @@ func versionCases() []Case {
 				t.Fatalf("a call goes at %v, in the place of one that goes at 1 s", Since(g.At))
 			}
 		}},
-		{"versions/paused", "a pause holds for all versions of a limit, and so do its end and a reset", func(t testing.TB, s *Session) {
+		{"versions/reset", "a reset holds for all versions of a limit", func(t testing.TB, s *Session) {
 			one, two := s.Stack(Key{Policy: policies.PerSecond(10).Named("p")}), s.Stack(Key{Policy: policies.Fixed(10, time.Second).Named("p")})
 			s.Go(one, 1, 0)
 			s.Go(two, 1, 0)
-			s.Pause(one, time.Minute)
-			s.Go(two, 1, time.Minute)
-			s.Go(one, 1, time.Minute+100*ms)
-			s.Report(two, store.Note{Kind: store.NoteResume})
-			s.Go(one, 1, 100*ms)
 			s.Report(two, store.Note{Kind: store.NoteReset})
 			s.Go(one, 1, 0)
 			if left := s.Status(two).Limits[0].Remaining; left < 9 {

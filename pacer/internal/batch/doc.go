@@ -1,5 +1,5 @@
 // Package batch makes one request of many: reservations that wait while others of the same stack are on the wire, grants that are
-// given back at the same time, and bookings that are redeemed at the same time.
+// given back at the same time, bookings that are redeemed at the same time, and settings that are changed at the same time.
 //
 // # Reservations
 //
@@ -27,6 +27,11 @@
 //
 // At most one request that changes records of bookings is on the wire. Changes that come meanwhile go together in the next one, up to
 // [store.MaxBookings]. Each caller gets its own answer, or its own error.
+//
+// # Changes
+//
+// At most one request that changes settings is on the wire. Changes that come meanwhile go together in the next one, which has the last of
+// those for the same key.
 //
 // # Failures
 //

@@ -37,5 +37,6 @@ func observedIf(p policies.Policy, observed bool) policies.Policy {
 // isPredicted reports whether the store is asked for what an observed limit would have done. A lane's part of a policy is not: calls go as
 // if they were in no lane. Calls in flight are counted in this process.
 func (l *Limit) isPredicted() bool {
-	return l.Observed && l.Whole == "" && (l.Spec.Algorithm == policies.GCRA || l.Spec.Algorithm == policies.Window)
+	a := l.Spec.Algorithm
+	return l.Observed && (a == policies.Allowance || l.Whole == "" && (a == policies.GCRA || a == policies.Window))
 }

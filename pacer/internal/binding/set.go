@@ -136,7 +136,7 @@ func (s *Set) addAllowances(c *Config) {
 	}
 	for _, name := range names {
 		l := Limit{Limit: feedback.AllowanceOf(store.Limit{}), Whole: feedback.PolicyOf(name)}
-		l.Policy = name
+		l.Policy, l.Observed = name, s.Free
 		if l.Whole != "" {
 			i := slices.IndexFunc(s.Limits, func(of Limit) bool { return of.Policy == l.Whole })
 			if i < 0 {

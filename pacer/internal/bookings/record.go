@@ -3,9 +3,11 @@ package bookings
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
 )
 
 // Records of bookings, in the store. One that is none of these is a token: that of the slot that the booking has now. The mark begins no
@@ -81,15 +83,26 @@ func (x *Redemption) settle(reply *store.Redemption) error {
 
 // isBound reports whether the limits that were charged are those that bind the call now.
 func (x *Redemption) isBound() bool {
-	if len(x.now.limits) != len(x.bound.limits) {
-		return false
-	}
-	for i := range x.now.limits {
-		if !x.now.limits[i].is(&x.bound.limits[i]) {
-			return false
+	_, _, ok := x.charged()
+	return ok
+}
+
+// charged returns what each limit that binds the call now was charged for the slot, and what the call cost it: nothing, if it is an allowance
+// of which something was said since.
+func (x *Redemption) charged() (charges []store.Charge, costs []int64, ok bool) {
+	known := 0
+	for i := range x.bound.limits {
+		l, charge, cost := &x.bound.limits[i], store.Charge{}, int64(0)
+		switch j := slices.IndexFunc(x.now.limits, func(of tokenLimit) bool { return of.is(l) }); {
+		case j >= 0:
+			charge, cost = x.now.charge(j), x.now.limits[j].cost
+			known++
+		case l.Spec.Algorithm != policies.Allowance:
+			return nil, nil, false
 		}
+		charges, costs = append(charges, charge), append(costs, cost)
 	}
-	return true
+	return charges, costs, known == len(x.now.limits)
 }
 
 // is reports whether what a limit of a token was charged means something to another one.

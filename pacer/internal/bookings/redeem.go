@@ -122,6 +122,11 @@ func (x *Redemption) Cancel(ctx context.Context) error {
 
 // turn does what is to be done next, and reports whether the call may go.
 func (x *Redemption) turn(ctx context.Context) (went bool, err error) {
+	if x.a.Set != x.Calls.Policies.Now() {
+		if err = x.bindAnew(ctx); err != nil {
+			return false, err
+		}
+	}
 	switch {
 	case x.a.Set.Free:
 		result, err := x.change(ctx, x.spent, true)
@@ -178,10 +183,7 @@ func (x *Redemption) use(ctx context.Context) (went bool, err error) {
 	g := store.Grant{OK: true, Now: reply.Now, At: t.slot, Slack: t.slack, Binds: store.BindsNothing}
 	request := waiters.Request{Limits: x.bound.limits}
 	request.Call = store.Call{Cost: x.a.Cost}
-	for i := range t.limits {
-		request.Call.Costs = append(request.Call.Costs, t.limits[i].cost)
-		g.Charges = append(g.Charges, t.charge(i))
-	}
+	g.Charges, request.Call.Costs, _ = x.charged()
 	x.Calls.Waiters.Adopt(ctx, &x.r.Call, &request, &g, requested, known, permits)
 	err = x.r.Wait(ctx)
 	if err == nil {

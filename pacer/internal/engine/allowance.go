@@ -24,6 +24,7 @@ type Allowance struct {
 	mark, before int64
 	ahead, early int64 // cost of calls with slots from until on, and from an until on that was said before
 	starved      bool  // a call found no room before until
+	reported     bool  // answers to calls are reported
 
 	start int64 // when until last passed
 	since int64 // when an answer last came
@@ -57,7 +58,7 @@ type Answered struct {
 	Left    int64 // what is left; −1: it does not say
 	Reset   int64 // until there is more; 0: it does not say
 	Guessed bool  // Reset is the caller's guess
-	Refused bool  // the upstream refused the call because of this limit
+	Refused bool  // the upstream refused the call because of this limit, or, if nothing is said of what is left, until Reset
 	Open    int64 // cost of calls that are on their way and that the account does not know
 }
 
@@ -76,7 +77,11 @@ func (a *Allowance) Earliest(l *Limit, now, e, n int64, _ int) Placement {
 	s := *a
 	s.begin(l, now)
 	open := s.opened(now) + s.early
-	switch gate := s.until + (s.ahead+n-1)/n*numbers.Apart; {
+	gate := s.until
+	if s.reported {
+		gate += (s.ahead + n - 1) / n * numbers.Apart
+	}
+	switch {
 	case s.until == 0 && s.width > 0 && open+n > s.room():
 		e = max(e, s.since+(open+2*n-1-s.room())/n*numbers.Apart)
 	case s.until == 0 || e < s.until && s.fits(open, n):
@@ -132,7 +137,9 @@ func (a *Allowance) turn(now int64) {
 	if a.until == 0 || now < a.until {
 		return
 	}
-	a.width = max(a.opened(a.until)+1, a.low-1)
+	if a.width = 0; a.reported { // otherwise nobody would say that the first call was answered
+		a.width = max(a.opened(a.until)+1, a.low-1)
+	}
 	a.older, a.mark, a.open, a.ahead, a.early = a.older+a.open, a.until, a.ahead+a.early, 0, 0
 	a.start, a.since, a.until, a.starved, a.maybe, a.quiet = a.until, a.until, 0, false, 0, 0
 }
@@ -173,6 +180,7 @@ func (a *Allowance) Answer(l *Limit, now int64, r Answered) News {
 	a.older += r.Open
 	open := a.open + a.older + a.early
 	left := a.low - 1 - open // as it was believed; it counts while until is to come
+	a.reported = a.reported || r.Slot != 0 || r.Cost > 0 && !r.Refused
 	if a.since = now; r.Slot == 0 {
 		r.Slot = a.blind(now, r.Cost)
 	} else {
@@ -184,9 +192,11 @@ func (a *Allowance) Answer(l *Limit, now int64, r Answered) News {
 	}
 	switch {
 	case r.Left >= 0:
+	case r.Refused && r.Reset > 0:
+		return a.refuse(now, r.Reset)
 	case old:
 		return a.outdated(r, left)
-	case r.Refused: // it is heeded as a pause
+	case r.Refused: // because of another limit, or alone
 		return a.news(left, false)
 	default:
 		return a.silent(now, r, left, open)
@@ -234,6 +244,22 @@ func (a *Allowance) read(now, n, until int64, r Answered, left int64) News {
 			until = max(until, a.until)
 		}
 	}
+	return a.set(now, n, until, gated, left)
+}
+
+// refuse applies a refusal that does not say what is left: nothing is, for so long at least.
+func (a *Allowance) refuse(now, wait int64) News {
+	until := now + wait
+	if a.low == 1 {
+		until = max(until, a.until)
+	}
+	a.starved = true
+	a.set(now, 0, until, false, 0)
+	return Less
+}
+
+// set sets what is left until an instant; it was believed to be left.
+func (a *Allowance) set(now, n, until int64, gated bool, left int64) News {
 	a.low, a.at, a.width, a.maybe = n+1, now, 0, 0
 	later := a.until > 0 && until > a.until && a.ahead > 0 // then some slots are too early
 	if later {
@@ -371,7 +397,7 @@ func (g *guess) ends(period int64) int64 {
 	return g.zero - g.zero%period + period
 }
 
-// Paused implements [Account]: nothing is left.
+// Paused returns until when nothing is left; 0 if something is.
 func (a *Allowance) Paused() int64 {
 	if a.low == 1 {
 		return a.until
@@ -379,15 +405,7 @@ func (a *Allowance) Paused() int64 {
 	return 0
 }
 
-// Pause implements [Account].
-func (a *Allowance) Pause(until int64) {
-	if until > a.until {
-		a.early, a.ahead, a.until = a.early+a.ahead, 0, until
-	}
-	a.low, a.width, a.maybe, a.starved = 1, 0, 0, true
-}
-
-// Resume implements [Account]: what was said is forgotten, and not what is open.
+// Resume forgets what was said, and not what is open.
 func (a *Allowance) Resume(now int64) {
 	a.turn(now)
 	a.open, a.ahead, a.early = a.open+a.ahead+a.early, 0, 0

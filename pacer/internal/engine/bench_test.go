@@ -30,7 +30,7 @@ func BenchmarkReserve(b *testing.B) {
 			now := epoch
 			for b.Loop() {
 				now += 10
-				if g, _ := engine.Reserve(now, 0, r.stack, engine.Call{Cost: 1}, room[:0]); !g.OK || g.At != now {
+				if g, _ := engine.Reserve(now, r.stack, engine.Call{Cost: 1}, room[:0]); !g.OK || g.At != now {
 					b.Fatal(g)
 				}
 			}
@@ -49,7 +49,7 @@ func BenchmarkReserveAhead(b *testing.B) {
 			}
 			var room [4]engine.Charge
 			for b.Loop() {
-				g, charges := engine.Reserve(epoch, 0, r.stack, engine.Call{Cost: 1, NotBefore: 1100*ms + 500, MaxWait: always}, room[:0])
+				g, charges := engine.Reserve(epoch, r.stack, engine.Call{Cost: 1, NotBefore: 1100*ms + 500, MaxWait: always}, room[:0])
 				if !g.OK {
 					b.Fatal(g)
 				}
@@ -71,7 +71,7 @@ func BenchmarkReserveQueued(b *testing.B) {
 	now := epoch
 	for b.Loop() {
 		now += 10
-		g, _, _ := engine.ReserveQueued(now, 0, r.stack, engine.Call{Cost: 1, ID: now, Flow: 1, Weight: 1, MaxWait: always}, room[:0])
+		g, _, _ := engine.ReserveQueued(now, r.stack, engine.Call{Cost: 1, ID: now, Flow: 1, Weight: 1, MaxWait: always}, room[:0])
 		if !g.OK {
 			b.Fatal(g)
 		}

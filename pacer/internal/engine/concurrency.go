@@ -11,7 +11,6 @@ type Concurrency struct {
 	leases  map[int64]lease // by the call's id
 	soonest int64           // no lease runs out before
 	queue   Queue
-	pause   int64
 	learned int64 // a lower limit that the upstream reported, until till; 0 for none
 	till    int64
 }
@@ -108,22 +107,10 @@ func (f *Concurrency) Cancel(_ *Limit, _ int64, c Charge) {
 // Settle implements [Account]: a permit costs nothing.
 func (f *Concurrency) Settle(*Limit, int64, Charge, int64, int64) {}
 
-// Paused implements [Account].
-func (f *Concurrency) Paused() int64 { return f.pause }
-
-// Pause implements [Account].
-func (f *Concurrency) Pause(until int64) { f.pause = max(f.pause, until) }
-
-// Resume implements [Account].
-func (f *Concurrency) Resume(now int64) {
-	f.pause = 0
-	f.forget(now)
-}
-
 // forget drops what is past.
 func (f *Concurrency) forget(now int64) {
-	if max(f.pause, f.till) <= now {
-		f.pause, f.learned, f.till = 0, 0, 0
+	if f.till <= now {
+		f.learned, f.till = 0, 0
 	}
 }
 
@@ -170,7 +157,7 @@ func (f *Concurrency) Remembers() int64 { return 0 }
 
 // Expires implements [Account].
 func (f *Concurrency) Expires() int64 {
-	ends := max(f.pause, f.till, f.queue.furthest)
+	ends := max(f.till, f.queue.furthest)
 	for _, one := range f.leases {
 		ends = max(ends, one.until)
 	}
@@ -185,7 +172,7 @@ func (f *Concurrency) Inspect(l *Limit, now int64) Inspection {
 			live.lease(id, one.began, one.until)
 		}
 	}
-	in := Inspection{Next: now, Pace: f.most(l, now), Queued: f.queue.length(now), Full: max(now, f.pause)}
+	in := Inspection{Next: now, Pace: f.most(l, now), Queued: f.queue.length(now), Full: now}
 	for _, one := range live.leases {
 		in.Full = max(in.Full, one.until)
 	}
@@ -197,9 +184,6 @@ func (f *Concurrency) Inspect(l *Limit, now int64) Inspection {
 		if in.Next = live.expiry(0); in.Next == forever {
 			in.Next = now
 		}
-	}
-	if f.pause > now {
-		in.Paused, in.Next, in.Remaining = f.pause, max(in.Next, f.pause), 0
 	}
 	return in
 }

@@ -55,25 +55,6 @@ func TestPermitsLearned(t *testing.T) {
 	r.goes(0, id(3))
 }
 
-// A pause of permits ends by itself, or is resumed; what the upstream said otherwise lasts.
-func TestPermitsPaused(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, inFlight(2, 100*ms))
-	a, l := r.account(), r.limit()
-	a.Learn(l, epoch, 1, epoch+500*ms)
-	a.Pause(epoch + 10*ms)
-	b, _ := r.late(0, id(1))
-	require.Equal(t, engine.Grant{At: 10 * ms, Binds: 0, Paused: true}, b.Grant, "one that does not wait")
-	b = r.goes(0, id(1))
-	require.Equal(t, engine.Grant{OK: true, At: 10 * ms, Slack: 1000 * ms, Binds: 0, Paused: true}, b.Grant)
-	require.Equal(t, engine.Inspection{Next: 100 * ms, Pace: 1, Paused: 10 * ms, Full: 500 * ms}, r.inspect(0))
-	a.Resume(epoch + 5*ms)
-	require.Zero(t, a.Paused())
-	require.Equal(t, int64(1), r.inspect(10*ms).Pace)
-	a.Resume(epoch + 500*ms)
-	require.Equal(t, int64(2), r.inspect(10*ms).Pace)
-}
-
 // How permits stand: a lease that has run out counts no more, though nobody has dropped it.
 func TestPermitsInspected(t *testing.T) {
 	t.Parallel()

@@ -63,6 +63,7 @@
 //     whatever their order. Shortcuts of long searches are an exception: see package numbers.
 //   - Intervals of a GCRA are disjoint, and gaps are disjoint, in order, before the tail, and no shorter than T.
 //   - A reservation that is cancelled before its slot leaves a GCRA exactly as it was.
+//   - What a call has cost that is settled lies after its start, and no later than it did: it conforms, wherever it moves.
 //   - Charges never exceed the limit, except by Settle and Claim, which record what has already happened.
 //   - Cancel, Claim, Release and Renew may be repeated, within the bounds that their comments give.
 //   - From Expires on, an account is equivalent to a new one.

@@ -36,12 +36,6 @@ type Account interface { //nolint:interfacebloat // one method for each thing th
 	// Settle corrects the charge of a call that was made at a cost and turned out to cost something else: it gives the
 	// difference back, or charges it, even beyond the limit.
 	Settle(l *Limit, now int64, c Charge, cost, actual int64)
-	// Paused is the instant before which no call starts; 0 if there is none.
-	Paused() int64
-	// Pause sets Paused to until, if that is later.
-	Pause(until int64)
-	// Resume ends a pause.
-	Resume(now int64)
 	// Slow slows an adaptive limit down because the call with slot at was refused.
 	Slow(l *Limit, now, at int64) (changed bool)
 	// Stray handles the refusal of the call with slot at, although its account had room: for a while, the account assumes a slightly longer
@@ -123,18 +117,11 @@ func (e *Entry) unknown() {
 	panic(fmt.Sprintf("engine: no such algorithm: an account of an unknown type under a limit of algorithm %d", e.Limit.Spec.Algorithm))
 }
 
+// paused returns until when the entry is an allowance of which nothing is left; 0 if it is none.
 func (e *Entry) paused() int64 {
-	switch a := e.Account.(type) {
-	case *GCRA:
-		return a.pause
-	case *Window:
-		return a.pause
-	case *Concurrency:
-		return a.pause
-	case *Allowance:
+	if a, ok := e.Account.(*Allowance); ok {
 		return a.Paused()
 	}
-	e.unknown()
 	return 0
 }
 
@@ -210,19 +197,16 @@ func (c *Call) cost(i int) int64 {
 	return c.Costs[i]
 }
 
-// What binds a call, besides the index of an entry.
-const (
-	BindsNothing  = -1
-	BindsUpstream = -2 // a pause of the whole upstream
-)
+// BindsNothing is what binds a call, besides the index of an entry.
+const BindsNothing = -1
 
 // A Grant is Reserve's answer.
 type Grant struct {
 	OK     bool
 	At     int64 // the slot; if not OK, when it would have been
 	Slack  int64
-	Binds  int  // the index of the entry that decided At, or BindsNothing or BindsUpstream
-	Paused bool // Binds names an entry because of its pause
+	Binds  int  // the index of the entry that decided At, or BindsNothing
+	Paused bool // Binds is an allowance of which nothing is left
 
 	Queued bool  // it is queued for entry Binds, and requests again at At
 	Ahead  int64 // how many calls are before it in the queue
@@ -244,16 +228,8 @@ func placements(room *[fewLimits]Placement, n int) []Placement {
 //
 // Each account's Earliest is monotone and never moves a slot back. So the search calls them in turn until a whole round leaves the slot
 // where it is. It ends at the first common slot, whatever the order, and each account has then placed the call there.
-func Reserve(now, pause int64, stack []Entry, c Call, charges []Charge) (Grant, []Charge) {
+func Reserve(now int64, stack []Entry, c Call, charges []Charge) (Grant, []Charge) {
 	g := Grant{At: now + c.NotBefore, Binds: BindsNothing}
-	if pause > g.At {
-		g.At, g.Binds = pause, BindsUpstream
-	}
-	for i := range stack {
-		if p := stack[i].paused(); p > g.At {
-			g.At, g.Binds, g.Paused = p, i, true
-		}
-	}
 	var one [1]Placement
 	places := one[:]
 	if len(stack) > 1 { // otherwise, clearing room for several costs time
@@ -264,7 +240,7 @@ func Reserve(now, pause int64, stack []Entry, c Call, charges []Charge) (Grant, 
 		p := stack[i].earliest(now, g.At, c.cost(i), round)
 		places[i] = p
 		if p.At > g.At {
-			g.At, g.Binds, g.Paused = p.At, i, false
+			g.At, g.Binds = p.At, i
 			quiet = 0
 		}
 		quiet++
@@ -272,6 +248,7 @@ func Reserve(now, pause int64, stack []Entry, c Call, charges []Charge) (Grant, 
 			i, round = 0, round+1
 		}
 	}
+	g.Paused = g.Binds >= 0 && stack[g.Binds].paused() > now
 	if g.At-now > c.MaxWait {
 		return g, charges
 	}
@@ -302,13 +279,13 @@ type Choice struct {
 
 // ReserveAny is [Reserve] for a call that one of some choices binds. It takes the one with the nearest slot; of those that are equally
 // near, the first from first on, going round. It returns which one that is.
-func ReserveAny(now, pause int64, choices []Choice, first int, c Call) (choice int, g Grant, charges []Charge) {
+func ReserveAny(now int64, choices []Choice, first int, c Call) (choice int, g Grant, charges []Charge) {
 	choice = -1
 	for k := range choices {
 		i := (first + k) % len(choices)
 		look := c
 		look.Costs, look.MaxWait = choices[i].Costs, -1 // which changes nothing
-		if one, _ := Reserve(now, pause, choices[i].Stack, look, nil); choice < 0 || one.At < g.At {
+		if one, _ := Reserve(now, choices[i].Stack, look, nil); choice < 0 || one.At < g.At {
 			choice, g = i, one
 		}
 		if g.At <= now+c.NotBefore {
@@ -316,7 +293,7 @@ func ReserveAny(now, pause int64, choices []Choice, first int, c Call) (choice i
 		}
 	}
 	c.Costs = choices[choice].Costs
-	g, charges = Reserve(now, pause, choices[choice].Stack, c, nil)
+	g, charges = Reserve(now, choices[choice].Stack, c, nil)
 	return choice, g, charges
 }
 

@@ -9,38 +9,32 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Nothing goes in a pause, of the whole upstream or of one policy. The one that ends last is named.
+// Nothing goes before the end of a pause. The one that ends last is named.
 func TestReservePauses(t *testing.T) {
 	t.Parallel()
+	allowance := policies.Spec{Algorithm: policies.Allowance, Limit: policies.MaxLimit}
 	for name, c := range map[string]struct {
-		upstream, first, second int64
-		want                    engine.Grant
+		first, second int64
+		want          engine.Grant
 	}{
-		"none":            {0, 0, 0, engine.Grant{At: 20, Binds: engine.BindsNothing}},
-		"past":            {10, 15, 20, engine.Grant{At: 20, Binds: engine.BindsNothing}},
-		"of the upstream": {70, 30, 40, engine.Grant{At: 70, Binds: engine.BindsUpstream}},
-		"of a policy":     {50, 60, 40, engine.Grant{At: 60, Binds: 0, Paused: true}},
-		"of another":      {50, 60, 61, engine.Grant{At: 61, Binds: 1, Paused: true}},
-		"of both":         {60, 60, 60, engine.Grant{At: 60, Binds: engine.BindsUpstream}},
+		"none":       {0, 0, engine.Grant{At: 20, Binds: engine.BindsNothing}},
+		"past":       {15, 20, engine.Grant{At: 20, Binds: engine.BindsNothing}},
+		"of the one": {60, 40, engine.Grant{At: 60, Binds: 1, Paused: true}},
+		"of another": {60, 61, engine.Grant{At: 61, Binds: 2, Paused: true}},
+		"of both":    {60, 60, engine.Grant{At: 60, Binds: 1, Paused: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, rate(1, 10), fixed(1, 100, 0))
-			if c.first > 0 {
-				r.stack[0].Account.Pause(epoch + c.first)
+			r := newRig(t, rate(1, 10), allowance, allowance)
+			for i, wait := range []int64{c.first, c.second} {
+				if wait > 0 {
+					r.stack[1+i].Account.(*engine.Allowance).Answer(&r.stack[1+i].Limit, epoch, engine.Answered{Left: -1, Reset: wait, Refused: true})
+				}
 			}
-			if c.second > 0 {
-				r.stack[1].Account.Pause(epoch + c.second)
-			}
-			ask := func(n int64) engine.Grant {
-				g, _ := engine.Reserve(epoch, epoch+c.upstream, r.stack, engine.Call{Cost: n, NotBefore: 20, MaxWait: always}, nil)
-				g.At -= epoch
-				return g
-			}
-			g := ask(1)
+			g, _ := engine.Reserve(epoch, r.stack, engine.Call{Cost: 1, NotBefore: 20, MaxWait: always}, nil)
+			g.At -= epoch
 			c.want.OK, c.want.Slack = true, g.Slack
 			require.Equal(t, c.want, g)
-			require.Equal(t, engine.Grant{OK: true, At: 100, Slack: g.Slack, Binds: 1}, engine.Grant{OK: true, At: ask(1).At, Slack: g.Slack, Binds: 1})
 		})
 	}
 }
@@ -49,9 +43,9 @@ func TestReservePauses(t *testing.T) {
 func TestReserveAppends(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, fixed(1, 100, 0))
-	_, charges := engine.Reserve(epoch, 0, r.stack, engine.Call{Cost: 1}, []engine.Charge{{From: 7}})
+	_, charges := engine.Reserve(epoch, r.stack, engine.Call{Cost: 1}, []engine.Charge{{From: 7}})
 	require.Equal(t, []engine.Charge{{From: 7}, {From: epoch, To: 1, Seen: 1}}, charges)
-	_, charges = engine.Reserve(epoch, 0, r.stack, engine.Call{Cost: 1}, []engine.Charge{{From: 7}})
+	_, charges = engine.Reserve(epoch, r.stack, engine.Call{Cost: 1}, []engine.Charge{{From: 7}})
 	require.Equal(t, []engine.Charge{{From: 7}}, charges)
 }
 
@@ -175,8 +169,6 @@ func TestReserveWithPermits(t *testing.T) {
 		require.Equal(t, engine.Grant{OK: true, At: 7, Binds: engine.BindsNothing}, b.Grant)
 		require.Equal(t, []engine.Charge{{}}, b.charges)
 	}
-	r.account().Pause(epoch + 30)
-	require.Equal(t, engine.Grant{OK: true, At: 30, Binds: 0, Paused: true}, r.book(0, 7, 1).Grant)
 }
 
 // Each algorithm has an account of its own.
@@ -210,17 +202,17 @@ func TestTheUnknownPanics(t *testing.T) {
 		does    func(stack []engine.Entry)
 		reports string
 	}{
-		"an account, for a slot": {foreign, func(stack []engine.Entry) { engine.Reserve(epoch, 0, stack, engine.Call{Cost: 1}, nil) }, "algorithm 1"},
-		"an account, late":       {foreign, func(stack []engine.Entry) { engine.ReserveQueued(epoch, 0, stack, engine.Call{Cost: 1, ID: 1}, nil) }, "algorithm 1"},
+		"an account, for a slot": {foreign, func(stack []engine.Entry) { engine.Reserve(epoch, stack, engine.Call{Cost: 1}, nil) }, "algorithm 1"},
+		"an account, late":       {foreign, func(stack []engine.Entry) { engine.ReserveQueued(epoch, stack, engine.Call{Cost: 1, ID: 1}, nil) }, "algorithm 1"},
 		"an account, held": {foreign, func(stack []engine.Entry) {
-			engine.ReserveQueued(epoch, 0, stack, engine.Call{Cost: 1, ID: 1, Held: []engine.Charge{{From: 1, To: 2}}}, nil)
+			engine.ReserveQueued(epoch, stack, engine.Call{Cost: 1, ID: 1, Held: []engine.Charge{{From: 1, To: 2}}}, nil)
 		}, "algorithm 1"},
 		"an account, who is next": {foreign, func(stack []engine.Entry) { stack[0].Next(epoch, 0) }, "algorithm 1"},
 		"an algorithm": {func(e *engine.Entry) { e.Limit.Spec.Algorithm = 9 }, func(stack []engine.Entry) {
-			engine.ReserveQueued(epoch, 0, stack, engine.Call{Cost: 1, ID: 1}, nil)
+			engine.ReserveQueued(epoch, stack, engine.Call{Cost: 1, ID: 1}, nil)
 		}, "algorithm 9"},
 		"a queue": {func(e *engine.Entry) { e.Limit.Spec.Queue = 9 }, func(stack []engine.Entry) {
-			engine.ReserveQueued(epoch, 0, stack, engine.Call{Cost: 1, ID: 1}, nil)
+			engine.ReserveQueued(epoch, stack, engine.Call{Cost: 1, ID: 1}, nil)
 		}, "queue: 9"},
 	} {
 		t.Run(name, func(t *testing.T) {

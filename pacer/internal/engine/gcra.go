@@ -27,7 +27,6 @@ import (
 type GCRA struct {
 	tat    int64 // the tail begins here; 0 for a new account
 	gaps   []gap // disjoint, in order of time, all before tat
-	pause  int64
 	pace   pace
 	margin margin
 	queue  *Queue    // nil if no call was ever in it
@@ -231,53 +230,14 @@ func (g *GCRA) giveBack(l *Limit, now int64, c gap, from int64) {
 	g.forget(now)
 }
 
-// Settle implements [Account]. A call that cost less gives the end of its interval back, as far as it lies in the future: one emission
-// interval for each unit that it did not need, since a charge may be longer, and begin before its slot. A call that cost more is charged
-// after everything that is reserved.
-func (g *GCRA) Settle(l *Limit, now int64, charge Charge, cost, actual int64) {
-	if g.reset.covers(charge, now) {
-		return
-	}
-	if actual <= cost {
-		c := charge.interval()
-		from := max(c.from, c.to-l.Spec.Interval*(cost-actual))
-		if g.logs(l) {
-			if cell, ok := g.log.last(c, cost-actual); ok {
-				from = cell
-			}
-		}
-		g.giveBack(l, now, c, from)
-		return
-	}
-	g.keepLog(l)
-	from := max(g.tat, now)
-	g.freed = 0
-	g.tat = from + debt(actual-cost, g.step(l, now))
-	if g.log != nil {
-		g.log.debt(l, now, actual-cost, from)
-	}
-	g.forget(now)
-}
-
-// debt returns n·t, at most the longest period of a policy.
-func debt(n, t int64) int64 {
-	if n > numbers.MaxDebt/t {
-		return numbers.MaxDebt
-	}
-	return n * t
-}
-
 // forget drops what is past.
 func (g *GCRA) forget(now int64) {
-	if max(g.lasts(), g.pause, g.pace.ends(), g.margin.until, g.reset.until) <= now {
+	if max(g.lasts(), g.pace.ends(), g.margin.until, g.reset.until) <= now {
 		*g = GCRA{queue: g.queue, freed: g.freed}
 		return
 	}
 	if g.reset.until <= now {
 		g.reset = mark{}
-	}
-	if g.pause <= now {
-		g.pause = 0
 	}
 	g.pace.forget(now)
 	g.margin.forget(now)
@@ -309,7 +269,7 @@ func (g *GCRA) Remembers() int64 { return g.reset.until }
 
 // Expires implements [Account].
 func (g *GCRA) Expires() int64 {
-	ends := max(g.lasts(), g.pause, g.pace.ends(), g.margin.until)
+	ends := max(g.lasts(), g.pace.ends(), g.margin.until)
 	if g.queue != nil {
 		ends = max(ends, g.queue.furthest)
 	}
@@ -319,9 +279,8 @@ func (g *GCRA) Expires() int64 {
 // Inspect implements [Account].
 func (g *GCRA) Inspect(l *Limit, now int64) Inspection {
 	t, reach := l.Spec.Interval, now+l.Spec.Tolerance()
-	in := Inspection{Paused: g.pause, Pace: g.pace.interval(l, now), Margin: g.margin.at(now)}
+	in := Inspection{Pace: g.pace.interval(l, now), Margin: g.margin.at(now)}
 	step := g.step(l, now)
-	e := max(now, g.pause)
 	free := int64(0) // virtual time after reach that is free and before the tail
 	look := func(f gap) {
 		from := max(f.from, now)
@@ -343,7 +302,7 @@ func (g *GCRA) Inspect(l *Limit, now int64) Inspection {
 	if g.tat > reach {
 		in.Backlog = max(0, g.tat-reach-free-1) / t
 	}
-	in.Next = g.Earliest(l, now, e, 1, 0).At
+	in.Next = g.Earliest(l, now, now, 1, 0).At
 	if g.queue != nil {
 		in.Queued = g.queue.length(now)
 	}
@@ -356,18 +315,13 @@ func (g *GCRA) Inspect(l *Limit, now int64) Inspection {
 			in.Remaining = 0
 		}
 	}
-	if in.Paused > now {
-		in.Remaining = 0
-	} else {
-		in.Paused = 0
-	}
 	in.Full = g.full(l, now)
 	return in
 }
 
 // full returns when the whole burst is available again.
 func (g *GCRA) full(l *Limit, now int64) int64 {
-	at := max(now, g.tat, g.pause, g.pace.usualFrom(l, now))
+	at := max(now, g.tat, g.pace.usualFrom(l, now))
 	if l.Spec.Most == 0 {
 		return at
 	}

@@ -7,18 +7,6 @@ import (
 
 // How a rate applies reports of an upstream, an operator or another process.
 
-// Paused implements [Account].
-func (g *GCRA) Paused() int64 { return g.pause }
-
-// Pause implements [Account].
-func (g *GCRA) Pause(until int64) { g.pause = max(g.pause, until) }
-
-// Resume implements [Account].
-func (g *GCRA) Resume(now int64) {
-	g.pause = 0
-	g.forget(now)
-}
-
 // Slow implements [Account].
 func (g *GCRA) Slow(l *Limit, now, at int64) bool {
 	g.forget(now)

@@ -67,17 +67,6 @@ func TestGCRAClaimLeavesRoom(t *testing.T) {
 	require.Equal(t, gaps(100), r.free())
 }
 
-// A pause ends by itself when the account is next written to.
-func TestGCRAForgetsItsPause(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, rate(1, 10))
-	r.account().Pause(epoch + 5)
-	r.book(0, 0, 1)
-	require.Equal(t, epoch+5, r.account().Paused())
-	r.book(5, 5, 1)
-	require.Zero(t, r.account().Paused())
-}
-
 // A charge depends on the placement that it is given, and on nothing that other searches left behind.
 func TestAPlacementIsAValue(t *testing.T) {
 	t.Parallel()
@@ -122,11 +111,8 @@ func TestGCRAExpires(t *testing.T) {
 	require.Equal(t, epoch+30, a.Expires())
 	a.Learn(l, epoch, 20, epoch+40)
 	require.Equal(t, epoch+40, a.Expires())
-	a.Pause(epoch + 50)
-	require.Equal(t, epoch+50, a.Expires())
 	a.Renew(l, epoch, 1, epoch)
 	require.False(t, a.Release(1), "a rate has no permits")
-	require.Equal(t, epoch+50, a.Expires())
 	require.Equal(t, engine.Forever, l.Horizon())
 }
 

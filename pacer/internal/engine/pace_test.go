@@ -92,8 +92,6 @@ func TestPaceSlows(t *testing.T) {
 	require.Equal(t, 3*ms, pace(0), "the slower of both")
 	a.Learn(l, epoch, ms*3/2, epoch+3000*ms)
 	require.Equal(t, 2*ms, pace(0))
-	a.Resume(epoch + 6000*ms + 1)
-	require.Equal(t, engine.NewAccount(policies.GCRA), a)
 	require.False(t, newRig(t, rate(1, 10)).account().Slow(newRig(t, rate(1, 10)).limit(), epoch, epoch), "a rate that does not adapt")
 }
 

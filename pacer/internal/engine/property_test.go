@@ -246,8 +246,6 @@ func TestFullTellsTheTruth(t *testing.T) {
 						last, _ = r.late(now, engine.Call{ID: int64(i) + 1})
 					case what == 0 && last.OK:
 						r.cancel(now, last)
-					case what == 1:
-						a.Pause(epoch + now + rng.Int64N(100))
 					case what == 2:
 						a.Learn(l, epoch+now, rng.Int64N(20), epoch+now+rng.Int64N(200))
 					case what == 3:

@@ -169,9 +169,9 @@ func (v *verdict) isBetter(than *verdict) bool {
 }
 
 // ReserveQueued is Reserve for such a call. It also returns which queued calls are to retry.
-func ReserveQueued(now, pause int64, stack []Entry, c Call, charges []Charge) (g Grant, charged []Charge, called []int64) {
+func ReserveQueued(now int64, stack []Entry, c Call, charges []Charge) (g Grant, charged []Charge, called []int64) {
 	choice := [1]Choice{{stack, c.Costs}}
-	_, g, charged, called = ReserveAnyQueued(now, pause, stack, choice[:], 0, c, charges)
+	_, g, charged, called = ReserveAnyQueued(now, stack, choice[:], 0, c, charges)
 	return g, charged, called
 }
 
@@ -184,7 +184,7 @@ func ReserveQueued(now, pause int64, stack []Entry, c Call, charges []Charge) (g
 //
 // What the call holds is that of the whole stack, and so is its Slot: it gets no earlier one by any choice.
 func ReserveAnyQueued(
-	now, pause int64, stack []Entry, choices []Choice, first int, c Call, charges []Charge,
+	now int64, stack []Entry, choices []Choice, first int, c Call, charges []Charge,
 ) (choice int, g Grant, charged []Charge, called []int64) {
 	for i := range min(len(stack), len(c.Held)) {
 		stack[i].cancel(now, c.Held[i])
@@ -200,7 +200,7 @@ func ReserveAnyQueued(
 		look.call.Costs, look.roles = choices[i].Costs, rolesOf(look.stack, roles[:0])
 		look.near += look.before()
 		freed = look.purge(freed)
-		v := look.decide(pause)
+		v := look.decide()
 		if v.class() == sleeps {
 			far = min(far, v.at.At)
 		}
@@ -304,7 +304,7 @@ func (q *queuedCall) joint(from int64, kinds kind, g *Grant, places []Placement)
 			places[i] = p
 		}
 		if p.At > g.At {
-			g.At, g.Binds, g.Paused = p.At, i, false
+			g.At, g.Binds, g.Paused = p.At, i, q.stack[i].paused() > q.now
 			quiet = 0
 		}
 		quiet++
@@ -313,18 +313,12 @@ func (q *queuedCall) joint(from int64, kinds kind, g *Grant, places []Placement)
 }
 
 // decide returns whether the call is granted, queued or refused.
-func (q *queuedCall) decide(pause int64) verdict {
+func (q *queuedCall) decide() verdict {
 	base := max(q.now+q.call.NotBefore, q.call.Slot)
 	begin := Grant{At: base, Binds: BindsNothing}
-	if pause > begin.At {
-		begin.At, begin.Binds = pause, BindsUpstream
-	}
 	all := kind(0)
 	for i := range q.stack {
 		all |= q.roles[i].kind
-		if p := q.stack[i].paused(); p > begin.At {
-			begin.At, begin.Binds, begin.Paused = p, i, true
-		}
 	}
 	var others Grant
 	q.joint(base, atOnce, &others, nil)

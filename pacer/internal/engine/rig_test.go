@@ -65,7 +65,7 @@ type booking struct {
 // ask asks for a slot, and returns the answer in times after the epoch.
 func (r *rig) ask(now int64, c engine.Call) booking {
 	r.t.Helper()
-	g, charges := engine.Reserve(epoch+now, 0, r.stack, c, nil)
+	g, charges := engine.Reserve(epoch+now, r.stack, c, nil)
 	g.At -= epoch
 	if want := len(r.stack); g.OK && len(charges) != want || !g.OK && len(charges) > 0 {
 		r.t.Fatalf("%d charges for %+v", len(charges), g)
@@ -173,7 +173,7 @@ func (r *rig) late(now int64, c engine.Call) (b booking, called []int64) {
 	if c.Slot != 0 {
 		c.Slot += epoch
 	}
-	g, charges, called := engine.ReserveQueued(epoch+now, 0, r.stack, c, nil)
+	g, charges, called := engine.ReserveQueued(epoch+now, r.stack, c, nil)
 	g.At -= epoch
 	if want := len(r.stack); g.OK && len(charges) != want || !g.OK && len(charges) > 0 {
 		r.t.Fatalf("%d charges for %+v", len(charges), g)

@@ -16,7 +16,7 @@ import (
 //   - While others are likely to ask for another shape, each call is counted in all of them. So each version of a policy holds for all
 //     calls, whatever the others say.
 //   - What is given back is given back in its own shape alone: the others count it until they would have forgotten it anyway.
-//   - A pause, a resumption and a reset concern all of them; what an upstream says of numbers concerns the shape of the call that was
+//   - A reset concerns all of them; what an upstream says of numbers concerns the shape of the call that was
 //     answered.
 type Versions struct {
 	Account // of the shape that was asked for last
@@ -190,7 +190,7 @@ func (v *Versions) Become(next *Versions) {
 	*v = *next
 }
 
-// Seen returns the account of the shape of a limit. It changes nothing: of a shape that nobody has asked for, only pauses are known.
+// Seen returns the account of the shape of a limit. It changes nothing: of a shape that nobody has asked for, nothing is known.
 func (v *Versions) Seen(l *Limit, now int64) Account {
 	want := shapeOf(l.Spec)
 	if v.shape.same(want) {
@@ -211,7 +211,6 @@ func (v *Versions) Seen(l *Limit, now int64) Account {
 		return one.Account
 	}
 	a := NewAccount(l.Spec.Algorithm)
-	a.Pause(v.Paused())
 	v.lend(a)
 	return a
 }
@@ -232,9 +231,6 @@ func (v *Versions) converted(l *Limit, now int64) Account {
 	from := version{Account: v.Account, shape: v.shape}
 	for _, one := range from.history(now) {
 		recount(a, l, now, one.at, one.n)
-	}
-	if p := v.Paused(); p > now {
-		a.Pause(p)
 	}
 	switch to := a.(type) {
 	case *GCRA:
@@ -270,26 +266,6 @@ func (v *Versions) count(now, at, n int64) {
 	}
 }
 
-// Pause is [Account].Pause of all versions.
-func (e *Entry) Pause(until int64) {
-	e.Account.Pause(until)
-	if e.Versions != nil {
-		for _, one := range e.Versions.aside() {
-			one.Pause(until)
-		}
-	}
-}
-
-// Resume is [Account].Resume of all versions.
-func (e *Entry) Resume(now int64) {
-	e.Account.Resume(now)
-	if e.Versions != nil {
-		for _, one := range e.Versions.aside() {
-			one.Resume(now)
-		}
-	}
-}
-
 // Reset is [Account].Reset of all versions: of the others, nothing is left.
 func (e *Entry) Reset(now int64) {
 	e.Account.Reset(now)
@@ -310,9 +286,9 @@ func (e *Entry) Settle(now int64, c Charge, cost, actual int64) {
 func counts(a Account) int64 {
 	switch a := a.(type) {
 	case *GCRA:
-		return max(a.lasts(), a.pause, a.pace.until, a.margin.until)
+		return max(a.lasts(), a.pace.until, a.margin.until)
 	case *Concurrency:
-		return max(a.pause, a.till)
+		return a.till
 	}
 	return a.Expires()
 }

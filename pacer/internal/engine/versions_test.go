@@ -32,7 +32,7 @@ func (c *changing) entry(now int64, s policies.Spec) engine.Entry {
 }
 
 func (c *changing) ask(now int64, s policies.Spec, wait int64) engine.Grant {
-	g, _ := engine.Reserve(epoch+now, 0, []engine.Entry{c.entry(now, s)}, engine.Call{Cost: 1, MaxWait: wait}, nil)
+	g, _ := engine.Reserve(epoch+now, []engine.Entry{c.entry(now, s)}, engine.Call{Cost: 1, MaxWait: wait}, nil)
 	g.At -= epoch
 	return g
 }
@@ -164,34 +164,25 @@ func TestVersionsAreBounded(t *testing.T) {
 	require.Equal(t, 0, l.spend(0, rate(10, second), plenty), "what was spent counts, though the account of this shape is gone")
 }
 
-// A reset leaves nothing of any version, and pauses and their ends concern all of them.
-func TestPausesAndResetsConcernAllVersions(t *testing.T) {
+// A reset leaves nothing of any version.
+func TestResetsConcernAllVersions(t *testing.T) {
 	t.Parallel()
 	one, two := rate(10, 100*ms), fixed(10, hour, 0)
 	l := &changing{t: t}
 	l.spend(0, one, plenty)
 	e := l.entry(0, two)
-	e.Pause(epoch + hour/2)
-	require.Equal(t, hour/2, l.ask(0, one, always).At)
-	e = l.entry(0, two)
-	e.Resume(epoch)
-	require.Equal(t, 100*ms, l.ask(0, one, always).At, "the next slot is where it was")
-	e = l.entry(0, two)
 	e.Reset(epoch)
 	require.Equal(t, 1, l.v.Known())
 	require.Equal(t, 10, l.spend(0, one, plenty))
 }
 
-// To look at a shape that nobody has asked for changes nothing, and shows nothing but pauses.
+// To look at a shape that nobody has asked for changes nothing, and shows nothing.
 func TestLookingChangesNothing(t *testing.T) {
 	t.Parallel()
 	one, two := rate(10, 100*ms), fixed(10, hour, 0)
 	l := &changing{t: t}
 	l.spend(0, one, plenty)
-	e := l.entry(0, one)
-	e.Pause(epoch + second)
 	seen := l.v.Seen(&engine.Limit{Spec: &two}, epoch)
-	require.Equal(t, epoch+second, seen.Paused())
 	require.Empty(t, seen.(*engine.Window).Counts())
 	require.True(t, l.v.Serves(&engine.Limit{Spec: &one}))
 	require.Same(t, l.v.Account, l.v.Seen(&engine.Limit{Spec: &one}, epoch))

@@ -20,7 +20,6 @@ type Window struct {
 	buckets []bucket // in order of time; the last one is the last that ever held a call
 	total   int64    // what they hold
 	ends    int64    // when the last count stops to count
-	pause   int64
 	full    full
 	sum     sum
 	peak    peak
@@ -148,9 +147,6 @@ func (w *Window) tidy(l *Limit, now int64) {
 			w.sum.to -= gone
 		}
 	}
-	if w.pause <= now {
-		w.pause = 0
-	}
 	if w.until <= now {
 		w.learned, w.until = 0, 0
 	}
@@ -209,7 +205,7 @@ func (w *Window) Release(int64) bool { return false }
 func (w *Window) Reset(now int64) { *w = Window{reset: w.reset.reset(now, w.ends)} }
 
 // Expires implements [Account].
-func (w *Window) Expires() int64 { return max(w.ends, w.pause, w.until, w.margin.until) }
+func (w *Window) Expires() int64 { return max(w.ends, w.until, w.margin.until) }
 
 // Remembers implements [Account].
 func (w *Window) Remembers() int64 { return w.reset.until }
@@ -217,18 +213,14 @@ func (w *Window) Remembers() int64 { return w.reset.until }
 // Inspect implements [Account].
 func (w *Window) Inspect(l *Limit, now int64) Inspection {
 	limit := w.limit(l, now)
-	in := Inspection{Paused: w.pause, Pace: limit, Margin: w.margin.at(now)}
-	in.Next = w.Earliest(l, now, max(now, w.pause), 1, 0).At
+	in := Inspection{Pace: limit, Margin: w.margin.at(now)}
+	in.Next = w.Earliest(l, now, now, 1, 0).At
 	l = w.widened(l, now)
 	in.Full = w.untilFull(l, now)
 	cur := l.floor(now)
 	for _, one := range w.buckets[w.find(cur+1):] {
 		in.Backlog += one.n
 	}
-	if in.Paused > now {
-		return in
-	}
-	in.Paused = 0
 	if now < l.next(cur)-l.Spec.Guard {
 		in.Remaining = max(0, limit-w.most(l, cur))
 	}
@@ -237,7 +229,7 @@ func (w *Window) Inspect(l *Limit, now int64) Inspection {
 
 // untilFull returns when the whole limit is available again. The limit has the present margin.
 func (w *Window) untilFull(l *Limit, now int64) int64 {
-	at := max(now, w.pause)
+	at := now
 	if w.limit(l, now) < l.Spec.Limit {
 		at = max(at, w.until)
 	}

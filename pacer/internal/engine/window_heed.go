@@ -2,18 +2,6 @@ package engine
 
 // How a window applies reports of an upstream, an operator or another process.
 
-// Paused implements [Account].
-func (w *Window) Paused() int64 { return w.pause }
-
-// Pause implements [Account].
-func (w *Window) Pause(until int64) { w.pause = max(w.pause, until) }
-
-// Resume implements [Account]. It also ends what readings imposed.
-func (w *Window) Resume(now int64) {
-	w.pause, w.learned, w.until = 0, 0, 0
-	w.forget(now)
-}
-
 // forget drops everything if it is past.
 func (w *Window) forget(now int64) {
 	if w.Expires() <= now {

@@ -78,6 +78,7 @@
 //	ledger.go      the records of all keys, and what enters them: to remind a store that has forgotten
 //	handover.go    what goes from a record to a local account when the store is lost, and back
 //	local.go       accounts of this process while it is local, and what it owes the store
+//	settings.go    what operators set, and what is set
 //	booking.go     bookings, of which only the shared store knows what became of them
 //	once.go        the numbers of operations that must not be done twice
 //	heartbeat.go   the goroutine, and the heartbeats that it sends
@@ -92,14 +93,16 @@
 //   - What was spent locally is reported to the store, once it answers, before this process is granted anything by it. A process that
 //     leaves before that tries for as long as one request may take.
 //   - Nothing is given back twice, nor to a store that has lost its data since.
-//   - A deliberate reset begins a new epoch. A process that meets it asks the store what was reset (store.Settings.Resets) before it is
-//     granted anything more, has calls that wait for it reserve again, and forgets that and nothing else; everything, if the store does not
-//     know any more. Nobody brings back what was reset.
+//   - A deliberate reset begins a new epoch, and so does a setting. A process that meets it asks the store what was reset
+//     (store.Settings.Resets), and reserves again at the same time. Before the answer to that counts, the process forgets what was reset and
+//     nothing else; everything, if the store does not know any more. It has calls that wait for it reserve again. Nobody brings back what
+//     was reset. If epochs begin within a second of each other, the process asks with each reservation, and is not refused first.
 //   - Memory is bounded: maxRecords keys, maxSpans intervals or maxBuckets buckets of each, maxOwed notes and grants.
 //
 // # Failures
 //
 // An error that is about one stack ([store.Unfit]) is that stack's. Any other failure, and an answer that comes too late, trips the
 // breaker and makes the state local at once. An answer that contradicts the ledger (a replica without the last writes took over, a key
-// was evicted) counts as [store.ForgotError]: the process falls back, and reminds the store.
+// was evicted) counts as [store.ForgotError]: the process falls back, and reminds the store. An answer in whatever epoch the store was
+// (store.AnyResets) contradicts nothing, because one more reset may have come.
 package failover

@@ -66,6 +66,7 @@ type Store struct {
 	batch       *batch.Reservations
 	cancels     *batch.Cancels
 	redemptions *batch.Redemptions
+	changes     *batch.Changes
 
 	state    atomic.Int32 // a state
 	epoch    atomic.Pointer[store.Epoch]
@@ -79,7 +80,7 @@ type Store struct {
 	contradicted atomic.Bool                    // the store has shown that it lost something, and was not reminded of it yet
 	fresh        atomic.Pointer[store.Settings] // what they are, if that was read when it came into doubt
 	pending      atomic.Int32                   // operations without an answer
-	heeded       atomic.Int32                   // reservations that are made again, after a reset that was heeded
+	heeded       atomic.Int32                   // reservations that are made again, because of a reset
 	turning      chan struct{}                  // filled while the process heeds a reset: one after the other
 	kick         chan struct{}
 	checks       chan struct{} // requests to check whether the store is what it was
@@ -102,6 +103,8 @@ type Store struct {
 
 	versions, looks int // of run alone: how many different policies there are, and descriptions since it saw that
 
+	changed   time.Time      // under mu: when it met an epoch that began on purpose
+	changing  bool           // under mu: and another one just before
 	lostSince time.Time      // under mu: when it lost the store
 	resumed   []store.Change // under mu: what was reset, until calls that wait heed it
 }
@@ -133,7 +136,7 @@ func New(backing store.Shared, c *Config) *Store {
 		punctual = p.Punctual()
 	}
 	w.batch, w.cancels = batch.New(w, w.config.Timeout, punctual), batch.NewCancels(w.sendCancels)
-	w.redemptions = batch.NewRedemptions(w.sendRedemptions)
+	w.redemptions, w.changes = batch.NewRedemptions(w.sendRedemptions), batch.NewChanges(w.sendChanges)
 	w.once.by = w.id
 	w.local.epoch, w.local.waits = w.knownEpoch, w.isReturningAt
 	w.local.policy = c.Policy
@@ -252,7 +255,7 @@ func (w *Store) reach(ctx context.Context, name string, op func(context.Context)
 // isFailure reports whether an operation's error says that the store is out of reach.
 func (w *Store) isFailure(err error) bool {
 	switch {
-	case err == nil, forgot(err) != nil, errors.Is(err, store.ErrClosed):
+	case err == nil, forgot(err) != nil, isFull(err), errors.Is(err, store.ErrClosed):
 		return false
 	case errors.Is(err, store.ErrUnreachable):
 		return true
@@ -358,5 +361,6 @@ func (w *Store) Close() {
 	w.running.Wait()
 	w.batch.Close()
 	w.redemptions.Wait()
+	w.changes.Wait()
 	w.cancels.Wait() // what was granted meanwhile to callers that have gone
 }

@@ -43,19 +43,25 @@ func forgot(err error) *store.ForgotError {
 	return f
 }
 
-// wasReset reports whether an operation met an epoch that began on purpose, because something was reset, and is to be done again. What is
-// remembered must not bring that back, so the store is first asked what it was. Without an answer, this process stays in the epoch before.
-// Calls that wait heed it, too: news of it may be lost.
+// wasReset reports whether an operation met an epoch that began on purpose, because something was reset, or that is known already, and heeds
+// it.
 func (w *Store) wasReset(ctx context.Context, epoch store.Epoch) (bool, error) {
-	if before := w.knownEpoch(); epoch.Began != before.Began || epoch == before {
-		return epoch == before, nil
+	if before := w.knownEpoch(); epoch.Began != before.Began || epoch.Resets <= before.Resets {
+		return epoch.Began == before.Began, nil
 	}
-	defer w.reportResumed() // when the next one may turn
 	w.turning <- struct{}{}
+	return w.heed(ctx, epoch)
+}
+
+// heed is wasReset for a caller that has filled turning, which heed empties. What is remembered must not bring back what was reset, so the
+// store is asked what that was. Without an answer, this process stays in the epoch before. Calls that wait heed it, too: news of it may be
+// lost.
+func (w *Store) heed(ctx context.Context, epoch store.Epoch) (bool, error) {
+	defer w.reportResumed() // when the next one may turn
 	defer func() { <-w.turning }()
 	before := w.knownEpoch()
-	if epoch.Began != before.Began || epoch == before { // another operation has met it, too
-		return epoch == before, nil
+	if epoch.Began != before.Began || epoch.Resets != store.AnyResets && epoch.Resets <= before.Resets { // another operation has met it, too
+		return epoch.Began == before.Began, nil
 	}
 	all, err := w.Settings(ctx, w.config.Upstream)
 	if err != nil && (errors.Is(err, store.ErrUnreachable) || ctx.Err() != nil) {
@@ -68,10 +74,23 @@ func (w *Store) wasReset(ctx context.Context, epoch store.Epoch) (bool, error) {
 	epoch = w.ledger.heed(resets, before, epoch)
 	w.epoch.Store(&epoch)
 	w.mu.Lock()
+	if now := time.Now(); epoch.Resets > before.Resets {
+		w.changing, w.changed = now.Sub(w.changed) < often, now
+	}
 	w.resumed = append(w.resumed, resumed(resets, before, epoch, store.Instant(w.lastSeen.Load()))...)
 	w.mu.Unlock()
 	w.doubtSettings(all)
 	return true, nil
+}
+
+// often is how soon after each other epochs begin of which a process expects one more.
+const often = time.Second
+
+// isChanging reports whether epochs begin so often that the store would refuse most requests that name the last one.
+func (w *Store) isChanging() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.changing && time.Since(w.changed) < often
 }
 
 // resumed returns what resets between two epochs mean for calls that wait; if not all of them are listed, that everything was reset by now.

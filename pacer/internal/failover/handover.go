@@ -59,7 +59,7 @@ func (t *record) startLocal(index int, own policies.Spec, away absence, limit, n
 		}
 	}
 	if t.paused > store.Instant(now) {
-		notes = append(notes, store.Note{Kind: store.NotePause, Limit: index, For: t.paused.Sub(store.Instant(now))})
+		notes = append(notes, store.Pause(index, t.paused.Sub(store.Instant(now))))
 	}
 	return notes
 }
@@ -94,10 +94,13 @@ func (t *record) others(share, now int64) int64 {
 }
 
 // due returns what of a record of spent slots the store is to charge: of a window what each bucket got, of a rate as many calls as still
-// have an effect. They are added to those of others, who may have made theirs in the same instant; of a process that is alone, the last
+// have an effect, and of an allowance that nothing is left. They are added to those of others, who may have made theirs in the same instant; of a process that is alone, the last
 // one counts from when it went.
 func (t *record) due(now int64) []store.Note {
 	var notes []store.Note
+	if d := t.paused.Sub(store.Instant(now)); d > 0 {
+		notes = append(notes, store.Pause(0, d))
+	}
 	for _, h := range t.counts {
 		if h.n > 0 {
 			notes = append(notes, store.Note{Kind: store.NoteSettle, Charge: store.Charge{From: h.bucket}, Actual: h.n})
@@ -134,9 +137,12 @@ func (t *record) owe(bucket, n int64) {
 
 // paid notes that the store received a note of due.
 func (t *record) paid(n *store.Note) {
-	if t.limit.Spec.Algorithm == policies.Window {
+	switch {
+	case n.Kind == store.NoteAnswer:
+		t.paused = 0
+	case t.limit.Spec.Algorithm == policies.Window:
 		t.bucket(n.Charge.From).n = 0
-	} else {
+	default:
 		t.spans, t.extra = nil, 0
 	}
 }

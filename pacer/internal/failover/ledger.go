@@ -165,9 +165,6 @@ func (r *ledger) granted(stack *store.Stack, grants []store.Grant) {
 	for i := range grants {
 		g := &grants[i]
 		now := int64(g.Now)
-		if g.Binds == store.BindsUpstream {
-			r.pause(&store.Limit{}, g.At, now)
-		}
 		if !g.OK {
 			continue
 		}
@@ -287,12 +284,8 @@ func (r *ledger) messages(now store.Instant, forgotten bool) []notes.Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var m notes.Reports
-	for k, t := range r.keys {
-		switch {
-		case t.over() <= int64(now):
-		case k == (store.Key{}):
-			m.Add(nil, t.notes(store.WholeUpstream, now, forgotten)...)
-		default:
+	for _, t := range r.keys {
+		if t.over() > int64(now) {
 			m.Add(&t.limit, t.notes(0, now, forgotten)...)
 		}
 	}

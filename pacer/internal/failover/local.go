@@ -32,7 +32,6 @@ type localStore struct {
 	grants    []*localGrant         // granted, and not known to have gone
 	folded    int                   // how many tickets there were when those that had gone were last looked for
 	spent     map[store.Key]*record // of what has gone
-	pauses    map[store.Key]pausedLimit
 	owed      []debt
 	owing     int // grants and notes of those
 	dropped   int // grants and notes that were too many to keep
@@ -49,12 +48,6 @@ type localGrant struct {
 
 // localGrantOf returns what is known of a grant that is local.
 func localGrantOf(g *store.Grant) *localGrant { t, _ := g.Receipt.(*localGrant); return t }
-
-// A pausedLimit is a pause that the fleet does not know of.
-type pausedLimit struct {
-	limit store.Limit // zero for the whole upstream
-	until store.Instant
-}
 
 // A debt is what could not be reported to the store: grants to give back, or notes.
 type debt struct {
@@ -152,10 +145,6 @@ func (a *localStore) begin(ctx context.Context, known *ledger, stack, own *store
 	now := a.store.Now()
 	var initial []store.Note
 	known.mu.Lock()
-	if t := known.keys[store.Key{}]; t != nil && t.seeded != away.number {
-		t.seeded = away.number
-		initial = append(initial, t.notes(store.WholeUpstream, now, true)...)
-	}
 	for i := range stack.Limits {
 		if t := known.of(&stack.Limits[i], int64(now)); t.seeded != away.number {
 			t.seeded = away.number
@@ -341,12 +330,6 @@ func (a *localStore) report(ctx context.Context, stack *store.Stack, notes []sto
 	for i := range notes {
 		note := notes[i]
 		switch note.Kind {
-		case store.NotePause:
-			p := pausedLimit{until: now.Add(note.For)}
-			if note.Limit >= 0 {
-				p.limit = stack.Limits[note.Limit]
-			}
-			a.paused(p)
 		case store.NoteRelease:
 			later = append(later, note)
 		case store.NoteLearn:
@@ -356,6 +339,10 @@ func (a *localStore) report(ctx context.Context, stack *store.Stack, notes []sto
 				note.Value = max(1, note.Value/int64(n))
 			}
 		case store.NoteAnswer:
+			if d := note.Empties(); d > 0 {
+				t := a.spentOn(&stack.Limits[note.Limit])
+				t.paused = max(t.paused, now.Add(d))
+			}
 			if note.Remaining > 0 {
 				note.Remaining /= int64(n)
 			}
@@ -377,16 +364,6 @@ func (a *localStore) report(ctx context.Context, stack *store.Stack, notes []sto
 		a.owe(debt{limits: stack.Limits, notes: later, number: number, since: time.Now()})
 	}
 	return a.store.Report(ctx, own, mine)
-}
-
-// paused remembers a pause. The caller holds mu.
-func (a *localStore) paused(p pausedLimit) {
-	if a.pauses == nil {
-		a.pauses = make(map[store.Key]pausedLimit)
-	}
-	if k := (p.limit.Key()); p.until > a.pauses[k].until {
-		a.pauses[k] = p
-	}
 }
 
 // owe keeps something for the store. If that is too much, what charges something is still kept, in the records of what was spent, and the
@@ -421,7 +398,6 @@ func (a *localStore) droppedSince() (n int) {
 // A bill is what a process spent locally, and what else it has to report to the store.
 type bill struct {
 	spent    map[store.Key]*record
-	pauses   map[store.Key]pausedLimit
 	owed     []debt
 	reserved map[store.Key]int64
 }
@@ -431,8 +407,8 @@ func (a *localStore) take() bill {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.fold(a.store.Now())
-	b := bill{a.spent, a.pauses, a.owed, a.reserved}
-	a.spent, a.pauses, a.owed, a.owing, a.reserved = nil, nil, nil, 0, make(map[store.Key]int64)
+	b := bill{a.spent, a.owed, a.reserved}
+	a.spent, a.owed, a.owing, a.reserved = nil, nil, 0, make(map[store.Key]int64)
 	return b
 }
 
@@ -442,16 +418,13 @@ func (a *localStore) put(b bill) {
 	defer a.mu.Unlock()
 	for _, t := range b.spent {
 		into := a.spentOn(&t.limit)
-		into.each, into.extra = max(into.each, t.each), into.extra+t.extra
+		into.each, into.extra, into.paused = max(into.each, t.each), into.extra+t.extra, max(into.paused, t.paused)
 		for _, s := range t.spans {
 			into.take(s.from, s.to, 0)
 		}
 		for _, h := range t.counts {
 			into.bucket(h.bucket).n += h.n
 		}
-	}
-	for _, p := range b.pauses {
-		a.paused(p)
 	}
 	a.owed, a.owing, a.reserved = append(b.owed, a.owed...), 0, b.reserved
 	for i := range a.owed {

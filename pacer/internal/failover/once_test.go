@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/failover"
+	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -151,26 +152,27 @@ func TestAResumptionIsNotLate(t *testing.T) {
 	for _, kind := range []store.NoteKind{store.NoteResume, store.NoteReset} {
 		synctest.Test(t, func(t *testing.T) {
 			s := quota()
+			s.stack.Limits = append(s.stack.Limits, feedback.AllowanceOf(s.stack.Limits[0]))
 			_, err := s.reserve(t.Context())
 			require.NoError(t, err)
 			s.shared.set(func() { s.shared.down = true })
 			_, err = s.reserve(t.Context())
 			require.NoError(t, err)
-			_, _, err = s.Report(t.Context(), s.stack, []store.Note{{Kind: store.NotePause, For: time.Minute}})
+			_, _, err = s.Report(t.Context(), s.stack, []store.Note{store.Pause(1, time.Minute)})
 			require.NoError(t, err)
-			_, _, err = s.Report(t.Context(), s.stack, []store.Note{{Kind: kind}})
+			_, _, err = s.Report(t.Context(), s.stack, []store.Note{{Kind: kind, Limit: 1}})
 			require.ErrorIs(t, err, store.ErrUnreachable)
 			require.ErrorContains(t, err, "do it again when the store is back")
 			g, err := s.reserve(t.Context())
 			require.NoError(t, err)
 			require.Zero(t, g.Wait(), "this process heeds it")
-			_, _, err = s.shared.mem.Report(t.Context(), s.stack, []store.Note{{Kind: store.NotePause, For: time.Hour}})
+			_, _, err = s.shared.mem.Report(t.Context(), s.stack, []store.Note{store.Pause(1, time.Hour)})
 			require.NoError(t, err)
 			s.shared.set(func() { s.shared.down = false })
 			time.Sleep(5 * time.Second)
 			status, err := s.shared.mem.Status(t.Context(), s.stack)
 			require.NoError(t, err)
-			require.NotZero(t, status.Limits[0].Paused, "others paused after that")
+			require.NotZero(t, status.Limits[1].Paused, "others paused after that")
 			s.Close()
 		})
 	}

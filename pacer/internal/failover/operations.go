@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/batch"
@@ -24,16 +25,11 @@ func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 	}
 	if began := w.Now(); ask {
 		w.returned(&stack, calls)
-		err = w.batch.Reserve(ctx, &stack, calls, grants)
-		if f := forgot(err); f != nil {
-			switch same, failed := w.wasReset(ctx, f.Epoch); {
-			case failed != nil:
-				err = failed
-			case same: // what was reset or set was read just now: one more change shall not keep the call
-				w.heeded.Add(1)
-				err = w.batch.Reserve(ctx, &stack, calls, grants)
-				w.heeded.Add(-1)
-			}
+		known := w.knownEpoch()
+		if w.isChanging() { // the store would refuse, because of the next change
+			err = w.reserveHeeding(ctx, store.Epoch{Began: known.Began, Resets: store.AnyResets}, &stack, calls, grants)
+		} else if err = w.batch.Reserve(ctx, &stack, calls, grants); forgot(err) != nil && forgot(err).Epoch.Began == known.Began {
+			err = w.reserveHeeding(ctx, forgot(err).Epoch, &stack, calls, grants)
 		}
 		if !w.fellBack(err, began) {
 			return err
@@ -72,6 +68,20 @@ func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 	case Refuse:
 	}
 	return w.refused()
+}
+
+// reserveHeeding reserves whatever was reset or set meanwhile, while the process heeds an epoch. Send waits for that.
+func (w *Store) reserveHeeding(ctx context.Context, epoch store.Epoch, stack *store.Stack, calls []store.Call, grants []store.Grant) error {
+	w.heeded.Add(1)
+	defer w.heeded.Add(-1)
+	var heeding sync.WaitGroup
+	defer heeding.Wait()
+	select {
+	case w.turning <- struct{}{}:
+		heeding.Go(func() { _, _ = w.heed(ctx, epoch) })
+	default: // another operation heeds it, or the next one will
+	}
+	return w.batch.Reserve(ctx, stack, calls, grants)
 }
 
 // postpone answers calls of a process that may not decide about them yet. Those that are queued ask again after a while; of the others those
@@ -260,12 +270,8 @@ func (w *Store) reportShared(ctx context.Context, stack store.Stack, notes []sto
 		if n.Kind == store.NoteAnswer && n.Remaining > 0 {
 			w.ledger.of(&stack.Limits[n.Limit], int64(r.now)).paused = 0
 		}
-		if n.Kind == store.NotePause || n.Kind == store.NoteAnswer && n.Remaining == 0 && n.For > 0 {
-			l := &store.Limit{}
-			if n.Limit >= 0 {
-				l = &stack.Limits[n.Limit]
-			}
-			w.ledger.pause(l, r.now+store.Instant(n.For.Microseconds()), int64(r.now))
+		if d := n.Empties(); d > 0 {
+			w.ledger.pause(&stack.Limits[n.Limit], r.now.Add(d), int64(r.now))
 		}
 	}
 	return r.now, r.changed, 0, nil

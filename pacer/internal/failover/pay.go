@@ -19,7 +19,7 @@ func (w *Store) pay(ctx context.Context, b *bill) error {
 	if err := w.payGrants(ctx, b); err != nil {
 		return err
 	}
-	var due, pauses notes.Reports
+	var due notes.Reports
 	for k, t := range b.spent {
 		notes := t.due(int64(now))
 		if len(notes) == 0 {
@@ -41,20 +41,6 @@ func (w *Store) pay(ctx context.Context, b *bill) error {
 	if err != nil {
 		return err
 	}
-	for k, p := range b.pauses {
-		d := p.until.Sub(now)
-		switch {
-		case d <= 0:
-		case k == (store.Key{}):
-			pauses.Add(nil, store.Note{Kind: store.NotePause, For: d})
-		default:
-			pauses.Add(&p.limit, store.Note{Kind: store.NotePause, For: d})
-		}
-	}
-	if _, err := w.sendReports(ctx, pauses.All, nil); err != nil {
-		return err
-	}
-	b.pauses = nil
 	return w.payNotes(ctx, b)
 }
 
@@ -167,11 +153,7 @@ func (w *Store) owedNotes(b *bill) (all []notes.Report, n int) {
 			break
 		}
 		for i := range d.notes {
-			var l *store.Limit
-			if at := d.notes[i].Limit; at >= 0 {
-				l = &d.limits[at]
-			}
-			m.Add(l, d.notes[i])
+			m.Add(&d.limits[d.notes[i].Limit], d.notes[i])
 		}
 	}
 	return m.All, n

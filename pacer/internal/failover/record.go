@@ -208,7 +208,7 @@ func (t *record) notes(index int, now store.Instant, forgotten bool) []store.Not
 		}
 	}
 	if t.paused > now {
-		notes = append(notes, store.Note{Kind: store.NotePause, Limit: index, For: t.paused.Sub(now)})
+		notes = append(notes, store.Pause(index, t.paused.Sub(now)))
 	}
 	return notes
 }

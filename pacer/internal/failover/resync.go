@@ -228,15 +228,12 @@ func (w *Store) sendReport(ctx context.Context, m *notes.Report) (changed int, o
 	}
 	// From here on some of it may have arrived, and the rest is owed.
 	var failed error
-	for i := store.WholeUpstream; i < len(m.Limits); i++ {
-		var limits []store.Limit
-		if i >= 0 {
-			limits = m.Limits[i : i+1]
-		}
+	for i := range m.Limits {
+		limits := m.Limits[i : i+1]
 		var notes []store.Note
 		for _, n := range m.Notes {
 			if n.Limit == i {
-				n.Limit = min(i, 0)
+				n.Limit = 0
 				notes = append(notes, n)
 			}
 		}

@@ -33,6 +33,10 @@ func (w *Store) Send(ctx context.Context, r *batch.Request) {
 			r.Errs = append(r.Errs, w.judge(r, w.store.ReserveAll(ctx, r.Batches[i:i+1])))
 		}
 	}
+	if epoch.Resets == store.AnyResets { // what was reset is forgotten before anything is remembered
+		w.turning <- struct{}{}
+		<-w.turning
+	}
 	for i := range r.Batches {
 		if i == len(r.Errs) {
 			r.Errs = append(r.Errs, r.Errs[0])
@@ -79,9 +83,10 @@ func (w *Store) GiveBack(stack *store.Stack, grants []store.Grant) {
 	}
 }
 
-// received remembers what a store granted. It returns a ForgotError if that shows that the store has lost something.
+// received remembers what a store granted. It returns a ForgotError if that shows that the store has lost something, and not that something
+// was reset meanwhile.
 func (w *Store) received(b *store.Batch) error {
-	if w.ledger.contradicts(&b.Stack, b.Grants) {
+	if b.Stack.Epoch.Resets != store.AnyResets && w.ledger.contradicts(&b.Stack, b.Grants) {
 		ctx, cancel := context.WithTimeout(context.Background(), w.config.Timeout)
 		defer cancel()
 		b.Grants = slices.DeleteFunc(b.Grants, func(g store.Grant) bool { return !g.OK })

@@ -12,7 +12,7 @@
 //	            |
 //	            +-- refused, and nothing speaks against a stray refusal --> NoteStray of those it names, or of the tightest limit;
 //	            |                                 the next two only if the store says that it was not the only one
-//	            +-- Wait ---------> NotePause of them, or of the whole upstream
+//	            +-- Wait ---------> NoteAnswer to their allowances, or to that of the upstream: nothing is left
 //	            +-- Refused ------> NoteSlow of those that are adaptive
 //	            +-- Limit, Window > NoteLearn of what fits, while the upstream says so and for two of its windows after (10 s to 10 min)
 //	            +-- left ---------> NoteAnswer to the allowance of what fits, or of the upstream

@@ -2,6 +2,7 @@ package feedback_test
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -49,16 +50,24 @@ func newBench(t *testing.T, bound ...policies.Policy) *bench {
 	return b
 }
 
-// notes returns the notes that feedback becomes, but for what is left.
+// notes returns the notes that feedback becomes, but for what is left: pauses are about the limits whose allowances they empty.
 func (b *bench) notes(fs ...policies.Feedback) []store.Note {
+	all, err := b.rules.Strays(&b.Answer, fs)
+	require.NoError(b.t, err)
 	n := b.all(fs...)
-	return append(append(n.Strays, n.Refusals...), n.Counts...)
+	for _, one := range n.Answers {
+		if one.Remaining < 0 && one.Empties() > 0 {
+			about := slices.IndexFunc(b.Limits, func(l store.Limit) bool { l = feedback.AllowanceOf(l); return l.Key() == n.Limits[one.Limit].Key() })
+			all = append(all, pause(about, one.For))
+		}
+	}
+	return append(all, n.Rates...)
 }
 
 // all returns all notes that feedback becomes.
 func (b *bench) all(fs ...policies.Feedback) feedback.Notes {
 	b.t.Helper()
-	n, err := b.rules.Notes(&b.known, &b.Answer, fs, b.now)
+	n, err := b.rules.Notes(&b.known, &b.Answer, fs, false, b.now)
 	require.NoError(b.t, err)
 	return n
 }
@@ -82,9 +91,10 @@ func left(n int64, policy ...string) policies.Feedback {
 	return policies.Feedback{Policies: policy, Remaining: policies.Reported(n)}
 }
 
-func pause(limit int, d time.Duration) store.Note {
-	return store.Note{Kind: store.NotePause, Limit: limit, For: d}
-}
+// everyone stands for the whole upstream.
+const everyone = -1
+
+func pause(limit int, d time.Duration) store.Note { return store.Pause(limit, d) }
 
 func TestAPauseIsOfTheWidestScope(t *testing.T) {
 	t.Parallel()
@@ -94,11 +104,11 @@ func TestAPauseIsOfTheWidestScope(t *testing.T) {
 		partial bool
 		want    []store.Note
 	}{
-		"nothing binds":        {nil, false, []store.Note{pause(store.WholeUpstream, time.Second)}},
-		"one without scopes":   {[]policies.Policy{tenant, daily}, false, []store.Note{pause(store.WholeUpstream, time.Second)}},
+		"nothing binds":        {nil, false, []store.Note{pause(everyone, time.Second)}},
+		"one without scopes":   {[]policies.Policy{tenant, daily}, false, []store.Note{pause(everyone, time.Second)}},
 		"the one of one scope": {[]policies.Policy{user, tenant}, false, []store.Note{pause(1, time.Second)}},
 		"the only one":         {[]policies.Policy{user}, false, []store.Note{pause(0, time.Second)}},
-		"a scope is not known": {[]policies.Policy{tenant}, true, []store.Note{pause(store.WholeUpstream, time.Second)}},
+		"a scope is not known": {[]policies.Policy{tenant}, true, []store.Note{pause(everyone, time.Second)}},
 	} {
 		b := newBench(t, c.bound...)
 		b.Partial = c.partial
@@ -131,7 +141,7 @@ func TestFeedbackOnPoliciesThatDoNotBind(t *testing.T) {
 	} {
 		n, err := b.rules.Notes(&b.known, &b.Answer, []policies.Feedback{
 			left(9, "daily"), {Wait: time.Second, Policies: []string{"daily", name}},
-		}, b.now)
+		}, false, b.now)
 		var unbound *feedback.UnboundError
 		require.ErrorAs(t, err, &unbound)
 		require.Equal(t, want, *unbound)
@@ -141,7 +151,7 @@ func TestFeedbackOnPoliciesThatDoNotBind(t *testing.T) {
 	require.Len(t, b.said(left(9, "daily")), 1, "it is as if nothing had been reported")
 
 	other := policies.Feedback{Wait: time.Second, Policies: []string{"user"}, Otherwise: policies.Everyone}
-	require.Equal(t, []store.Note{pause(store.WholeUpstream, time.Second)}, b.notes(other))
+	require.Equal(t, []store.Note{pause(everyone, time.Second)}, b.notes(other))
 	other.Otherwise, other.Remaining = policies.TheCall, policies.Reported(1)
 	require.Empty(t, b.notes(other), "nobody else is concerned")
 	require.Empty(t, b.said(other))
@@ -160,7 +170,7 @@ func TestFeedbackWithinAScope(t *testing.T) {
 	}
 	all, two := []policies.Policy{daily, user, tenant}, []policies.Policy{daily, tenant}
 	first, second := []store.Note{pause(1, time.Second)}, []store.Note{pause(2, time.Second)}
-	everyone := []store.Note{pause(store.WholeUpstream, time.Second)}
+	whole := []store.Note{pause(everyone, time.Second)}
 	for name, c := range map[string]struct {
 		within   string
 		bound    []policies.Policy
@@ -170,10 +180,10 @@ func TestFeedbackWithinAScope(t *testing.T) {
 	}{
 		"a wait":              {"tenant", all, false, wait, second},
 		"of a narrower scope": {"user", all, false, wait, first},
-		"that no policy has":  {"other", two, false, wait, everyone},
+		"that no policy has":  {"other", two, false, wait, whole},
 		"a scope is lacking":  {"tenant", two, true, wait, first},
 		"an unknown limit":    {"tenant", two, false, named(wait, policies.Unknown), first},
-		"a limit of everyone": {"tenant", two, false, named(wait, policies.Everyone), everyone},
+		"a limit of everyone": {"tenant", two, false, named(wait, policies.Everyone), whole},
 		"a limit of the call": {"tenant", two, false, named(wait, policies.TheCall), nil},
 	} {
 		b := newBench(t, c.bound...)
@@ -203,7 +213,7 @@ func TestARefusalThatMayBeStray(t *testing.T) {
 	t.Parallel()
 	second, minute := policies.AtMost(10, time.Second).Named("second"), policies.Sliding(100, time.Minute).Named("minute")
 	pinned, day := policies.AtMost(10, time.Second).Skew(time.Millisecond).Named("pinned"), policies.Daily(10, time.UTC).Named("day")
-	all := pause(store.WholeUpstream, time.Second)
+	all := pause(everyone, time.Second)
 	for name, c := range map[string]struct {
 		bound    []policies.Policy
 		binds    int
@@ -224,7 +234,7 @@ func TestARefusalThatMayBeStray(t *testing.T) {
 		},
 		"the skew is set":      {[]policies.Policy{pinned}, 0, policies.Feedback{Wait: time.Second}, false, []store.Note{all}},
 		"a calendar":           {[]policies.Policy{day}, 0, policies.Feedback{Wait: time.Second}, false, []store.Note{all}},
-		"a punishment":         {[]policies.Policy{second}, 0, policies.Feedback{Wait: 30 * time.Second}, false, []store.Note{pause(store.WholeUpstream, 30*time.Second)}},
+		"a punishment":         {[]policies.Policy{second}, 0, policies.Feedback{Wait: 30 * time.Second}, false, []store.Note{pause(everyone, 30*time.Second)}},
 		"the profile knows":    {[]policies.Policy{second}, 0, policies.Feedback{Wait: time.Second, Certain: true}, false, []store.Note{all}},
 		"granted locally":      {[]policies.Policy{second}, 0, policies.Feedback{Wait: time.Second}, true, []store.Note{all}},
 		"it says what is left": {[]policies.Policy{second}, 0, policies.Feedback{Wait: time.Second, Remaining: policies.Reported(3)}, false, []store.Note{all}},
@@ -236,11 +246,14 @@ func TestARefusalThatMayBeStray(t *testing.T) {
 	}
 	b := newBench(t, second)
 	b.Grant = &store.Grant{At: 7, Charges: make([]store.Charge, 1)}
-	require.Equal(t, []store.Note{pause(store.WholeUpstream, time.Second)}, b.notes(policies.Feedback{Wait: time.Second}), "it was not refused")
-	require.Equal(t, []store.Note{all, pause(store.WholeUpstream, time.Minute)}, b.notes(
+	require.Equal(t, []store.Note{pause(everyone, time.Second)}, b.notes(policies.Feedback{Wait: time.Second}), "it was not refused")
+	require.Equal(t, []store.Note{pause(everyone, time.Minute)}, b.notes(
 		policies.Feedback{Refused: true, Wait: time.Second}, policies.Feedback{Refused: true, Wait: time.Minute}), "one of two cannot be stray")
 	b.Grant = nil
 	require.Equal(t, []store.Note{all}, b.notes(policies.Feedback{Refused: true, Wait: time.Second}), "nobody knows of which call")
+	n, err := b.rules.Notes(&b.known, &b.Answer, []policies.Feedback{{Refused: true, Wait: time.Second}}, true, b.now)
+	require.NoError(t, err)
+	require.Empty(t, n.Answers, "one that is alone pauses nobody")
 }
 
 func TestALimitOverAnotherPeriod(t *testing.T) {
@@ -356,11 +369,17 @@ func TestWhatAReadingMeans(t *testing.T) {
 	b := newBench(t, tenant)
 	f := policies.Feedback{Policies: []string{"tenant"}, Refused: true, Wait: 5 * time.Second, Remaining: policies.Reported(0), Reset: 20 * time.Second}
 	require.Equal(t, store.Note{Refused: true, For: 5 * time.Second}, b.said(f)["tenant/left"], "the shorter one counts")
+	f.Refused, f.Wait = false, 0
+	require.Equal(t, store.Note{Refused: true, For: 20 * time.Second}, b.said(policies.Feedback{Refused: true, Wait: time.Minute}, f)["tenant/left"],
+		"the refusal is reported beside what is left")
+	f.Refused, f.Wait = true, 5*time.Second
 	f.Reset, f.Wait = 32*24*time.Hour, 0
 	require.Equal(t, store.Note{Refused: true, Guessed: true, For: time.Minute}, b.said(f)["tenant/left"],
 		"that is implausible: when the policy has more")
 	f.Remaining = policies.Reported(3)
 	require.Empty(t, b.said(f), "another limit refused")
+	f.Wait = 5 * time.Second
+	require.Equal(t, store.Pause(1, 5*time.Second), b.all(f).Answers[0], "so it is paused")
 	require.Empty(t, b.said(policies.Feedback{Policies: []string{"tenant"}, Limit: policies.Reported(0), Remaining: policies.Reported(0)}), "it says nothing")
 	require.Equal(t, policies.MaxLimit, b.said(left(math.MaxInt64, "tenant"))["tenant/left"].Remaining, "a store can count no further")
 	b.now = start.Add(-20 * time.Second)

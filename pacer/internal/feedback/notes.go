@@ -1,7 +1,6 @@
 package feedback
 
 import (
-	"slices"
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
@@ -26,47 +25,44 @@ const (
 
 // Notes are what the store has to know because of some feedback on a call.
 type Notes struct {
-	Limits []store.Limit // what the notes are about: those of the answer, and allowances that readings are about and that did not bind the call
-	// Strays are about the limits that may have been refused without a fault of theirs: then the store says that they make no difference,
-	// and the Refusals are not to be sent. None if that cannot be.
-	Strays   []store.Note
-	Refusals []store.Note // pauses, and adaptive rates that slow down
-	Counts   []store.Note // lower limits
-	Answers  []store.Note // what is left, of each allowance
-	Soon     bool         // the Answers are to be sent at once
-	Near     bool         // a limit is nearly spent, as far as that is known: they are to be sent soon
+	Limits  []store.Limit // what the notes are about: those of the answer, and allowances that feedback is about and that did not bind the call
+	Rates   []store.Note  // adaptive rates that slow down, and lower limits
+	Answers []store.Note  // what is left, of each allowance
+	Soon    bool          // the Answers are to be sent at once
+	Near    bool          // a limit is nearly spent, as far as that is known: they are to be sent soon
 }
 
-// Notes returns the notes of some feedback on a call, received at now. It returns an [*UnboundError] if feedback names a policy that does
-// not bind the call.
-func (r *Rules) Notes(m *Memory, a *Answer, fs []policies.Feedback, now time.Time) (Notes, error) {
+// Notes returns the notes of some feedback on a call, received at now. Refusals bind only the call if they are alone: see [Rules.Strays]. It
+// returns an [*UnboundError] if feedback names a policy that does not bind the call.
+func (r *Rules) Notes(m *Memory, a *Answer, fs []policies.Feedback, alone bool, now time.Time) (Notes, error) {
 	var few [2]targets
-	about := few[:0]
+	about, err := r.about(few[:0], a, fs)
+	if err != nil {
+		return Notes{}, err
+	}
+	n := Notes{Limits: a.Limits}
+	for i := range fs {
+		if fs[i].Refused && !alone {
+			n.Rates = slower(n.Rates, a, about[i])
+		}
+		if r.counts {
+			n.Rates = r.lower(n.Rates, m, a, &fs[i], about[i], now)
+		}
+	}
+	r.answers(&n, m, a, fs, about, alone, now)
+	return n, nil
+}
+
+// about appends whom some feedback is about to all.
+func (r *Rules) about(all []targets, a *Answer, fs []policies.Feedback) ([]targets, error) {
 	for i := range fs {
 		t, err := r.targets(a, &fs[i])
 		if err != nil {
-			return Notes{}, err
+			return nil, err
 		}
-		about = append(about, t)
+		all = append(all, t)
 	}
-	n := Notes{Limits: a.Limits}
-	stray := true
-	for i := range fs {
-		n.Refusals = r.refusal(n.Refusals, a, &fs[i], about[i])
-		if stray && (fs[i].Refused || fs[i].Wait > 0) {
-			n.Strays, stray = r.strays(n.Strays, a, &fs[i], about[i])
-		}
-		if r.counts {
-			n.Counts = r.lower(n.Counts, m, a, &fs[i], about[i], now)
-		}
-	}
-	if !stray {
-		n.Strays = nil
-	}
-	if r.counts {
-		r.answers(&n, m, a, fs, about, now)
-	}
-	return n, nil
+	return all, nil
 }
 
 // believed returns for how long a wait is heeded that an upstream states: as stated, but one that cannot be is taken for a guess.
@@ -77,20 +73,8 @@ func (r *Rules) believed(d time.Duration) time.Duration {
 	return min(d, r.maxPause)
 }
 
-// refusal adds the notes that a refusal asks for: pauses, and adaptive rates that slow down.
-func (r *Rules) refusal(notes []store.Note, a *Answer, f *policies.Feedback, t targets) []store.Note {
-	if d := r.believed(f.Wait); d > 0 {
-		if t.all {
-			notes = append(notes, store.Note{Kind: store.NotePause, Limit: store.WholeUpstream, For: d})
-		} else {
-			for _, i := range t.limits {
-				notes = append(notes, store.Note{Kind: store.NotePause, Limit: i, For: d})
-			}
-		}
-	}
-	if !f.Refused {
-		return notes
-	}
+// slower adds the notes that a refusal asks for of adaptive rates.
+func slower(notes []store.Note, a *Answer, t targets) []store.Note {
 	for _, i := range t.limits {
 		if a.Limits[i].Spec.Adapt == nil {
 			continue
@@ -151,13 +135,31 @@ func (r *Rules) lowered(l *store.Limit, limit int64, window time.Duration) int64
 	return spec.Limit
 }
 
-// answers adds a note about each allowance that binds the call, and about those that readings are about.
-func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, about []targets, now time.Time) {
-	refused := slices.ContainsFunc(fs, func(f policies.Feedback) bool { return f.Refused })
+// answers adds a note about each allowance that binds the call, and about those that feedback is about.
+func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, about []targets, alone bool, now time.Time) {
+	refusal, counts := policies.Feedback{}, 0 // profiles may report a refusal beside what is left
+	for i := range fs {
+		if f := &fs[i]; f.Refused {
+			refusal.Refused, refusal.Wait = true, shorter(refusal.Wait, f.Wait)
+		}
+		if _, counted := fs[i].Left().Value(); counted {
+			counts++
+		}
+	}
+	refused, explained := refusal.Refused, false
 	n.Soon = refused || a.Grant == nil
-	read := r.readings(n, m, a, fs, about, now)
+	said := make(map[int]store.Note)
+	for i := 0; i < len(fs) && r.counts; i++ {
+		explained = r.reading(said, n, m, a, &fs[i], about[i], &refusal, counts == 1, now) || explained
+	}
+	for i := 0; i < len(fs) && !alone; i++ {
+		left, counted := fs[i].Left().Value()
+		if !explained || about[i].named && (!counted || left > 0) {
+			r.wait(said, n, a, &fs[i], about[i])
+		}
+	}
 	for j := range n.Limits {
-		one, found := read[j]
+		one, found := said[j]
 		if n.Limits[j].Spec.Algorithm != policies.Allowance || !found && (a.Again || !a.charged(j) && a.Blind == 0) {
 			continue
 		}
@@ -182,54 +184,75 @@ func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, 
 	}
 }
 
-// readings returns what is left by the index of the allowances that it is about, the least of each. Those that do not bind the call are
-// added to the limits of the notes.
-func (r *Rules) readings(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, about []targets, now time.Time) map[int]store.Note {
-	counts := 0
-	for i := range fs {
-		if _, counted := fs[i].Left().Value(); counted {
-			counts++
-		}
+// reading adds what one feedback says is left, by the index of the allowances that it is about, the least of each. Those that do not bind the
+// call are added to the limits of the notes. It reports whether it says that nothing is left of the limits that refused the call.
+func (r *Rules) reading(
+	said map[int]store.Note, n *Notes, m *Memory, a *Answer, f *policies.Feedback, t targets, refusal *policies.Feedback, only bool, now time.Time,
+) (nothing bool) {
+	left, counted := f.Left().Value()
+	limit, limited := f.Limit.Value()
+	switch {
+	case !counted, limited && limit == 0 && left == 0 && !refusal.Refused: // it says nothing
+		return false
+	case left > 0 && refusal.Refused && only: // another limit refused
+		return false
 	}
-	if counts == 0 {
-		return nil
-	}
-	read := make(map[int]store.Note, counts)
-	for i := range fs {
-		f := &fs[i]
-		left, counted := f.Left().Value()
-		limit, limited := f.Limit.Value()
-		switch {
-		case !counted, limited && limit == 0 && left == 0 && !f.Refused: // it says nothing
-			continue
-		case left > 0 && f.Refused && counts == 1: // another limit refused
-			continue
+	n.Soon = n.Soon || left <= fewLeft
+	n.Near = n.Near || !limited || left <= limit/nearEnd
+	one := readingOf(f, left, refusal)
+	one.For = min(one.For, r.maxPause)
+	for _, j := range r.allowances(n, a, f, t) {
+		m.learn(n.Limits[j].Policy, f, now)
+		if one.For == 0 && left == 0 {
+			one.For, one.Guessed = r.release(&n.Limits[j], now), true
 		}
-		n.Soon = n.Soon || left <= fewLeft
-		n.Near = n.Near || !limited || left <= limit/nearEnd
-		one := readingOf(f, left)
-		one.For = min(one.For, r.maxPause)
-		for _, j := range r.allowances(n, a, f, about[i]) {
-			m.learn(n.Limits[j].Policy, f, now)
-			if one.For == 0 && left == 0 {
-				one.For, one.Guessed = r.release(&n.Limits[j], now), true
-			}
-			if before, found := read[j]; !found || left < before.Remaining {
-				read[j] = one
-			}
+		if before, found := said[j]; !found || left < before.Remaining {
+			said[j] = one
 		}
+		nothing = one.Refused
 	}
-	return read
+	return nothing
 }
 
-// readingOf returns the note that so much is left.
-func readingOf(f *policies.Feedback, left int64) store.Note {
-	one := store.Note{Kind: store.NoteAnswer, Remaining: min(left, policies.MaxLimit), For: f.Reset, Refused: f.Refused && left == 0}
+// wait adds that nothing is left for as long as one feedback asks to wait: of what it names, or of all that it may be about.
+func (r *Rules) wait(said map[int]store.Note, n *Notes, a *Answer, f *policies.Feedback, t targets) {
+	d := r.believed(f.Wait)
+	if d <= 0 {
+		return
+	}
+	pause := func(of store.Limit) {
+		j := n.index(AllowanceOf(of), "")
+		if before := said[j].Empties(); before < d {
+			said[j] = store.Pause(j, d)
+		}
+	}
+	if t.all {
+		pause(store.Limit{})
+		return
+	}
+	for _, i := range t.limits {
+		if a.Limits[i].Spec.Queue != policies.QueueOfLane { // the rate is there, too
+			pause(a.Limits[i])
+		}
+	}
+}
+
+// shorter returns the shorter one of two times of which 0 is none.
+func shorter(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return a + b
+	}
+	return min(a, b)
+}
+
+// readingOf returns the note that so much is left, by feedback beside a refusal, if there is one.
+func readingOf(f *policies.Feedback, left int64, refusal *policies.Feedback) store.Note {
+	one := store.Note{Kind: store.NoteAnswer, Remaining: min(left, policies.MaxLimit), For: f.Reset, Refused: refusal.Refused && left == 0}
 	if one.For > longestStated {
 		one.For = 0
 	}
-	if one.Refused && f.Wait > 0 && (one.For == 0 || f.Wait < one.For) {
-		one.For = f.Wait
+	if one.Refused {
+		one.For = shorter(one.For, refusal.Wait)
 	}
 	return one
 }

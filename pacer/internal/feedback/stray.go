@@ -1,6 +1,7 @@
 package feedback
 
 import (
+	"slices"
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
@@ -24,6 +25,26 @@ const (
 	shortestPause = time.Second
 	millionths    = 1_000_000
 )
+
+// Strays returns notes about the limits that may have refused a call without a fault of theirs: if the store says that none makes a
+// difference, the refusal is alone. None if that cannot be. It returns an [*UnboundError] as [Rules.Notes] does.
+func (r *Rules) Strays(a *Answer, fs []policies.Feedback) (notes []store.Note, err error) {
+	if !slices.ContainsFunc(fs, isRefusal) {
+		return nil, nil
+	}
+	about, err := r.about(nil, a, fs)
+	for i, stray := 0, true; i < len(about); i++ {
+		if !isRefusal(fs[i]) {
+			continue
+		}
+		if notes, stray = r.strays(notes, a, &fs[i], about[i]); !stray {
+			return nil, nil
+		}
+	}
+	return notes, err
+}
+
+func isRefusal(f policies.Feedback) bool { return f.Refused || f.Wait > 0 }
 
 // strays adds notes about a refusal that may be a stray one; false if it cannot be.
 func (r *Rules) strays(notes []store.Note, a *Answer, f *policies.Feedback, t targets) ([]store.Note, bool) {

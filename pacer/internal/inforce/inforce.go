@@ -80,27 +80,35 @@ const maxAllowances = 64
 func (p *Policies) AddAllowances(names []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.add(names) && !p.closed {
+		p.settle()
+	}
+}
+
+// add adds allowances that are not known yet, and reports whether there are any. The caller holds mu.
+func (p *Policies) add(names []string) bool {
 	before := len(p.allowances)
 	for _, name := range names {
 		if feedback.IsAllowance(name) && !slices.Contains(p.allowances, name) && len(p.allowances) < maxAllowances {
 			p.allowances = append(slices.Clip(p.allowances), name)
 		}
 	}
-	if len(p.allowances) > before && !p.closed {
-		p.settle()
-	}
+	return len(p.allowances) > before
 }
 
-// Read heeds what operators have set. A store that knows of nothing that was ever set has lost it, or forgotten it long after it was unset:
-// then what is declared holds.
+// Read heeds what operators have set, and which allowances there are. A store that knows of nothing that was ever set has lost it, or
+// forgotten it long after it was unset: then what is declared holds.
 func (p *Policies) Read(all *store.Settings) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || all.Version != 0 && all.Version < p.settings.Version || all.Version == 0 && p.settings.Version == 0 {
-		return
+	more := p.add(all.Allowances)
+	news := (all.Version == 0 || all.Version >= p.settings.Version) && (all.Version != 0 || p.settings.Version != 0)
+	if news {
+		p.settings, p.read = *all, time.Now()
 	}
-	p.settings, p.read = *all, time.Now()
-	p.settle()
+	if (more || news) && !p.closed {
+		p.settle()
+	}
 }
 
 // SetFair says which policies other processes share fairly.

@@ -22,7 +22,7 @@ type Reports struct {
 	places map[store.Key]int // of the last report's limits
 }
 
-// Add adds notes about one limit; nil for the whole upstream. They stay together, if they are no more than a report may have.
+// Add adds notes about one limit. They stay together, if they are no more than a report may have.
 func (m *Reports) Add(l *store.Limit, notes ...store.Note) {
 	for len(notes) > MaxNotes {
 		m.Add(l, notes[:MaxNotes]...)
@@ -35,14 +35,10 @@ func (m *Reports) Add(l *store.Limit, notes ...store.Note) {
 		m.All, m.places = append(m.All, Report{}), make(map[store.Key]int)
 	}
 	last := &m.All[len(m.All)-1]
-	at := store.WholeUpstream
-	if l != nil {
-		place, known := m.places[l.Key()]
-		if !known {
-			place = len(last.Limits)
-			m.places[l.Key()], last.Limits = place, append(last.Limits, *l)
-		}
-		at = place
+	at, known := m.places[l.Key()]
+	if !known {
+		at = len(last.Limits)
+		m.places[l.Key()], last.Limits = at, append(last.Limits, *l)
 	}
 	for _, n := range notes {
 		n.Limit = at

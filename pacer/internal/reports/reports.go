@@ -2,7 +2,6 @@ package reports
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -12,8 +11,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Answers that leave enough are kept for a while, to be sent together to a store that is far away: near the end of a limit for a shorter
-// one. What is on its way has its part of what is left in the meantime, and only what others spend is not known.
+// Answers that leave enough are kept for a while after the last one, to be sent together to a store that is far away: near the end of a
+// limit for a shorter one. What is on its way has its part of what is left in the meantime, and only what others spend is not known.
 const (
 	batchFor     = time.Second
 	batchNearFor = 50 * time.Millisecond
@@ -27,8 +26,8 @@ type Reporter struct {
 
 	// Unbound is called with the names of limits that readings are about and that did not bind the call.
 	Unbound func(names []string)
-	// Applied is called with what the store has received of feedback.
-	Applied func(ctx context.Context, stack store.Stack, notes []store.Note)
+	// Applied is called with what the store has received of feedback, and when, by its clock.
+	Applied func(ctx context.Context, at store.Instant, stack store.Stack, notes []store.Note)
 	// Changed is called with what calls of this process that wait are to heed.
 	Changed func(ctx context.Context, changes []store.Change)
 
@@ -38,6 +37,7 @@ type Reporter struct {
 	pending notes.Reports
 	timer   *time.Timer // until it is sent; nil if nothing is pending
 	ends    time.Time   // when that is
+	sent    time.Time   // when something was sent last
 	flush   func()      // sends it
 	sending sync.WaitGroup
 }
@@ -48,7 +48,15 @@ func (r *Reporter) Learned() []store.Learned { return r.memory.Learned() }
 // Apply turns feedback on a call into notes, and gives them to the store. It returns a [*feedback.UnboundError] if feedback names a policy that
 // does not bind the call, and otherwise the error of the store.
 func (r *Reporter) Apply(ctx context.Context, rules *feedback.Rules, a *feedback.Answer, now time.Time, fs ...policies.Feedback) error {
-	n, err := rules.Notes(&r.memory, a, fs, now)
+	strays, err := rules.Strays(a, fs)
+	if err != nil {
+		return err
+	}
+	others, err := r.send(ctx, store.Stack{Upstream: r.Upstream, Limits: a.Limits}, strays)
+	if err != nil {
+		return err
+	}
+	n, err := rules.Notes(&r.memory, a, fs, len(strays) > 0 && others == 0, now)
 	if err != nil {
 		return err
 	}
@@ -59,19 +67,10 @@ func (r *Reporter) Apply(ctx context.Context, rules *feedback.Rules, a *feedback
 		}
 		r.Unbound(names)
 	}
+	attribute(n.Answers, fs)
 	stack := store.Stack{Upstream: r.Upstream, Limits: n.Limits}
-	all := slices.Concat(n.Refusals, n.Counts)
-	if len(n.Strays) > 0 {
-		others, err := r.send(ctx, stack, n.Strays)
-		if err != nil {
-			return err
-		}
-		if others == 0 {
-			all = n.Counts
-		}
-	}
-	if !r.Far || n.Soon || len(all) > 0 {
-		_, err = r.send(ctx, stack, append(all, n.Answers...))
+	if !r.Far || n.Soon || len(n.Rates) > 0 {
+		_, err = r.send(ctx, stack, append(n.Rates, n.Answers...))
 		return err
 	}
 	r.batch(ctx, &n)
@@ -92,6 +91,7 @@ func (r *Reporter) batch(ctx context.Context, n *feedback.Notes) {
 	if n.Near {
 		wait = batchNearFor
 	}
+	wait = max(0, wait-time.Since(r.sent)) // the first for a while goes at once: others may wait for it, such as after a reset
 	switch ends := time.Now().Add(wait); {
 	case r.timer == nil:
 		r.sending.Add(1)
@@ -111,7 +111,7 @@ func (r *Reporter) batch(ctx context.Context, n *feedback.Notes) {
 func (r *Reporter) sendPending(ctx context.Context) {
 	r.mu.Lock()
 	all := r.pending.All
-	r.pending, r.timer = notes.Reports{}, nil
+	r.pending, r.timer, r.sent = notes.Reports{}, nil, time.Now()
 	r.mu.Unlock()
 	for i := range all {
 		_, _ = r.send(ctx, store.Stack{Upstream: r.Upstream, Limits: all[i].Limits}, all[i].Notes)
@@ -138,17 +138,19 @@ func (r *Reporter) send(ctx context.Context, stack store.Stack, all []store.Note
 	if err != nil {
 		return 0, err
 	}
-	r.Applied(ctx, stack, all)
+	r.Applied(ctx, at, stack, all)
 	r.Changed(ctx, changes(all, stack, at, changed > 0))
 	return changed, nil
 }
 
-// Undo sends a note about each of some limits, and about the whole upstream: store.NoteResume or store.NoteReset.
+// Undo sends a note about each of some limits, or of those that are allowances: store.NoteReset or store.NoteResume.
 func (r *Reporter) Undo(ctx context.Context, kind store.NoteKind, limits []store.Limit) error {
 	stack := store.Stack{Upstream: r.Upstream, Limits: limits}
-	all := make([]store.Note, 0, len(limits)+1)
-	for i := range len(limits) + 1 {
-		all = append(all, store.Note{Kind: kind, Limit: i - 1})
+	var all []store.Note
+	for i := range limits {
+		if kind == store.NoteReset || limits[i].Spec.Algorithm == policies.Allowance {
+			all = append(all, store.Note{Kind: kind, Limit: i})
+		}
 	}
 	now, _, err := r.Store.Report(ctx, stack, all)
 	if now > 0 { // this process heeds it, even if the store cannot

@@ -57,7 +57,7 @@ func newRig() *rig {
 	r.Reporter = reports.Reporter{
 		Upstream: "test", Store: &r.store, Far: true,
 		Unbound: func(names []string) { r.said = append(r.said, names...) },
-		Applied: func(_ context.Context, stack store.Stack, notes []store.Note) {
+		Applied: func(_ context.Context, _ store.Instant, stack store.Stack, notes []store.Note) {
 			r.applied = append(r.applied, kinds(notes))
 		},
 		Changed: func(_ context.Context, changes []store.Change) { r.changes = append(r.changes, changes...) },
@@ -83,7 +83,7 @@ func TestAStrayRefusalIsReportedFirst(t *testing.T) {
 	genuine := newRig()
 	genuine.store.changed = 1
 	require.NoError(t, genuine.apply(t, refusal))
-	require.Equal(t, [][]store.NoteKind{{store.NoteStray}, {store.NotePause}}, genuine.store.got)
+	require.Equal(t, [][]store.NoteKind{{store.NoteStray}, {store.NoteAnswer}}, genuine.store.got)
 	require.Equal(t, genuine.store.got, genuine.applied)
 	require.Len(t, genuine.changes, 1)
 	require.Equal(t, store.Paused, genuine.changes[0].Kind)
@@ -97,7 +97,7 @@ func TestWhatTheStoreDoesNotReceive(t *testing.T) {
 		r.store.err = errBroken
 		require.Equal(t, errBroken, r.apply(t, f))
 	}
-	require.Equal(t, [][]store.NoteKind{{store.NoteLearn}, {store.NoteStray}, {store.NotePause}}, r.store.got, "the refusal does not follow")
+	require.Equal(t, [][]store.NoteKind{{store.NoteLearn}, {store.NoteStray}, {store.NoteAnswer}}, r.store.got, "the refusal does not follow")
 	require.Empty(t, r.applied)
 	require.Empty(t, r.changes)
 }
@@ -113,22 +113,26 @@ func TestNothingToReport(t *testing.T) {
 	require.Empty(t, r.store.got)
 }
 
-// Undoing concerns each limit and the whole upstream, and calls follow by the store's news, if there is some.
+// Undoing concerns each limit, or each allowance, and calls follow by the store's news, if there is some.
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []store.NoteKind{store.NoteResume, store.NoteReset} {
 		r := newRig()
-		require.NoError(t, r.Undo(t.Context(), kind, r.call.Limits))
-		require.Equal(t, [][]store.NoteKind{{kind, kind}}, r.store.got)
+		limits := append(r.call.Limits, feedback.AllowanceOf(r.call.Limits[0]))
+		require.NoError(t, r.Undo(t.Context(), kind, limits))
+		want := []store.NoteKind{store.NoteReset, store.NoteReset}
+		if kind == store.NoteResume {
+			want = []store.NoteKind{store.NoteResume}
+		}
+		require.Equal(t, [][]store.NoteKind{want}, r.store.got)
 		require.Empty(t, r.applied, "it is no feedback")
-		require.Len(t, r.changes, 2)
-		require.Empty(t, r.changes[0].Policy)
-		require.Equal(t, "p", r.changes[1].Policy)
+		require.Len(t, r.changes, len(want))
+		require.Equal(t, "p/left", r.changes[len(want)-1].Policy)
 	}
 	r := newRig()
 	r.store.err = errBroken
 	require.Equal(t, errBroken, r.Undo(t.Context(), store.NoteReset, r.call.Limits))
-	require.Len(t, r.changes, 2, "this process heeds it")
+	require.Len(t, r.changes, 1, "this process heeds it")
 }
 
 // Good answers go to the store together, what refuses or is nearly spent at once, and what is pending when the process
@@ -157,10 +161,15 @@ func TestGoodAnswersGoTogether(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		synctest.Wait()
 		require.Len(t, r.store.got, 4, "it soon is")
+		time.Sleep(time.Second)
+		require.NoError(t, r.apply(t, left(40)))
+		time.Sleep(time.Microsecond)
+		synctest.Wait()
+		require.Len(t, r.store.got, 5, "the first for a while")
 		require.NoError(t, r.apply(t, left(30)))
 		r.Close()
-		require.Len(t, r.store.got, 5)
+		require.Len(t, r.store.got, 6)
 		r.Close()
-		require.Len(t, r.store.got, 5)
+		require.Len(t, r.store.got, 6)
 	})
 }

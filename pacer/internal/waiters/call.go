@@ -184,7 +184,7 @@ func (c *Call) Settle(ctx context.Context, free []store.Limit, actual func(polic
 		err = ErrSpent
 	}
 	c.paid = c.state == used
-	counted := c.counted
+	counted, early := c.counted, time.Now().Before(c.due)
 	s.mu.Unlock()
 	if err != nil {
 		return store.Stack{}, nil, err
@@ -194,7 +194,11 @@ func (c *Call) Settle(ctx context.Context, free []store.Limit, actual func(polic
 		cost := c.cost(i)
 		if n := actual(c.stack.Limits[i].Policy); n >= 0 && n != cost {
 			s.Meter.Settle(&c.stack.Limits[i], c.grant[0].At, counted, n-cost)
-			all = append(all, store.Note{Kind: store.NoteSettle, Limit: i, Charge: c.grant[0].Charges[i], Cost: cost, Actual: n, Local: c.grant[0].Local})
+			one := store.Note{Kind: store.NoteSettle, Limit: i, Charge: c.grant[0].Charges[i], Cost: cost, Actual: n, Local: c.grant[0].Local}
+			if early {
+				one.Charge.Made = 0 // the store takes a call to have gone otherwise
+			}
+			all = append(all, one)
 		}
 	}
 	if len(free) == 0 {

@@ -18,7 +18,7 @@ import (
 //
 //   - A permit that is passed on goes to the first call, whichever choice that stands for: see passing.go.
 //   - If one goes back to the store, and no call of this process stands in its queue, the first that stands in another one asks again.
-//   - If the limit for which a call stands is paused, the call asks again.
+//   - If the choice by which a call stands is paused, the call asks again.
 //
 // Permits that other processes give back to an empty queue are found when the call asks again for other reasons, within a second if it is
 // among the first.
@@ -128,6 +128,14 @@ func (c *Call) standing() []store.Limit {
 // standsFor reports whether a call that has choices is queued for one of some limits.
 func (c *Call) standsFor(keys map[store.Key]bool) bool {
 	return c.request[0].AnyOf != nil && slices.ContainsFunc(c.standing(), func(l store.Limit) bool { return keys[l.Key()] })
+}
+
+// standsBy reports whether a call that has choices is queued by one that has one of some limits.
+func (c *Call) standsBy(keys map[store.Key]bool) bool {
+	return slices.ContainsFunc(c.request[0].AnyOf, func(choice []int) bool {
+		return slices.Contains(choice, c.grant[0].Binds) &&
+			slices.ContainsFunc(choice, func(i int) bool { return keys[c.stack.Limits[i].Key()] })
+	})
 }
 
 // returned has calls with choices ask again, because permits went back to the store: one for each permit for which no call of this process

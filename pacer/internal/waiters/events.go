@@ -34,7 +34,7 @@ type Events interface {
 
 // A Wait is what a call waits for, as things are.
 type Wait struct {
-	Limit  *store.Limit  // nil if the whole upstream is paused, or only NotBefore holds the call
+	Limit  *store.Limit  // nil if only NotBefore holds the call
 	Cost   int64         // what the call costs that limit; its own cost if there is none
 	Paused bool          // because of a pause
 	Queued bool          // it has no slot yet
@@ -108,7 +108,7 @@ func (s *Waiters) waits(ctx context.Context, c *Call, now time.Time, wait time.D
 		c.since = now.Sub(s.made)
 	}
 	if first || g.Binds != store.BindsNothing { // a call that has its permit, and waits for its slot, waits for the same reason as before
-		c.binding = binding{int32(g.Binds), g.Paused || g.Binds == store.BindsUpstream} //nolint:gosec // an index into a stack
+		c.binding = binding{int32(g.Binds), g.Paused} //nolint:gosec // an index into a stack
 	}
 	if s.Events == nil {
 		return
@@ -169,7 +169,7 @@ func (s *Waiters) refusal(c *Call) Refusal {
 	g, call := &c.grant[0], &c.request[0]
 	return Refusal{
 		Wait: Wait{
-			Limit: c.limit(g.Binds), Cost: c.cost(g.Binds), Paused: g.Paused || g.Binds == store.BindsUpstream,
+			Limit: c.limit(g.Binds), Cost: c.cost(g.Binds), Paused: g.Paused,
 			Queued: g.Queued, Ahead: g.Ahead, For: g.Wait(),
 		},
 		MaxWait: call.MaxWait, ByDeadline: c.byDeadline, AtLeast: g.AtLeast, NoShare: g.Binds == store.BindsStore,

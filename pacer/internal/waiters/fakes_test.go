@@ -74,9 +74,9 @@ func (f *fake) Reserve(_ context.Context, _ store.Stack, calls []store.Call, gra
 
 // slot grants the first slot that is free.
 func (f *fake) slot(now store.Instant, c *store.Call, g *store.Grant) {
-	at, binds := max(now, f.from).Add(c.NotBefore), store.BindsNothing
+	at, binds, paused := max(now, f.from).Add(c.NotBefore), store.BindsNothing, false
 	if f.paused > at {
-		at, binds = f.paused, store.BindsUpstream
+		at, binds, paused = f.paused, 0, true
 	}
 	for one, near := f.near(at); near; one, near = f.near(at) {
 		at, binds = one.Add(f.gap), 0
@@ -84,7 +84,7 @@ func (f *fake) slot(now store.Instant, c *store.Call, g *store.Grant) {
 	if f.noShare {
 		at, binds = now.Add(store.Forever+time.Second), store.BindsStore
 	}
-	*g = store.Grant{OK: at.Sub(now) <= c.MaxWait, Now: now, At: at, Binds: binds, Charges: g.Charges[:0], Local: f.local}
+	*g = store.Grant{OK: at.Sub(now) <= c.MaxWait, Now: now, At: at, Binds: binds, Paused: paused, Charges: g.Charges[:0], Local: f.local}
 	g.Charges = append(g.Charges, store.Charge{From: int64(at)})
 	if f.local {
 		g.Receipt = at
@@ -174,7 +174,11 @@ func (f *fake) Status(_ context.Context, stack store.Stack) (store.StackStatus, 
 	defer f.travel()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return store.StackStatus{Now: instant(time.Now()), Paused: f.paused, Limits: make([]store.LimitStatus, len(stack.Limits))}, nil
+	st := store.StackStatus{Now: instant(time.Now()), Limits: make([]store.LimitStatus, len(stack.Limits))}
+	for i := range st.Limits {
+		st.Limits[i].Paused = f.paused
+	}
+	return st, nil
 }
 
 // Listen implements [store.Notifier].

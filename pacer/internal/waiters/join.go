@@ -24,7 +24,7 @@ import (
 // see granted.
 func (s *Waiters) chargeInOrder(ctx context.Context, c *Call) error {
 	s.mu.Lock()
-	s.bindOwn(c)
+	s.bindOwn(c, s.generation)
 	s.rebind(c)
 	if s.IsClosed() {
 		s.mu.Unlock()
@@ -48,7 +48,7 @@ func (s *Waiters) chargeInOrder(ctx context.Context, c *Call) error {
 			return c.err
 		}
 		s.mu.Lock()
-		s.bindOwn(c)
+		s.bindOwn(c, s.generation)
 		s.rebind(c)
 		if q = s.queueOf(c); q == nil { // the queue may have been dropped, and serve another stack
 			s.thawFor(c)

@@ -97,9 +97,6 @@ func (s *Waiters) catchUp(ctx context.Context) {
 			return
 		}
 		var paused []store.Change
-		if seen.Paused > 0 {
-			paused = append(paused, store.Change{Kind: store.Paused, Now: seen.Now, Until: seen.Paused})
-		}
 		for i := range seen.Limits {
 			if l := &some[i]; seen.Limits[i].Paused > 0 {
 				paused = append(paused, store.Change{Kind: store.Paused, Policy: l.Policy, Scope: l.Scope, Now: seen.Now, Until: seen.Limits[i].Paused})

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -47,7 +48,20 @@ func (s *Waiters) paused(c *Call) bool {
 	if c.free || c.grant[0].Queued { // a queued call has no slot, and learns of pauses when it asks again
 		return false
 	}
-	return s.anyChanged(c.stack.Limits, func(e changed) bool { return c.known < e.pause && c.grant[0].At < e.until })
+	is := func(e changed) bool { return c.known < e.pause && c.grant[0].At < e.until }
+	return s.anyChanged(c.stack.Limits, is) || c.binder == nil && s.anyAllowance(c.stack.Limits, is)
+}
+
+// anyAllowance reports whether something holds of what this process received of an allowance that binds calls of some limits from now on. It
+// is for those that nobody binds anew. The caller holds mu.
+func (s *Waiters) anyAllowance(limits []store.Limit, is func(changed) bool) bool {
+	for k, e := range s.changed {
+		of := feedback.PolicyOf(k.Policy)
+		if of != k.Policy && is(e) && (of == "" || slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Policy == of && l.Scope == k.Scope })) {
+			return true
+		}
+	}
+	return false
 }
 
 // renewed reports whether slots of calls that some limits bind are to be had anew after more changes than these. The caller holds mu.
@@ -55,14 +69,13 @@ func (s *Waiters) renewed(limits []store.Limit, known int64) bool {
 	return s.anyChanged(limits, func(e changed) bool { return known < e.again })
 }
 
-// anyChanged reports whether something holds of what this process received of one of some limits, or of the whole upstream. The caller holds
-// mu.
+// anyChanged reports whether something holds of what this process received of one of some limits, or of too many. The caller holds mu.
 func (s *Waiters) anyChanged(limits []store.Limit, is func(changed) bool) bool {
 	return len(s.changed) > 0 &&
 		(is(s.changed[store.Key{}]) || slices.ContainsFunc(limits, func(l store.Limit) bool { return is(s.changed[l.Key()]) }))
 }
 
-// Paused reports whether one of some limits, or the whole upstream, is paused, as far as this process received.
+// Paused reports whether nothing is left of one of some limits, as far as this process received.
 func (s *Waiters) Paused(limits []store.Limit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +93,7 @@ func (s *Waiters) apply(changes []store.Change) (caught []*Call, news []store.Ch
 		concerned := boundByAny(c.stack.Limits, again)
 		switch {
 		case c.grant[0].Queued:
-			if concerned || c.standsFor(fresh) {
+			if concerned || c.standsBy(fresh) {
 				s.retry(c)
 			}
 		case c.state != reserved || c.moving != nil: // see outdated

@@ -393,6 +393,6 @@ func TestWhatCallsWaitFor(t *testing.T) {
 		require.Equal(t, map[store.Key]int64{{Policy: "limit"}: 8}, r.Waiting(), "one has gone, and one waits for no limit")
 		r.Changed(t.Context(), []store.Change{s.pause(time.Minute)})
 		time.Sleep(50 * ms)
-		require.Equal(t, int64(1), r.Waiting()[store.Key{}], "the one that holds a slot")
+		require.Equal(t, int64(8), r.Waiting()[store.Key{Policy: "limit"}])
 	})
 }

@@ -74,9 +74,9 @@ func (s *Waiters) bindAnew(old func() []*Call) {
 }
 
 // bindOwn is bindAnew for a call that only its owner knows, who is in this goroutine.
-func (s *Waiters) bindOwn(c *Call) {
+func (s *Waiters) bindOwn(c *Call, generation int64) {
 	s.bindAnew(func() []*Call {
-		if c.isOld(s.generation) {
+		if c.isOld(generation) {
 			return []*Call{c}
 		}
 		return nil

@@ -30,9 +30,12 @@ func (s *Waiters) Take(ctx context.Context, r *Request, n int64) (taken int64, e
 	stack := store.Stack{Upstream: s.Upstream, Limits: r.Limits}
 	most, counts := min(n, policies.MaxLimit), false
 	for i := range r.Limits {
-		if l := &r.Limits[i]; l.Spec.Algorithm == policies.Concurrency { // a call has one permit, whatever it costs
+		switch l := &r.Limits[i]; l.Spec.Algorithm { //nolint:exhaustive // the others count what calls cost
+		case policies.Concurrency: // a call has one permit, whatever it costs
 			most, counts = min(most, l.Spec.Limit), true
-		} else {
+		case policies.Allowance: // one call goes first, and one more each 100 ms, whatever they cost
+			counts = true
+		default:
 			most = min(most, l.Spec.Limit/r.cost(i))
 		}
 	}

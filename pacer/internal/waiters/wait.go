@@ -18,6 +18,9 @@ func (s *Waiters) wait(ctx context.Context, c *Call) error {
 		_ = s.cancel(ctx, c)
 		return store.ErrClosed
 	}
+	if c.isOld(s.declared) && !time.Now().Before(c.due) { // the answer has brought other policies
+		s.bindOwn(c, s.declared)
+	}
 	if s.mayGoNow(ctx, c) {
 		s.use(c) // the common case: nothing to wait for
 		s.mu.Unlock()
@@ -60,7 +63,8 @@ func (s *Waiters) mayGoNow(ctx context.Context, c *Call) bool {
 	}
 	now := time.Now()
 	_, asks := c.asksAgain()
-	return !asks && c.state == reserved && c.moving == nil && ctx.Err() == nil && !now.Before(c.due) && !s.overdue(c, now) && !s.paused(c) && !s.returning(c)
+	return !asks && c.state == reserved && c.moving == nil && ctx.Err() == nil && !now.Before(c.due) && !s.overdue(c, now) && !s.paused(c) && !s.returning(c) &&
+		!c.isStale()
 }
 
 // next decides what a waiting call does now: sleep for a positive delay, go (0, nil), or give up with an error.

@@ -138,28 +138,24 @@ func (s *Waiters) ReportPermits(all []notes.Report, closed bool) {
 	}
 }
 
-// Waiting returns how many calls wait for each limit; for the empty key, how many wait for the end of a pause of the whole upstream.
+// Waiting returns how many calls wait for each limit.
 func (s *Waiters) Waiting() map[store.Key]int64 {
 	all := make(map[store.Key]int64)
-	add := func(limits []store.Limit, binds int, paused bool, n int64) {
-		switch {
-		case binds >= 0 && binds < len(limits):
+	add := func(limits []store.Limit, binds int, n int64) {
+		if binds >= 0 && binds < len(limits) { // otherwise only NotBefore holds it
 			all[limits[binds].Key()] += n
-		case paused:
-			all[store.Key{}] += n
-		default: // only NotBefore holds it
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.waiting {
 		if c.since != 0 { // otherwise it is about to wait
-			add(c.stack.Limits, c.waitsFor(), c.binding.paused, 1)
+			add(c.stack.Limits, c.waitsFor(), 1)
 		}
 	}
 	for _, q := range s.queues.byStack {
 		if q.length > 0 {
-			add(q.limits, q.last.Binds, q.last.Paused || q.last.Binds == store.BindsUpstream, int64(q.length))
+			add(q.limits, q.last.Binds, int64(q.length))
 		}
 	}
 	return all
@@ -169,7 +165,7 @@ func (s *Waiters) Waiting() map[store.Key]int64 {
 func (s *Waiters) enter(c *Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.bindOwn(c)
+	s.bindOwn(c, s.generation)
 	if s.waiting == nil {
 		s.waiting = make(map[*Call]struct{})
 	}

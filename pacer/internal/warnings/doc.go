@@ -1,5 +1,5 @@
-// Package warnings logs, for people, what a process with a shared store should not keep to itself: that the store is lost or back, and
-// that the processes of an upstream have different policies.
+// Package warnings logs, for people, what a process should not keep to itself: that a shared store is lost or back, that the processes of
+// an upstream have different policies, and that the upstream states a wait of over an hour.
 //
 // # States
 //

@@ -20,7 +20,7 @@ const (
 // losses are of all Pacers of the process together.
 var losses = telemetry.Throttle{Every: warnEvery, Most: maxWarnings} //nolint:gochecknoglobals // a log is the process's
 
-// A Store logs that the shared store is lost, or back. A nil one logs nothing.
+// A Store logs that the shared store is lost, or back, and long waits. A nil one logs nothing.
 type Store struct {
 	log
 

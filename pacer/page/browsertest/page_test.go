@@ -205,6 +205,31 @@ func TestHostileTenantIsHarmless(t *testing.T) {
 	require.Equal(t, "undefined", value[string](b, `typeof window.hacked`))
 }
 
+// What the upstream said is left is shown with its end and its header, as text, while it holds.
+func TestAllowancesShow(t *testing.T) {
+	t.Parallel()
+	source := &fixture{}
+	b := newTab(t, 1240, 900)
+	b.open(serveSource(t, source))
+	b.until(`document.querySelectorAll("#processes tbody tr").length === 4`)
+	require.True(t, value[bool](b, `document.getElementById("left-section").hidden`))
+	more := func(s *fleet.Snapshot) {
+		s.PausedFor, s.PausedBy = 81654*time.Second, "Retry-After"
+		s.Allowances = []pacer.Allowance{
+			{For: 81654 * time.Second, Source: "Retry-After"}, {Policy: "tenant", Scope: "tenant=" + hostile, Left: 12, Free: 9, For: 90 * time.Second, Source: hostile},
+		}
+	}
+	source.more.Store(&more)
+	b.until(`!document.getElementById("left-section").hidden`)
+	require.Regexp(t, `^No call starts for 22 h 40 min, until .+ \(Retry-After\)\.$`, value[string](b, `document.getElementById("because").textContent`))
+	rows := `[...document.querySelectorAll("#left tbody tr")].map((r) => [...r.cells].map((c) => c.textContent).join("|"))`
+	require.Regexp(t, `^upstream\|0\|0\|for 22 h 40 min, until .+ \(Retry-After\)$`, value[string](b, rows+`[0]`))
+	require.Contains(t, value[string](b, rows+`[1]`), "tenant · tenant="+hostile+"|12|9|for 90 s, until ")
+	require.Equal(t, "undefined", value[string](b, `typeof window.hacked`))
+	source.more.Store(nil)
+	b.until(`document.getElementById("left-section").hidden`)
+}
+
 // What is set by hand and who disagrees is shown as text, while it is so.
 func TestSettingsAndDisagreementsShow(t *testing.T) {
 	t.Parallel()

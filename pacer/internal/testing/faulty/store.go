@@ -338,7 +338,12 @@ func (s *Store) Report(ctx context.Context, stack store.Stack, notes []store.Not
 		}
 		stack, notes := stack.Clone(), slices.Clone(notes)
 		a := write(s, func(m *memstore.Store) (a answer[int]) {
+			before, _ := m.Settings(ctx, stack.Upstream)
 			_, a.is, a.err = m.Report(ctx, stack, notes)
+			if after, _ := m.Settings(ctx, stack.Upstream); len(after.Allowances) > len(before.Allowances) {
+				s.began.Resets++
+				s.news = true
+			}
 			for i := range notes {
 				if n := &notes[i]; n.Kind == store.NoteSettle && stack.Limits[n.Limit].Spec.Algorithm == policies.Window {
 					s.counts[count{stack.Limits[n.Limit].Key(), n.Charge.From}] += n.Actual - n.Cost

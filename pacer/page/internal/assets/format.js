@@ -30,6 +30,13 @@ export function duration(s) {
   return rest > 0 ? `${head} ${name} ${rest} ${parts[i + 1][1]}` : `${head} ${name}`;
 }
 
+// ending writes for how long something holds and until when, by the viewer's clock, and where the upstream stated that.
+export function ending(s, by) {
+  const at = new Date(Date.now() + 1000 * s);
+  const until = s < 43200 ? at.toLocaleTimeString() : at.toLocaleString();
+  return `for ${duration(s)}, until ${until}${by ? ` (${by})` : ""}`;
+}
+
 // plural writes a number with its noun.
 export function plural(n, one, many = `${one}s`) {
   return `${count(n)} ${n === 1 ? one : many}`;

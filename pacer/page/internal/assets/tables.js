@@ -1,6 +1,6 @@
 // The tables: the keys that spend or wait most, and the processes.
 
-import { count, duration, make, plural, put } from "./format.js";
+import { count, duration, ending, make, plural, put, show } from "./format.js";
 
 // A Table keeps its rows, so that neither the focus nor what was selected is lost when figures change.
 class Table {
@@ -79,6 +79,24 @@ export class Busiest {
   update(view) {
     this.most = Math.max(0, ...view.busiest.map((b) => b.cost));
     this.table.update(view.busiest, (b) => JSON.stringify([b.policy, b.scope]));
+  }
+}
+
+// Said shows what the upstream said is left of its limits.
+export class Said {
+  constructor() {
+    this.section = document.getElementById("left-section");
+    this.table = new Table(document.getElementById("left"), "What the upstream said is left", [
+      text("Limit", (a) => [a.policy ?? "upstream", a.limit, a.scope].filter((one) => one).join(" · "), { wide: true }),
+      number("Left", (a) => count(a.left)),
+      number("Free", (a) => count(a.free)),
+      text("Holds", (a) => ending(a.seconds, a.by), { wide: true }),
+    ], "");
+  }
+
+  update(view) {
+    show(this.section, view.allowances.length > 0);
+    this.table.update(view.allowances, (a) => JSON.stringify([a.policy, a.limit, a.scope]));
   }
 }
 

@@ -1,20 +1,20 @@
 // The answer to "why is my call waiting", in words.
 
-import { count, duration, make, plural, put, rate } from "./format.js";
+import { count, duration, ending, make, plural, put, rate } from "./format.js";
 
 // reason returns the state, the answer, and what explains it.
 function reason(view) {
   if (view.pausedSeconds > 0) {
-    return ["paused", "The whole upstream is paused.", `No call starts for ${duration(view.pausedSeconds)}.`];
+    return ["paused", "The whole upstream is paused.", `No call starts ${ending(view.pausedSeconds, view.pausedBy)}.`];
   }
   const p = view.policies.find((one) => one.name === view.binding);
   if (!p) {
     const paused = view.policies.find((one) => one.pausedSeconds > 0 && !one.busiest);
-    if (paused) return ["paused", `${paused.name} is paused.`, `No call that it binds starts for ${duration(paused.pausedSeconds)}.`];
+    if (paused) return ["paused", `${paused.name} is paused.`, `No call that it binds starts ${ending(paused.pausedSeconds, paused.pausedBy)}.`];
     return ["idle", "No call waits.", "Every call starts at once."];
   }
   if (p.pausedSeconds > 0 && !p.busiest) {
-    return ["paused", `Calls wait for ${p.name}, which is paused.`, `No call that it binds starts for ${duration(p.pausedSeconds)}.`];
+    return ["paused", `Calls wait for ${p.name}, which is paused.`, `No call that it binds starts ${ending(p.pausedSeconds, p.pausedBy)}.`];
   }
   return ["waits", `Calls wait for ${p.name}.`, explain(p)];
 }

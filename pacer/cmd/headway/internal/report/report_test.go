@@ -90,21 +90,28 @@ func TestText(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	f := scene()
-	f.PausedFor = 90 * time.Second
+	f.PausedFor, f.PausedBy, f.Policies[1].PausedBy = 90*time.Second, "X-Limit", "Retry-After"
+	f.Allowances = []pacer.Allowance{
+		{Limit: "60", Left: 9, Free: 7, For: 90 * time.Second, Source: "X-Limit"}, {Policy: "quota", Scope: "app=x", Left: 70_000, Free: 70_000, For: 24 * time.Hour},
+	}
 	now := time.Date(2026, 3, 4, 14, 5, 12, 0, time.Local)
 	require.NoError(t, report.Text(&b, f, now))
 	require.Equal(t, `acme: 2 processes pace it, 12 calls wait
-paused: the whole upstream, for 1m30s, until 14:06:42
+paused: the whole upstream, for 1m30s, until 14:06:42 (X-Limit)
 binding: account, 7 calls wait for it
 
 POLICY             SCOPE       PACE  LIMIT        USED   LEFT  NEXT   AHEAD  QUEUED  WAITING  PAUSED  WHAT IT IS
 account            -           5/s   4.91/s       100 %  0     130ms  3      0       7        -       10 per 1s; slowed to 4.91/s from 10/s; margin 18ms
-day                -           5/s   80/1d        75 %   20    now    0      0       0        41s     100 daily (UTC); lowered to 80/1d from 100
+day                -           5/s   80/1d        75 %   20    now    0      0       0        41s     100 daily (UTC); lowered to 80/1d from 100; paused for 41s, until 14:05:53 (Retry-After)
 in-flight          -           5/s   25 at once   60 %   10    now    0      2       1        -       25 in flight
 per-second.tenant  per tenant  5/s   2/s each     -      -     -      -      -       4        -       2 per 1s, per tenant
 quota              app=x       5/s   100/1d each  97 %   3     now    0      0       0        -       100 daily (UTC), per app
 Idle, with no key that has spent anything lately: per-second.user.
 Each key of a policy with scopes has its own state. You see the one that uses most of its limit: choose another with --scope, such as tenant=?]0;x.
+
+SAID TO BE LEFT  SCOPE  LEFT  FREE  HOLDS                              SAID BY
+upstream (60)    -      9     7     for 1m30s, until 14:06:42          X-Limit
+quota            app=x  70k   70k   for 1d, until 2026-03-05 14:05:12  -
 
 BUSIEST KEY   POLICY             LAST MINUTE  LEFT  NEXT  QUEUED  WAITING  PAUSED
 tenant=?]0;x  per-second.tenant  118          0     1s    0       4        -

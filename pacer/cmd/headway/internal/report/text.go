@@ -17,11 +17,12 @@ func Text(w io.Writer, f *fleet.Snapshot, now time.Time) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", f.Upstream, Summary(f))
 	if f.PausedFor > 0 {
-		fmt.Fprintf(&b, "paused: the whole upstream, %s\n", Until(now, f.PausedFor))
+		fmt.Fprintf(&b, "paused: the whole upstream, %s%s\n", Until(now, f.PausedFor), By(f.PausedBy))
 	}
 	fmt.Fprintf(&b, "binding: %s\n", Binding(f))
 	b.WriteByte('\n')
-	writePolicies(&b, f)
+	writePolicies(&b, f, now)
+	writeAllowances(&b, f, now)
 	writeSettings(&b, f, now)
 	writeDisagreements(&b, f)
 	for _, text := range f.Unknown {
@@ -58,7 +59,7 @@ func row(w io.Writer, cells ...string) {
 	_, _ = fmt.Fprintln(w, strings.Join(cells, "\t")) // to a strings.Builder, which does not fail
 }
 
-func writePolicies(b *strings.Builder, f *fleet.Snapshot) {
+func writePolicies(b *strings.Builder, f *fleet.Snapshot, now time.Time) {
 	if len(f.Policies) == 0 {
 		b.WriteString("It has no policies: pauses hold calls, and what replies state.\n")
 		return
@@ -83,7 +84,7 @@ func writePolicies(b *strings.Builder, f *fleet.Snapshot) {
 			limit += " each"
 		}
 		row(w, p.Policy.Name(), orNone(Scope(p.Scope)), Pace(p), limit, Percent(Used(p)), Count(p.Remaining), Next(p.Next),
-			Count(p.Backlog), Count(p.Queued), Count(p.Waiting), Paused(p.PausedFor), What(p.Policy)+prefix("; ", Lowered(p))+prefix("; ", Margin(p)))
+			Count(p.Backlog), Count(p.Queued), Count(p.Waiting), Paused(p.PausedFor), What(p.Policy)+prefix("; ", Lowered(p))+prefix("; ", Margin(p))+prefix("; ", PausedBy(now, p)))
 	}
 	_ = w.Flush()
 	if len(idle) > 0 {
@@ -92,6 +93,21 @@ func writePolicies(b *strings.Builder, f *fleet.Snapshot) {
 	if hidden {
 		b.WriteString("Each key of a policy with scopes has its own state. You see the one that uses most of its limit: choose another with --scope, such as " + example(f) + ".\n")
 	}
+}
+
+// writeAllowances writes what the upstream said is left of its limits.
+func writeAllowances(b *strings.Builder, f *fleet.Snapshot, now time.Time) {
+	if len(f.Allowances) == 0 {
+		return
+	}
+	b.WriteByte('\n')
+	w := table(b)
+	row(w, "SAID TO BE LEFT", "SCOPE", "LEFT", "FREE", "HOLDS", "SAID BY")
+	for i := range f.Allowances {
+		a := &f.Allowances[i]
+		row(w, Allowed(a), orNone(Scope(a.Scope)), Count(a.Left), Count(a.Free), Until(now, a.For), orNone(Clean(a.Source)))
+	}
+	_ = w.Flush()
 }
 
 // example returns a scope with a value: of the busiest key, or else of the first policy that has one.

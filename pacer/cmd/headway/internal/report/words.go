@@ -192,6 +192,40 @@ func Until(now time.Time, d time.Duration) string {
 	return fmt.Sprintf("for %s, until %s", Duration(d), now.Add(d).Format(layout))
 }
 
+// By says where the upstream stated something; "" if that is not known.
+func By(source string) string {
+	if source == "" {
+		return ""
+	}
+	return " (" + Clean(source) + ")"
+}
+
+// PausedBy says until when a policy is paused, and where the upstream stated that; "" if that is not known.
+func PausedBy(now time.Time, p *fleet.Policy) string {
+	if p.PausedBy == "" {
+		return ""
+	}
+	return "paused " + Until(now, p.PausedFor) + By(p.PausedBy)
+}
+
+// Allowed names the limit that an allowance is of: a policy, or one of the upstream that fits none.
+func Allowed(a *pacer.Allowance) string {
+	if a.Policy != "" {
+		return a.Policy
+	}
+	return "upstream" + By(a.Limit)
+}
+
+// Said says what the upstream said is left of a policy, or of the limits that fit none, and until when.
+func Said(f *fleet.Snapshot, policy, scope string) (all []string) {
+	for i := range f.Allowances {
+		if a := &f.Allowances[i]; a.Policy == policy && a.Scope == scope {
+			all = append(all, "said to be left "+Count(a.Left)+" "+Until(f.At, a.For)+By(a.Source))
+		}
+	}
+	return all
+}
+
 // ParseDuration reads how long a pause is to last.
 func ParseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)

@@ -56,7 +56,7 @@ func (m *model) detail() []string {
 		return nil
 	}
 	s := m.styles
-	lines := []string{"", s.title.Render(p.Policy.Name()) + s.dim.Render(": "+report.What(p.Policy)), s.dim.Render(standing(p))}
+	lines := []string{"", s.title.Render(p.Policy.Name()) + s.dim.Render(": "+report.What(p.Policy)), s.dim.Render(standing(m.snapshot, p))}
 	values, limit := costs(p), 0.0
 	if len(p.Policy.Scopes()) == 0 && p.Policy.Spec().Algorithm == policies.GCRA {
 		limit = p.Capacity()
@@ -80,7 +80,7 @@ func (m *model) detail() []string {
 }
 
 // standing says how a policy stands, beyond its line in the table.
-func standing(p *fleet.Policy) string {
+func standing(f *fleet.Snapshot, p *fleet.Policy) string {
 	if !p.Shown {
 		return "the last minute of all keys together; for one key: --scope " + p.Policy.Scopes()[0] + "=VALUE"
 	}
@@ -97,7 +97,10 @@ func standing(p *fleet.Policy) string {
 	if margin := report.Margin(p); margin != "" {
 		parts = append(parts, margin)
 	}
-	return strings.Join(parts, " · ")
+	if paused := report.PausedBy(f.At, p); paused != "" {
+		parts = append(parts, paused)
+	}
+	return strings.Join(append(parts, report.Said(f, p.Policy.Name(), p.Scope)...), " · ")
 }
 
 // lists returns the busiest keys and the processes, in so many lines at most.

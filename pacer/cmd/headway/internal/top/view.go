@@ -40,14 +40,14 @@ func (m *model) head() []string {
 		age := report.Duration(m.now().Sub(m.seen))
 		lines = append(lines, s.failed.Render("state of "+age+" ago, still trying: "+report.Clean(m.err.Error())))
 	case f.PausedFor > 0:
-		lines = append(lines, s.paused.Render("paused: the whole upstream, "+report.Until(f.At, f.PausedFor)))
+		lines = append(lines, s.paused.Render("paused: the whole upstream, "+report.Until(f.At, f.PausedFor)+report.By(f.PausedBy)))
 	default:
 		lines = append(lines, lit("binding: "+report.Binding(f), f.Binding() != nil, s.waits, s.dim))
 	}
 	if text := report.Disagrees(f); text != "" {
 		return append(lines, s.failed.Render(text+": see headway status"))
 	}
-	return append(lines, "")
+	return append(lines, s.dim.Render(strings.Join(report.Said(f, "", ""), " · ")))
 }
 
 // foot returns the last line: what is asked, what was done, or the keys.

@@ -110,6 +110,8 @@ func TestViewOfAnUpstreamWithoutPolicies(t *testing.T) {
 	m.snapshot = &fleet.Snapshot{Upstream: "zendesk", PausedFor: 90 * time.Second, Alive: 1, At: m.snapshot.At, Counted: m.snapshot.At}
 	require.Contains(t, m.View(), "paused: the whole upstream, for 1m30s, until 14:06:42")
 	require.NotContains(t, m.View(), "disagree")
+	m.snapshot.PausedBy, m.snapshot.Allowances = "Retry-After", []pacer.Allowance{{Left: 3, For: time.Second, Source: "X-Limit"}, {Policy: "other", Left: 4}}
+	require.Contains(t, m.View(), "paused: the whole upstream, for 1m30s, until 14:06:42 (Retry-After)\nsaid to be left 3 for 1s, until 14:05:13 (X-Limit)\n")
 	m.snapshot.VersionCount = 2
 	require.Contains(t, m.View(), "\nprocesses disagree: 2 versions of the policies are in use: see headway status\n")
 }
