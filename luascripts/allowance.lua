@@ -1,15 +1,16 @@
 -- allowance.lua: what an upstream said is left of a limit. The reasoning is in package engine, allowance.go.
 --
--- KEYS   key: of the account: a string of integers: until low at open older mark before ahead starved start since width maybe said dated
+-- KEYS   key: of the account: a string of integers: until low at open older mark before ahead early starved start since width most quiet maybe said dated
 --        less right waits zero tries first recent reported period known, the last two of which may be negative, as in allowance.go
 -- ARGV   limit: how much it says at most
+--        first: how much may be open before anything is said, and no policy limits calls; 0: any number
 -- TTL    until C.AllowanceLives after until and after the last call
 
 local allowance = {}
 
 local fields = {
-  'till', 'low', 'at', 'open', 'older', 'mark_', 'before', 'ahead', 'starved', 'start', 'since', 'width', 'maybe', 'said', 'dated', 'less',
-  'right', 'waits', 'zero', 'tries', 'first', 'recent', 'reported', 'period', 'known',
+  'till', 'low', 'at', 'open', 'older', 'mark_', 'before', 'ahead', 'early', 'starved', 'start', 'since', 'width', 'most', 'quiet', 'maybe',
+  'said', 'dated', 'less', 'right', 'waits', 'zero', 'tries', 'first', 'recent', 'reported', 'period', 'known',
 }
 
 -- clear makes an account one of which nothing is known.
@@ -18,7 +19,7 @@ local function clear(o)
 end
 
 function allowance.parse(_, account)
-  local o = { key = account, unit = 'a ', limit = arg(), run = allowance, dirty = false }
+  local o = { key = account, unit = 'a ', limit = arg(), first_ = arg(), run = allowance, dirty = false }
   clear(o)
   return o
 end
@@ -57,10 +58,22 @@ local function turn(o, now)
   if o.till > 0 and now >= o.till then
     local width = math.max(opened(o, o.till) + 1, o.low - 1)
     o.width = o.reported > 0 and width or 0
-    o.older, o.mark_, o.open, o.ahead = o.older + o.open, o.till, o.ahead, 0
-    o.start, o.since, o.till, o.starved, o.maybe = o.till, o.till, 0, 0, 0
+    o.older, o.mark_, o.open, o.ahead, o.early = o.older + o.open, o.till, o.ahead + o.early, 0, 0
+    o.start, o.since, o.till, o.starved, o.maybe, o.quiet = o.till, o.till, 0, 0, 0, 0
   end
-  return opened(o, now)
+  return opened(o, now) + o.early
+end
+
+-- begin is turn for calls and answers.
+local function begin(o, now)
+  local open = turn(o, now)
+  if o.first_ > 0 and o.width + o.till + o.at + o.start == 0 then o.width, o.said = o.first_, 1 end
+  return open
+end
+
+-- room returns how much may be open if nothing is said.
+local function room(o)
+  return o.most > 0 and math.max(1, math.min(o.width, o.most - o.quiet)) or o.width
 end
 
 local function fits(o, open, n) return open + n < o.low or o.maybe > 0 and open == 0 end
@@ -72,18 +85,18 @@ local function ceil(a, b)
 end
 
 function allowance.room(o, now, n, many)
-  local open = turn(o, now)
+  local open = begin(o, now)
   local left = many * n
   if o.till > 0 then
     left = o.low - 1 - open
   elseif o.width > 0 then
-    left = o.width - open
+    left = room(o) - open
   end
   return left < n and 0 or (left - left % n) / n
 end
 
 function allowance.take(o, now, n, many)
-  turn(o, now)
+  begin(o, now)
   if o.since == 0 then o.since = now end
   o.open, o.dirty = o.open + n * many, true
   return now, n, C.UnboundSlack
@@ -93,9 +106,9 @@ function allowance.rest()
   function allowance.horizon() return math.huge end
 
   function allowance.earliest(o, now, e, n)
-    local open = turn(o, now)
+    local open = begin(o, now)
     if o.till == 0 then
-      if o.width > 0 and open + n > o.width then e = math.max(e, o.since + ceil(open + n - o.width, n) * C.Apart) end
+      if o.width > 0 and open + n > room(o) then e = math.max(e, o.since + ceil(open + n - room(o), n) * C.Apart) end
     elseif e < o.till and fits(o, open, n) then
       return { at = e }
     elseif e < o.till or o.starved > 0 or not fits(o, open, n) then
@@ -105,7 +118,7 @@ function allowance.rest()
   end
 
   function allowance.commit(o, now, place, n)
-    local open = turn(o, now)
+    local open = begin(o, now)
     if o.since == 0 then o.since = now end
     if o.till > 0 and place.at >= o.till then
       if not fits(o, open, n) then o.starved = 1 end
@@ -121,10 +134,12 @@ end
 -- heeding defines what calls that look for a slot can do without.
 function allowance.heeding()
   -- drop takes a call out of what is open.
-  local function drop(o, slot, n)
+  local function drop(o, now, slot, n)
     o.dirty = true
     if o.till > 0 and slot >= o.till and o.ahead > 0 then
       o.ahead = math.max(0, o.ahead - n)
+    elseif slot > now and o.early > 0 then
+      o.early = math.max(0, o.early - n)
     elseif slot >= o.mark_ then
       local young = math.min(o.open, n)
       o.open, o.older = o.open - young, math.max(0, o.older - n + young)
@@ -143,12 +158,12 @@ function allowance.heeding()
 
   function allowance.cancel(o, now, slot, n)
     turn(o, now)
-    drop(o, slot, n)
+    drop(o, now, slot, n)
   end
 
   -- news returns what became of what was believed to be left: the kind of change that is to be published; nil for none.
   local function news(o, was, gated)
-    local left = o.low - 1 - o.open - o.older
+    local left = o.low - 1 - o.open - o.older - o.early
     if o.till == 0 then return nil end
     if left < 0 and left < was then return C.ChangePaused end
     if left > 0 and (gated or o.starved > 0) then
@@ -156,6 +171,12 @@ function allowance.heeding()
       return C.ChangeResumed
     end
     return nil
+  end
+
+  -- outdated applies an answer that says nothing of this window.
+  local function outdated(o, cost, was)
+    if o.till == 0 and o.width > 0 then o.width = math.max(1, o.low - 1, o.width - cost) end
+    return news(o, was, false)
   end
 
   -- went notes a good answer to a call with a slot.
@@ -196,9 +217,11 @@ function allowance.heeding()
     return best
   end
 
-  local function silent(o, now, slot, cost, was)
+  local function silent(o, now, slot, cost, was, open)
     if o.till == 0 then
-      if o.width == 0 then return nil end
+      o.quiet = o.quiet + cost
+      if o.quiet > o.most then o.most = 0 end
+      if o.width == 0 or o.said > 0 and open <= o.width then return nil end
       o.width = o.said > 0 and o.width + cost or 0
       return C.ChangeResumed
     end
@@ -208,7 +231,7 @@ function allowance.heeding()
       o.maybe = o.maybe + cost
     end
     o.low, o.at = math.max(1, o.low - cost), now
-    if o.maybe > 0 and o.low == 1 and o.open + o.older == 0 then return C.ChangeResumed end
+    if o.maybe > 0 and o.low == 1 and o.open + o.older + o.early == 0 then return C.ChangeResumed end
     return news(o, was, false)
   end
 
@@ -238,8 +261,8 @@ function allowance.heeding()
   local function set(o, now, left, till, gated, was)
     o.low, o.at, o.width, o.maybe = left + 1, now, 0, 0
     local later = o.till > 0 and till > o.till and o.ahead > 0
-    if later then o.open, o.ahead = o.open + o.ahead, 0 end
-    local spent = left <= o.open + o.older and (later or o.till == 0)
+    if later then o.early, o.ahead = o.early + o.ahead, 0 end
+    local spent = left <= o.open + o.older + o.early and (later or o.till == 0)
     o.till = till
     if spent then return C.ChangePaused end
     return news(o, was, gated)
@@ -264,20 +287,21 @@ function allowance.heeding()
 
   -- answer applies what an answer said: see Answered in allowance.go. It returns what is to be published.
   function allowance.answer(o, now, slot, cost, left, wait, flags)
-    turn(o, now)
+    begin(o, now)
     local known = flags % C.AnswerOpen
     o.older = o.older + (flags - known) / C.AnswerOpen
-    local open = o.open + o.older
+    local open = o.open + o.older + o.early
     local was, refused = o.low - 1 - open, flags % 2 == C.AnswerRefused
     o.since, o.dirty = now, true
     if slot ~= 0 or cost > 0 and not refused then o.reported = 1 end
-    if slot == 0 then slot = blind(o, now, cost) else drop(o, slot, cost) end
+    if slot == 0 then slot = blind(o, now, cost) else drop(o, now, slot, cost) end
     local old = slot < o.start
     if not refused and not old then went(o, slot) end
     if left < 0 then
       if refused and wait > 0 then return refuse(o, now, wait) end
-      if old or refused then return news(o, was, false) end
-      return silent(o, now, slot, cost, was)
+      if old then return outdated(o, cost, was) end
+      if refused then return news(o, was, false) end
+      return silent(o, now, slot, cost, was, open)
     end
     if wait > 0 then
       if known < C.AnswerGuessed then o.dated = 1 end
@@ -287,15 +311,15 @@ function allowance.heeding()
       wait = nexttime(o, now)
     end
     local over = slot + wait
-    if old and (over <= o.start or wait % C.Second == 0 and over - C.Second <= o.start) then return news(o, was, false) end
-    if not refused then o.said = 1 end
+    if old and (over <= o.start or wait % C.Second == 0 and over - C.Second <= o.start) then return outdated(o, cost, was) end
+    if not refused then o.said, o.most = 1, math.max(o.most, left + cost) end
     left = corrected(o, left, cost, refused, o.till > 0 and was >= 0 and open == cost)
     return read(o, now, slot, left, patient(o, slot, refused, left, wait), refused, was)
   end
 
   function allowance.resume(o, now)
     turn(o, now)
-    o.open, o.ahead = o.open + o.ahead, 0
+    o.open, o.ahead, o.early = o.open + o.ahead + o.early, 0, 0
     o.till, o.low, o.at, o.width, o.maybe, o.starved, o.waits, o.dirty = 0, 0, 0, 0, 0, 0, 0, true
   end
 
@@ -324,7 +348,7 @@ function allowance.heeding()
     local open = turn(o, now)
     local remaining = o.limit
     if o.till > 0 then remaining = math.max(0, o.low - 1 - open) end
-    return remaining, allowance.earliest(o, now, now, 1).at, o.ahead, paused(o, now) or 0, math.max(0, o.low - 1), 0, 0, math.max(now, o.till)
+    return remaining, allowance.earliest(o, now, now, 1).at, o.ahead + o.early, paused(o, now) or 0, math.max(0, o.low - 1), 0, 0, math.max(now, o.till)
   end
 end
 

@@ -50,8 +50,9 @@ type Config struct {
 	// It starts with a letter or digit and has at most 100 letters, digits, '.', '_' or '-'. Required.
 	Upstream string
 
-	// Policies are the upstream's limits. All of them must admit a call. Their names must differ. An empty list limits nothing, but calls
-	// still wait for what [Pacer.Report] reports. Defaults to none.
+	// Policies are the upstream's limits. All of them must admit a call. Their names must differ. Without policies, calls are paced by what
+	// replies state alone: of calls whose answers are reported ([Pacer.Do], [Tracked]), three at a time go until an answer says what is
+	// left, and more with each good answer that does not. With IgnoreCounts, nothing limits calls but pauses. Defaults to none.
 	Policies []policies.Policy
 
 	// Store keeps the accounts. Defaults to a [memstore.Store] of its own, which paces only this process.
@@ -200,6 +201,10 @@ func New(c Config) (*Pacer, error) {
 		Policies: p.policies, Direct: p.direct, Leases: p.leases,
 		Errors: calls.Errors{Invalid: invalid, Missing: p.missing, Excess: p.excess, Nested: p.nested},
 	}
+	p.reports = &reports.Reporter{
+		Upstream: p.upstream, Far: isShared,
+		Unbound: p.policies.AddAllowances, Applied: p.feedbackApplied,
+	}
 	if isShared {
 		p.member = p.join(shared, &c, p.set().Bound)
 		p.store = p.member
@@ -210,10 +215,7 @@ func New(c Config) (*Pacer, error) {
 	p.calls.Waiters = p.waiters
 	p.observer = p.newObserver()
 	p.bookings = p.newBookings()
-	p.reports = &reports.Reporter{
-		Upstream: p.upstream, Store: p.store, Far: p.member != nil,
-		Unbound: p.policies.AddAllowances, Applied: p.feedbackApplied, Changed: p.waiters.Changed,
-	}
+	p.reports.Store, p.reports.Changed = p.store, p.waiters.Changed
 	if p.member == nil && c.Store != nil { // others may use it, too
 		p.waiters.Begin()
 	}

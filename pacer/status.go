@@ -257,6 +257,7 @@ func (p *Pacer) describeProcess(name string) {
 			}
 			return all
 		},
+		Learned: p.reports.Learned,
 	}
 	p.process.SetPolicies(set.Names(), set.Texts(), set.Source)
 }

@@ -11,7 +11,7 @@ const (
 	Window Algorithm = 2
 	// Concurrency counts calls that run at the same time. The number 3 is used on the wire for adaptive rates.
 	Concurrency Algorithm = 4
-	// Allowance is what an upstream says is left of a limit until it resets. It has no parameters: a store learns from answers.
+	// Allowance is what an upstream says is left of a limit until it resets. A store learns it from answers.
 	Allowance Algorithm = 8
 )
 
@@ -69,6 +69,8 @@ type Spec struct {
 	Guard int64
 	// After is how long a call must have run before it counts. It is for calls in flight only.
 	After int64
+	// First is the cost of an allowance that may be open before the upstream has answered, if no policy limits calls; 0 means any.
+	First int64
 	// Queue is how calls wait their turn. It is for rates and calls in flight only.
 	Queue Queue
 	// Calendar computes the bounds of calendar windows; nil for all other policies.

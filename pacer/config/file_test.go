@@ -121,7 +121,7 @@ func TestMistakes(t *testing.T) {
 		"upstreams:":                                   `upstreams: is empty: write a mapping of names to upstreams`,
 		"upstreams: [u]":                               `f:1:12: upstreams: is a list: write a mapping of names to upstreams`,
 		"upstreams:\n  u: {}\nupstream: 1":             `f:3:1: an unknown field: the fields are otherHosts, store, stores, upstreams`,
-		"upstreams: {u: {}}":                           `f:1:13: upstreams.u: has no policies, so nothing limits its calls: add policies, such as [10/s], or write policies: none`,
+		"upstreams: {u: {}}":                           `f:1:13: upstreams.u: has no policies: add some, such as [10/s], or write policies: none if replies state its limits`,
 		up + "policies: []":                            `f:2:3: upstreams.u: has no policies`,
 		up + "policies: [none]":                        `f:3:16: upstreams.u.policies[0]: not understood`,
 		up + "hosts: a.example":                        `f:2:3: upstreams.u: has no policies`,

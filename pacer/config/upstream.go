@@ -91,7 +91,7 @@ func readUpstream(name string, at, v value, stores known, taken map[string]place
 	switch {
 	case v.count() > before:
 	case len(u.policies) == 0 && !u.unlimited:
-		at.failf("has no policies, so nothing limits its calls: add policies, such as [10/s], or write policies: none")
+		at.failf("has no policies: add some, such as [10/s], or write policies: none if replies state its limits")
 	default:
 		u.check(at)
 	}

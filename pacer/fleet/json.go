@@ -24,6 +24,7 @@ type snapshotJSON struct {
 	Processes []processJSON `json:"processes"`
 	TopKeys   []topKeyJSON  `json:"busiest"`
 	Unknown   []string      `json:"unknown"`
+	Learned   []learnedJSON `json:"learned"`
 
 	Settings      *pacer.Settings    `json:"settings"`
 	SetLimits     int                `json:"setLimits"`
@@ -106,6 +107,20 @@ type processJSON struct {
 	Version string  `json:"version"`
 }
 
+type learnedJSON struct {
+	Policy   string    `json:"policy"`
+	Name     string    `json:"name"`
+	Text     string    `json:"text"`
+	Limit    int64     `json:"limit"`
+	Period   float64   `json:"periodSeconds"`
+	Window   float64   `json:"windowSeconds"`
+	Reset    float64   `json:"resetSeconds"`
+	Source   string    `json:"source"`
+	Readings int64     `json:"readings"`
+	Since    time.Time `json:"since"`
+	Last     time.Time `json:"last"`
+}
+
 type topKeyJSON struct {
 	standingJSON
 
@@ -136,6 +151,10 @@ func (s *Snapshot) MarshalJSON() ([]byte, error) {
 			v.Disagreements[i].Sides[j] = sideJSON{side.Text, side.Processes, append([]string{}, side.Names...)}
 		}
 	}
+	v.Learned = make([]learnedJSON, len(s.Learned))
+	for i := range s.Learned {
+		v.Learned[i] = learnedJSONOf(&s.Learned[i])
+	}
 	if b := s.Binding(); b != nil {
 		v.Binding = b.Policy.Name()
 	}
@@ -156,6 +175,17 @@ func (s *Snapshot) MarshalJSON() ([]byte, error) {
 		}
 	}
 	return json.Marshal(v)
+}
+
+func learnedJSONOf(l *Learned) learnedJSON {
+	v := learnedJSON{
+		Policy: l.Policy, Name: l.Name, Limit: l.Limit, Period: l.Period().Seconds(), Window: l.Window.Seconds(), Reset: l.Reset.Seconds(),
+		Source: l.Source, Readings: l.Readings, Since: l.Since.UTC(), Last: l.Last.UTC(),
+	}
+	if p, ok := l.As(); ok {
+		v.Text = p.String()
+	}
+	return v
 }
 
 func policyJSONOf(p *Policy) policyJSON {

@@ -66,13 +66,13 @@ func TestFleetAsJSON(t *testing.T) {
 		"versionCount":2,"versions":[{"id":"5f","policies":[],"processes":1,"names":[]}],
 		"disagreements":[{"policy":"peak","scopesDiffer":true,
 			"sides":[{"text":"peak: 4 per 1s","processes":1,"names":["worker"]},{"text":"","processes":0,"names":[]}]}],
-		"unknown":["later: 5 per moon"]}`, string(got))
+		"unknown":["later: 5 per moon"],"learned":[]}`, string(got))
 	got, err = json.Marshal(&fleet.Snapshot{Policies: []fleet.Policy{{PolicyStatus: pacer.PolicyStatus{Policy: tenant.Observed()}}}})
 	require.NoError(t, err)
 	require.Contains(t, string(got), `5 per 1s, per tenant, observed"`)
 	require.Contains(t, string(got), `"observed":true`)
 	got, err = json.Marshal(&fleet.Snapshot{Upstream: "acme"})
 	require.NoError(t, err)
-	require.Contains(t, string(got), `"policies":[],"allowances":[],"processes":[],"busiest":[],"unknown":[],`+
+	require.Contains(t, string(got), `"policies":[],"allowances":[],"processes":[],"busiest":[],"unknown":[],"learned":[],`+
 		`"settings":null,"setLimits":0,"versionCount":0,"versions":[],"disagreements":[]`, "lists are never null")
 }

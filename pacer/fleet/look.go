@@ -136,6 +136,7 @@ func (v *view) read(index *store.Index) {
 				Source: printable(one.Source), Version: printable(one.Version),
 			})
 		}
+		v.learn(one.Learned)
 		for _, s := range one.Stated {
 			s.Source = printable(s.Source)
 			v.stated = append(v.stated, s)

@@ -25,6 +25,7 @@ type Snapshot struct {
 	Alive     int       // how many processes there are
 	Unknown   []string  // policies that processes report and this version of the library cannot read
 	TopKeys   []TopKey  // of policies with scopes, the keys that spend or wait most, first; at most [MaxTopKeys]
+	Learned   []Learned // what replies to the processes stated of limits, by policy and name; at most [MaxShownLimits]
 
 	// Settings are what operators have set for all processes, with at most [MaxShownLimits] of its Limits; nil if the store keeps no
 	// settings, or is out of reach.

@@ -288,7 +288,7 @@ func answered(e *engine.Entry, now int64, n *store.Note) (c store.Change) {
 	r := engine.Answered{
 		Slot: int64(n.At), Cost: n.Cost, Left: n.Remaining, Reset: engine.MicrosUp(n.For), Guessed: n.Guessed, Refused: n.Refused, Open: n.Value,
 	}
-	switch a.Answer(now, r) {
+	switch a.Answer(&e.Limit, now, r) {
 	case engine.NoNews:
 	case engine.More:
 		c.Kind = store.Resumed

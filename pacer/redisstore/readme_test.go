@@ -40,6 +40,11 @@ func readmeRedis(limits []policies.Policy) (*pacer.Pacer, error) {
 	return p, err
 }
 
+func readmeLimits() (*pacer.Pacer, error) {
+	limits := []policies.Policy{policies.PerSecond(10), policies.Daily(10_000, time.UTC)}
+	return readmeRedis(limits)
+}
+
 func readmeVendor(store *redisstore.Store) error {
 	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Store: store, Policies: append(
 		zendesk.Limits(zendesk.SuiteEnterprise), // what Zendesk documents: the account, its endpoints, its tickets
@@ -145,7 +150,7 @@ func TestTheREADME(t *testing.T) { //nolint:paralleltest // it redirects the log
 	code := flat(string(here))
 	blocks := strings.Split(pages["README.md"], "```go\n")[2:]
 	blocks = append(blocks, strings.Split(pages["docs/tutorial.md"], "```go\n")[1:]...)
-	require.Len(t, blocks, 8)
+	require.Len(t, blocks, 9)
 	for _, b := range blocks {
 		block, _, found := strings.Cut(b, "```")
 		require.True(t, found)
@@ -164,7 +169,7 @@ func TestTheREADME(t *testing.T) { //nolint:paralleltest // it redirects the log
 	store, err := redisstore.New(rdb)
 	require.NoError(t, err)
 	require.NoError(t, readmeVendor(store))
-	_ = readmeRedis
+	_ = readmeLimits
 	p, err := pacer.New(pacer.Config{Upstream: "mail", Store: store, Policies: []policies.Policy{policies.PerSecond(10)}})
 	require.NoError(t, err)
 	defer p.Close()

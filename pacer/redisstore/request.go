@@ -236,7 +236,7 @@ func (r *request) limits(upstream string, limits []store.Limit, first prelude, n
 			}
 			r.numbers(int64(s.Algorithm), s.Limit, s.Interval, s.After, fair)
 		case policies.Allowance:
-			r.numbers(int64(s.Algorithm), s.Limit)
+			r.numbers(int64(s.Algorithm), s.Limit, s.First)
 		default:
 			return &algorithmError{l.Policy, s.Algorithm}
 		}

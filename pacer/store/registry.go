@@ -44,7 +44,23 @@ type About struct {
 	Waiting  []KeyUse      // its waiting calls, by the policy that they wait for, all keys together: see KeyUse.Waiting
 	Keys     []KeyUse      // the top keys: those with scopes that spend or wait most
 	Went     []Went        // what was spent since the last report
+	Learned  []Learned     // what replies stated
 	Stated   []Statement   // what the upstream stated to it, and holds: of the limits for which it holds longest
+
+	_ struct{}
+}
+
+// A Learned is what replies stated of one limit.
+type Learned struct {
+	Policy   string        // that it is about; "" for a limit that fits no policy
+	Name     string        // of one that fits none: its name or number; "" if it was not stated
+	Limit    int64         // how much it allows, as stated last; 0 if it was not
+	Window   time.Duration // in how much time, as stated last; 0 if it was not
+	Reset    time.Duration // the longest time until there was more
+	Source   string        // the field of the last of them
+	Readings int64         // how many there were
+	Since    Instant       // of the first
+	Last     Instant
 
 	_ struct{}
 }

@@ -95,6 +95,47 @@ func allowanceCases() []Case {
 			changed(t, s, st, 0, left(&b, 0, 4*time.Second))
 			s.Go(st, 1, 6*time.Second)
 		}},
+		{"allowance/later", "a call that holds a slot from a reset on is not forgotten if the reset comes later than was said", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a := s.Go(st, 1, 0)
+			changed(t, s, st, 1, left(&a, 0, 30*time.Second))
+			s.Go(st, 1, 30*time.Second)
+			b := s.Go(st, 1, 30100*ms)
+			s.At(time.Second)
+			changed(t, s, st, 1, left(nil, 0, 29050*ms))
+			c := s.Go(st, 1, 30050*ms)
+			s.Cancel(st, c)
+			s.Cancel(st, b)
+			s.Go(st, 1, 30050*ms)
+			s.At(30060 * ms)
+			s.Go(st, 1, 30250*ms) // two may be on their way
+		}},
+		{"allowance/outdated", "no call goes in place of one whose answer is of a window that is over", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a := s.Go(st, 1, 0)
+			changed(t, s, st, 0, left(&a, 9, time.Second))
+			a, b, c := s.Go(st, 1, 0), s.Go(st, 1, 0), s.Go(st, 1, 0)
+			changed(t, s, st, 1, left(&a, 0, time.Second))
+			s.At(1100 * ms)
+			changed(t, s, st, 0, left(&b, 1, 500*ms), left(&c, -1, 0))
+			s.Go(st, 1, 1100*ms)
+			s.Go(st, 1, 1200*ms)
+		}},
+		{"allowance/most", "if nothing is said after a reset, no more goes than ever was left, until more was admitted", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a := s.Go(st, 1, 0)
+			changed(t, s, st, 0, left(&a, 3, time.Second))
+			s.At(1100 * ms)
+			b, c, d := s.Go(st, 1, 1100*ms), s.Go(st, 1, 1100*ms), s.Go(st, 1, 1100*ms)
+			changed(t, s, st, 0, left(&b, -1, 0), left(&c, -1, 0), left(&d, -1, 0))
+			e := s.Go(st, 1, 1100*ms)
+			s.Go(st, 1, 1200*ms)
+			s.At(1150 * ms)
+			changed(t, s, st, 0, left(&e, -1, 0))
+			f := s.Go(st, 1, 1250*ms)
+			changed(t, s, st, 0, left(&f, -1, 0))
+			s.Go(st, 2, 1150*ms)
+		}},
 		{"allowance/silent", "a good answer that says nothing of what is left takes its cost from it", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
 			a := s.Go(st, 1, 0)
@@ -104,6 +145,27 @@ func allowanceCases() []Case {
 			changed(t, s, st, 0, left(&b, -1, 0))
 			s.Go(st, 1, ms)
 			s.Go(st, 1, 5*time.Second)
+		}},
+		{"allowance/width", "if no policy limits calls, few go before anything is said, and more with each good answer", func(t testing.TB, s *Session) {
+			bare := key
+			bare.First = 3
+			st := s.Stack(bare)
+			a := s.Go(st, 1, 0)
+			s.Go(st, 2, 0)
+			s.Go(st, 1, 100*ms)
+			s.Go(st, 1, 200*ms)
+			s.At(50 * ms)
+			changed(t, s, st, 1, left(&a, -1, 0)) // four are open, and four may be
+			s.Go(st, 1, 150*ms)
+			b := s.Go(st, 1, 250*ms)
+			s.Cancel(st, b)
+			s.At(60 * ms)
+			changed(t, s, st, 1, left(nil, 20, 10*time.Second)) // a reading decides from now on
+			s.Go(st, 15, 60*ms)
+			s.Go(st, 1, 10060*ms)
+			s.At(20 * time.Minute)
+			s.Go(st, 3, 20*time.Minute) // all is forgotten
+			s.Go(st, 1, 20*time.Minute+100*ms)
 		}},
 		{"allowance/before", "an upstream that says what was left before the call is found out", func(t testing.TB, s *Session) {
 			st := s.Stack(key)

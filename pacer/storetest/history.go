@@ -46,7 +46,7 @@ func newHistory(seed uint64, plan Plan) *history {
 		}
 		h.keys = append(h.keys, Key{Policy: h.policy(i), Scope: scope})
 		if (plan.Feedback || plan.Pauses) && h.rng.IntN(3) == 0 {
-			h.keys = append(h.keys, Key{h.policy(i), scope, true})
+			h.keys = append(h.keys, Key{h.policy(i), scope, true, h.rng.Int64N(4)})
 		}
 	}
 	for range 1 + h.rng.IntN(4) {
@@ -192,7 +192,7 @@ func (h *history) change(i int) {
 		return // what was counted by a shorter window may be forgotten any time after that, which a long history could see
 	}
 	for range 20 {
-		p := h.policy(i)
+		p := h.policy(i).Named(old.Name())
 		if h.rng.IntN(2) == 0 && h.before[i].Validate() == nil { // a version that was in use before
 			p = h.before[i]
 		}

@@ -114,7 +114,8 @@ func Since(t store.Instant) time.Duration { return t.Sub(Epoch) }
 type Key struct {
 	Policy policies.Policy
 	Scope  string
-	Left   bool // the allowance of the policy, and not the policy
+	Left   bool  // the allowance of the policy, and not the policy
+	First  int64 // with Left: see policies.Spec.First
 }
 
 // Stack returns the stack of some keys.
@@ -127,6 +128,7 @@ func (s *Session) Stack(keys ...Key) store.Stack {
 		l := store.Limit{Policy: k.Policy.Name(), Scope: k.Scope, Spec: k.Policy.Spec()}
 		if k.Left {
 			l = feedback.AllowanceOf(l)
+			l.Spec.First = k.First
 		}
 		st.Limits = append(st.Limits, l)
 	}

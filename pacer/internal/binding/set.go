@@ -65,6 +65,9 @@ type Set struct {
 	All    []Limit           // those, and then allowances
 	Scoped bool              // some limits have scopes
 
+	// Without policies, Tracked is the stack of calls whose answers are reported: until one says something, few of them go at a time.
+	Tracked []store.Limit
+
 	Lanes     []string // of all policies
 	HasQueues bool     // some limits are granted only shortly before the slot, or bind only one lane
 
@@ -122,10 +125,16 @@ func New(c *Config, in *InForce, before *Set) *Set {
 	return s
 }
 
-// addAllowances adds the allowances of policies that are in force, and those of the whole upstream.
+// addAllowances adds the allowances of policies that are in force, and those of the whole upstream. Without policies it has one from the
+// start.
 func (s *Set) addAllowances(c *Config) {
 	s.All = slices.Clone(s.Limits)
-	for _, name := range s.Allowances {
+	names, first := s.Allowances, feedback.AllowanceOf(store.Limit{}).Policy
+	bare := len(s.Limits) == 0 && c.Counts && !s.Free
+	if bare && !slices.Contains(names, first) {
+		names = append([]string{first}, names...)
+	}
+	for _, name := range names {
 		l := Limit{Limit: feedback.AllowanceOf(store.Limit{}), Whole: feedback.PolicyOf(name)}
 		l.Policy, l.Observed = name, s.Free
 		if l.Whole != "" {
@@ -141,6 +150,12 @@ func (s *Set) addAllowances(c *Config) {
 			l.Prepared = c.Direct.Prepare(c.Upstream, &l.Limit)
 		}
 		s.All = append(s.All, l)
+		if bare {
+			if l.Policy == first {
+				l.Spec.First = feedback.FirstOpen
+			}
+			s.Tracked = append(s.Tracked, l.Limit)
+		}
 	}
 }
 

@@ -11,6 +11,9 @@ import (
 
 // Bind returns the limits that bind a call, in room if there is enough.
 func (r *Reader) Bind(a *Ask, room []store.Limit) ([]store.Limit, error) {
+	if a.Tracked && a.Set.Tracked != nil {
+		return a.Set.Tracked, nil
+	}
 	limits, missing := a.Set.Bind(a.Which, a.Lane, a.Scope, room)
 	if missing != nil {
 		return nil, r.Errors.Missing(*missing)

@@ -22,16 +22,19 @@ type Allowance struct {
 
 	open, older  int64 // cost of calls with slots in [mark, until) and in [before, mark) that are not answered
 	mark, before int64
-	ahead        int64 // cost of calls with slots from until on
+	ahead, early int64 // cost of calls with slots from until on, and from an until on that was said before
 	starved      bool  // a call found no room before until
 	reported     bool  // answers to calls are reported
 
 	start int64 // when until last passed
 	since int64 // when an answer last came
-	width int64 // after until, so much may be open before an answer, and one call more each Apart; 0: any number
+	width int64 // after until, and at first, so much may be open before an answer, and one call more each Apart; 0: any number
+
+	most  int64 // that was said to be left, before the call that was answered; 0: not known
+	quiet int64 // cost of good answers since start that said nothing
 
 	maybe int64 // cost of calls whose answers said nothing, and which low may count already
-	said  bool  // good answers say what is left
+	said  bool  // good answers say what is left, or nothing else limits calls: those that say nothing widen the width
 	dated bool  // readings say when there is more
 	less  bool  // readings do not count the call that they answer
 	right bool  // nothing was left after a good answer: readings count it
@@ -70,17 +73,17 @@ const (
 )
 
 // Earliest implements [Account].
-func (a *Allowance) Earliest(_ *Limit, now, e, n int64, _ int) Placement {
+func (a *Allowance) Earliest(l *Limit, now, e, n int64, _ int) Placement {
 	s := *a
-	s.turn(now)
-	open := s.opened(now)
+	s.begin(l, now)
+	open := s.opened(now) + s.early
 	gate := s.until
 	if s.reported {
 		gate += (s.ahead + n - 1) / n * numbers.Apart
 	}
 	switch {
-	case s.until == 0 && s.width > 0 && open+n > s.width:
-		e = max(e, s.since+(open+2*n-1-s.width)/n*numbers.Apart)
+	case s.until == 0 && s.width > 0 && open+n > s.room():
+		e = max(e, s.since+(open+2*n-1-s.room())/n*numbers.Apart)
 	case s.until == 0 || e < s.until && s.fits(open, n):
 	case e < s.until || s.starved || !s.fits(open, n):
 		e = max(e, gate)
@@ -88,13 +91,21 @@ func (a *Allowance) Earliest(_ *Limit, now, e, n int64, _ int) Placement {
 	return Placement{At: e}
 }
 
+// room returns how much may be open if nothing is said: no more than the width, or than ever was left.
+func (a *Allowance) room() int64 {
+	if a.most > 0 {
+		return max(1, min(a.width, a.most-a.quiet))
+	}
+	return a.width
+}
+
 // fits reports whether a call of cost n may go before until.
 func (a *Allowance) fits(open, n int64) bool { return open+n < a.low || a.maybe > 0 && open == 0 }
 
 // Commit implements [Account].
-func (a *Allowance) Commit(_ *Limit, now int64, p Placement, n int64) (Charge, int64) {
-	a.turn(now)
-	open := a.opened(now)
+func (a *Allowance) Commit(l *Limit, now int64, p Placement, n int64) (Charge, int64) {
+	a.begin(l, now)
+	open := a.opened(now) + a.early
 	if a.since == 0 {
 		a.since = now
 	}
@@ -129,15 +140,24 @@ func (a *Allowance) turn(now int64) {
 	if a.width = 0; a.reported { // otherwise nobody would say that the first call was answered
 		a.width = max(a.opened(a.until)+1, a.low-1)
 	}
-	a.older, a.mark, a.open, a.ahead = a.older+a.open, a.until, a.ahead, 0
-	a.start, a.since, a.until, a.starved, a.maybe = a.until, a.until, 0, false, 0
+	a.older, a.mark, a.open, a.ahead, a.early = a.older+a.open, a.until, a.ahead+a.early, 0, 0
+	a.start, a.since, a.until, a.starved, a.maybe, a.quiet = a.until, a.until, 0, false, 0, 0
+}
+
+// begin is turn for calls and answers: if no policy limits them, they find a width until something was said.
+func (a *Allowance) begin(l *Limit, now int64) {
+	if a.turn(now); l.Spec.First > 0 && a.width+a.until+a.at+a.start == 0 {
+		a.width, a.said = l.Spec.First, true
+	}
 }
 
 // drop takes a call out of what is open.
-func (a *Allowance) drop(slot, n int64) {
+func (a *Allowance) drop(now, slot, n int64) {
 	switch {
 	case a.until > 0 && slot >= a.until && a.ahead > 0:
 		a.ahead = max(0, a.ahead-n)
+	case slot > now && a.early > 0:
+		a.early = max(0, a.early-n)
 	case slot >= a.mark: // or it was not known, and taken to be older: see Answered
 		young := min(a.open, n)
 		a.open, a.older = a.open-young, max(0, a.older-n+young)
@@ -150,21 +170,21 @@ func (a *Allowance) drop(slot, n int64) {
 func (a *Allowance) Cancel(_ *Limit, now int64, c Charge) {
 	a.turn(now)
 	a.opened(now)
-	a.drop(c.From, c.To)
+	a.drop(now, c.From, c.To)
 }
 
 // Answer applies an answer.
-func (a *Allowance) Answer(now int64, r Answered) News {
-	a.turn(now)
+func (a *Allowance) Answer(l *Limit, now int64, r Answered) News {
+	a.begin(l, now)
 	a.opened(now)
 	a.older += r.Open
-	open := a.open + a.older
+	open := a.open + a.older + a.early
 	left := a.low - 1 - open // as it was believed; it counts while until is to come
 	a.reported = a.reported || r.Slot != 0 || r.Cost > 0 && !r.Refused
 	if a.since = now; r.Slot == 0 {
 		r.Slot = a.blind(now, r.Cost)
 	} else {
-		a.drop(r.Slot, r.Cost)
+		a.drop(now, r.Slot, r.Cost)
 	}
 	old := r.Slot < a.start
 	if !r.Refused && !old {
@@ -174,10 +194,12 @@ func (a *Allowance) Answer(now int64, r Answered) News {
 	case r.Left >= 0:
 	case r.Refused && r.Reset > 0:
 		return a.refuse(now, r.Reset)
-	case old || r.Refused: // because of another limit, or alone
+	case old:
+		return a.outdated(r, left)
+	case r.Refused: // because of another limit, or alone
 		return a.news(left, false)
 	default:
-		return a.silent(now, r, left)
+		return a.silent(now, r, left, open)
 	}
 	switch {
 	case r.Reset > 0:
@@ -188,9 +210,11 @@ func (a *Allowance) Answer(now int64, r Answered) News {
 		r.Reset = a.guess.next(now, a.start)
 	}
 	if ends := r.Slot + r.Reset; old && (ends <= a.start || r.Reset%numbers.Second == 0 && ends-numbers.Second <= a.start) {
-		return a.news(left, false) // of a window that is over
+		return a.outdated(r, left)
 	}
-	a.said = a.said || !r.Refused
+	if !r.Refused {
+		a.said, a.most = true, max(a.most, r.Left+r.Cost)
+	}
 	n := a.corrected(r, a.until > 0 && left >= 0 && open == r.Cost)
 	return a.read(now, n, a.patient(r, n), r, left)
 }
@@ -239,18 +263,26 @@ func (a *Allowance) set(now, n, until int64, gated bool, left int64) News {
 	a.low, a.at, a.width, a.maybe = n+1, now, 0, 0
 	later := a.until > 0 && until > a.until && a.ahead > 0 // then some slots are too early
 	if later {
-		a.open, a.ahead = a.open+a.ahead, 0
+		a.early, a.ahead = a.early+a.ahead, 0
 	}
-	spent := n <= a.open+a.older && (later || a.until == 0) // calls may hold slots before until
+	spent := n <= a.open+a.older+a.early && (later || a.until == 0) // calls may hold slots before until
 	if a.until = until; spent {
 		return Less
 	}
 	return a.news(left, gated)
 }
 
+// outdated applies an answer that says nothing of this window. No other call goes in place of the one that was answered.
+func (a *Allowance) outdated(r Answered, left int64) News {
+	if a.until == 0 && a.width > 0 {
+		a.width = max(1, a.low-1, a.width-r.Cost)
+	}
+	return a.news(left, false)
+}
+
 // news returns what became of what was believed to be left.
 func (a *Allowance) news(was int64, gated bool) News {
-	left := a.low - 1 - a.open - a.older
+	left := a.low - 1 - a.open - a.older - a.early
 	switch {
 	case a.until == 0:
 		return NoNews
@@ -263,15 +295,17 @@ func (a *Allowance) news(was int64, gated bool) News {
 	return NoNews
 }
 
-// silent applies a good answer that says nothing of what is left.
-func (a *Allowance) silent(now int64, r Answered, left int64) News {
+// silent applies a good answer that says nothing of what is left; so much was open. A width that holds calls back grows with each, as in
+// the slow start of TCP: a reading will come, or a refusal.
+func (a *Allowance) silent(now int64, r Answered, left, open int64) News {
 	if a.until == 0 {
-		switch {
-		case a.width == 0:
+		if a.quiet += r.Cost; a.quiet > a.most {
+			a.most = 0 // there is more than ever was said
+		}
+		if a.width == 0 || a.said && open <= a.width {
 			return NoNews
-		case a.said:
-			a.width += r.Cost // a reading will come
-		default:
+		}
+		if a.width += r.Cost; !a.said {
 			a.width = 0
 		}
 		return More
@@ -282,7 +316,7 @@ func (a *Allowance) silent(now int64, r Answered, left int64) News {
 		a.maybe += r.Cost
 	}
 	a.low, a.at = max(1, a.low-r.Cost), now
-	if a.maybe > 0 && a.low == 1 && a.open+a.older == 0 {
+	if a.maybe > 0 && a.low == 1 && a.open+a.older+a.early == 0 {
 		return More
 	}
 	return a.news(left, false)
@@ -374,7 +408,7 @@ func (a *Allowance) Paused() int64 {
 // Resume forgets what was said, and not what is open.
 func (a *Allowance) Resume(now int64) {
 	a.turn(now)
-	a.open, a.ahead = a.open+a.ahead, 0
+	a.open, a.ahead, a.early = a.open+a.ahead+a.early, 0, 0
 	a.until, a.low, a.at, a.width, a.maybe, a.starved, a.waits = 0, 0, 0, 0, 0, false, 0
 }
 
@@ -417,9 +451,9 @@ func (a *Allowance) Remembers() int64 { return 0 }
 func (a *Allowance) Inspect(l *Limit, now int64) Inspection {
 	s := *a
 	s.turn(now)
-	in := Inspection{Remaining: l.Spec.Limit, Next: s.Earliest(l, now, now, 1, 0).At, Backlog: s.ahead, Pace: max(0, s.low-1), Full: max(now, s.until)}
+	in := Inspection{Remaining: l.Spec.Limit, Next: s.Earliest(l, now, now, 1, 0).At, Backlog: s.ahead + s.early, Pace: max(0, s.low-1), Full: max(now, s.until)}
 	if s.until > 0 {
-		in.Remaining = max(0, s.low-1-s.opened(now))
+		in.Remaining = max(0, s.low-1-s.opened(now)-s.early)
 		in.Paused = s.Paused()
 	}
 	return in

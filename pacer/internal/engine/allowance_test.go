@@ -25,7 +25,7 @@ func TestAnAllowanceAdmitsWhatIsLeft(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 41))
 		quota, period := 1+rng.Int64N(60), []int64{20, 60, 600}[rng.IntN(3)]*numbers.Second
-		a, now := &engine.Allowance{}, epoch
+		a, now, limit := &engine.Allowance{}, epoch, &engine.Limit{Spec: &policies.Spec{Limit: policies.MaxLimit, First: rng.Int64N(4)}}
 		end := now + period
 		var counted, granted int64 // by the upstream; and by us, as far as it admitted them
 		var calls []*flying
@@ -44,18 +44,21 @@ func TestAnAllowanceAdmitsWhatIsLeft(t *testing.T) {
 			}
 			switch k := rng.IntN(20); {
 			case k < 10:
-				p := a.Earliest(nil, now, now, 1, 0)
+				p := a.Earliest(limit, now, now, 1, 0)
 				require.GreaterOrEqual(t, p.At, now)
 				if p.At > now {
 					break // nobody waits here
 				}
-				c, _ := a.Commit(nil, now, p, 1)
+				c, _ := a.Commit(limit, now, p, 1)
 				if rng.IntN(10) == 0 {
 					a.Cancel(nil, now, c)
 					break
 				}
 				granted++
 				calls = append(calls, &flying{charge: c})
+				if limit.Spec.First > 0 {
+					require.True(t, said || granted <= limit.Spec.First+(now-epoch)/numbers.Apart, "seed %d: too many before an answer", seed)
+				}
 				if said {
 					require.LessOrEqual(t, granted, quota, "seed %d: a call too many", seed)
 				}
@@ -76,13 +79,13 @@ func TestAnAllowanceAdmitsWhatIsLeft(t *testing.T) {
 						break
 					}
 				}
-				a.Answer(now, *c.answer)
+				a.Answer(limit, now, *c.answer)
 				said = true
 			}
 			if !said {
 				continue
 			}
-			in := a.Inspect(&engine.Limit{Spec: &policies.Spec{Limit: policies.MaxLimit}}, now)
+			in := a.Inspect(limit, now)
 			require.LessOrEqual(t, in.Remaining, max(0, quota-granted), "seed %d", seed)
 			if len(calls) == 0 {
 				require.Equal(t, max(0, quota-granted), in.Remaining, "seed %d: lost, though all were answered", seed)
@@ -91,7 +94,7 @@ func TestAnAllowanceAdmitsWhatIsLeft(t *testing.T) {
 				require.GreaterOrEqual(t, in.Next, in.Full, "seed %d: nothing is left", seed)
 			}
 			later := in.Full + rng.Int64N(60*numbers.Second)
-			require.LessOrEqual(t, a.Earliest(nil, now, later, 1, 0).At, max(later, in.Full+in.Backlog*numbers.Apart), "seed %d: held after the reset", seed)
+			require.LessOrEqual(t, a.Earliest(limit, now, later, 1, 0).At, max(later, in.Full+in.Backlog*numbers.Apart), "seed %d: held after the reset", seed)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func TestReservePauses(t *testing.T) {
 			r := newRig(t, rate(1, 10), allowance, allowance)
 			for i, wait := range []int64{c.first, c.second} {
 				if wait > 0 {
-					r.stack[1+i].Account.(*engine.Allowance).Answer(epoch, engine.Answered{Left: -1, Reset: wait, Refused: true})
+					r.stack[1+i].Account.(*engine.Allowance).Answer(&r.stack[1+i].Limit, epoch, engine.Answered{Left: -1, Reset: wait, Refused: true})
 				}
 			}
 			g, _ := engine.Reserve(epoch, r.stack, engine.Call{Cost: 1, NotBefore: 20, MaxWait: always}, nil)

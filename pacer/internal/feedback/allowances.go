@@ -17,6 +17,9 @@ const leftMark = "/left"
 // costs more than it saves.
 const shortPeriod = 2 * time.Second
 
+// FirstOpen is how many calls go to an upstream without policies before it has answered one.
+const FirstOpen = 3
+
 // AllowanceOf returns the allowance of a limit; that of the whole upstream for the zero Limit.
 func AllowanceOf(l store.Limit) store.Limit {
 	return store.Limit{

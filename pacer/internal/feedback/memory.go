@@ -1,26 +1,74 @@
 package feedback
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
 )
 
 // maxKeys bounds the keys that a process knows of.
 const maxKeys = 1 << 16
 
-// A Memory is which lower limits the store knows, and which allowances. Its zero value is ready, and it is safe for concurrent use.
+// A Memory is which lower limits the store knows, which allowances, and what replies stated. Its zero value is ready, and it is safe for concurrent use.
 type Memory struct {
 	mu   sync.Mutex
 	keys map[store.Key]sent
 	said map[store.Key]bool
+
+	learned map[string]*store.Learned // by the names of allowances
 }
 
 // sent is a lower limit, and when the store received it.
 type sent struct {
 	value int64 // 0 for none
 	at    time.Time
+}
+
+// maxLearned bounds the limits that a process reports.
+const maxLearned = 16
+
+// learn notes what a reply states of a limit, by the name of its allowance.
+func (m *Memory) learn(name string, f *policies.Feedback, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.learned[name]
+	switch {
+	case l != nil:
+	case len(m.learned) >= maxLearned:
+		return
+	case m.learned == nil:
+		m.learned = make(map[string]*store.Learned)
+	}
+	at := store.Instant(now.UnixMicro())
+	if l == nil {
+		l = &store.Learned{Policy: PolicyOf(name), Name: TagOf(name), Since: at}
+		m.learned[name] = l
+	}
+	if limit, limited := f.Limit.Value(); limited {
+		l.Limit = limit
+	}
+	if f.Window > 0 {
+		l.Window = f.Window
+	}
+	if f.Reset <= longestStated {
+		l.Reset = max(l.Reset, f.Reset)
+	}
+	l.Readings, l.Source, l.Last = l.Readings+1, f.Source, at
+}
+
+// Learned returns what replies stated, by limit.
+func (m *Memory) Learned() []store.Learned {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []store.Learned
+	for _, name := range slices.Sorted(maps.Keys(m.learned)) {
+		all = append(all, *m.learned[name])
+	}
+	return all
 }
 
 // isNews reports whether the store is to receive a value of a key: it has another one, or received it longer ago.

@@ -150,7 +150,7 @@ func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, 
 	n.Soon = refused || a.Grant == nil
 	said := make(map[int]store.Note)
 	for i := 0; i < len(fs) && r.counts; i++ {
-		explained = r.reading(said, n, a, &fs[i], about[i], &refusal, counts == 1, now) || explained
+		explained = r.reading(said, n, m, a, &fs[i], about[i], &refusal, counts == 1, now) || explained
 	}
 	for i := 0; i < len(fs) && !alone; i++ {
 		left, counted := fs[i].Left().Value()
@@ -187,7 +187,7 @@ func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, 
 // reading adds what one feedback says is left, by the index of the allowances that it is about, the least of each. Those that do not bind the
 // call are added to the limits of the notes. It reports whether it says that nothing is left of the limits that refused the call.
 func (r *Rules) reading(
-	said map[int]store.Note, n *Notes, a *Answer, f *policies.Feedback, t targets, refusal *policies.Feedback, only bool, now time.Time,
+	said map[int]store.Note, n *Notes, m *Memory, a *Answer, f *policies.Feedback, t targets, refusal *policies.Feedback, only bool, now time.Time,
 ) (nothing bool) {
 	left, counted := f.Left().Value()
 	limit, limited := f.Limit.Value()
@@ -202,6 +202,7 @@ func (r *Rules) reading(
 	one := readingOf(f, left, refusal)
 	one.For = min(one.For, r.maxPause)
 	for _, j := range r.allowances(n, a, f, t) {
+		m.learn(n.Limits[j].Policy, f, now)
 		if one.For == 0 && left == 0 {
 			one.For, one.Guessed = r.release(&n.Limits[j], now), true
 		}

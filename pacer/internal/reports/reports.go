@@ -42,6 +42,9 @@ type Reporter struct {
 	sending sync.WaitGroup
 }
 
+// Learned returns what replies stated.
+func (r *Reporter) Learned() []store.Learned { return r.memory.Learned() }
+
 // Apply turns feedback on a call into notes, and gives them to the store. It returns a [*feedback.UnboundError] if feedback names a policy that
 // does not bind the call, and otherwise the error of the store.
 func (r *Reporter) Apply(ctx context.Context, rules *feedback.Rules, a *feedback.Answer, now time.Time, fs ...policies.Feedback) error {

@@ -29,6 +29,7 @@ type Process struct {
 	Name     string
 	Meter    *Meter                     // of what it spends
 	Waiting  func() map[store.Key]int64 // how many calls wait for each limit; the empty key: for the end of a pause of all
+	Learned  func() []store.Learned     // what replies stated
 	Stated   Stated                     // what the upstream stated to it
 
 	mu       sync.Mutex
@@ -63,7 +64,7 @@ func (p *Process) About(now store.Instant, left bool) (a store.About, received f
 	byPolicy, byKey := split(p.Waiting())
 	a = store.About{Name: p.Name, Left: left, Waiting: byPolicy, Went: went}
 	a.Policies, a.Source = p.Policies()
-	a.Keys, a.Stated = p.topKeys(spent, byKey, maxAboutKeys), p.Stated.Now(now, maxAboutStated)
+	a.Keys, a.Stated, a.Learned = p.topKeys(spent, byKey, maxAboutKeys), p.Stated.Now(now, maxAboutStated), p.Learned()
 	return a, func() { p.Meter.deliver(until) }
 }
 
@@ -157,7 +158,7 @@ func (r *Registry) Index(_ context.Context, upstream string) (*store.Index, erro
 	index.Policies, source = p.Policies()
 	about := store.About{
 		Name: p.Name, Policies: index.Policies, Source: source, Waiting: byPolicy, Keys: p.topKeys(spent, byKey, maxIndexKeys),
-		Stated: p.Stated.Now(now, maxStated),
+		Stated: p.Stated.Now(now, maxStated), Learned: p.Learned(),
 	}
 	index.Alive, index.Processes = 1, []store.IndexedProcess{{About: about, Came: now, Version: store.VersionOf(index.Policies)}}
 	return index, nil

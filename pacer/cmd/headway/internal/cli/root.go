@@ -86,7 +86,7 @@ numbers of seconds. docs/command.md lists the fields.`,
 	flags.StringVar(&a.where.Master, "master", "", "name of the master, if --redis has the addresses of sentinels")
 	flags.DurationVar(&a.where.Timeout, "timeout", 5*time.Second, "how long Redis may take to answer")
 	flags.BoolVar(&a.json, "json", false, "print JSON")
-	root.AddCommand(a.ls(), a.status(), a.top(), a.pause(), a.resume(), a.reset(), a.set(), a.unset(),
+	root.AddCommand(a.ls(), a.status(), a.top(), a.learn(), a.pause(), a.resume(), a.reset(), a.set(), a.unset(),
 		a.limit(), a.unlimit(), simulate.Command(), a.check())
 	return root
 }

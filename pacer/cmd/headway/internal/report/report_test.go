@@ -158,7 +158,7 @@ func TestTextOfSettingsAndDisagreements(t *testing.T) {
 	}
 	var b strings.Builder
 	require.NoError(t, report.Text(&b, f, now))
-	_, text, _ := strings.Cut(b.String(), "only pauses hold calls.\n")
+	_, text, _ := strings.Cut(b.String(), "and what replies state.\n")
 	require.Equal(t, `
 SET BY HAND  SCOPE        WHAT IT IS                                              SINCE                ENDS
 peak         -            5 per 1s                                                14:04:12             when unset
@@ -205,5 +205,5 @@ func TestTextOfNothing(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, report.Text(&b, &fleet.Snapshot{Upstream: "acme", Alive: 1}, time.Now()))
 	require.Equal(t, "acme: 1 process paces it, 0 calls wait\nbinding: no policy makes a call wait\n\n"+
-		"It has no policies: only pauses hold calls.\n", b.String())
+		"It has no policies: pauses hold calls, and what replies state.\n", b.String())
 }

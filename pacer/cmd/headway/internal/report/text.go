@@ -29,6 +29,7 @@ func Text(w io.Writer, f *fleet.Snapshot, now time.Time) error {
 		fmt.Fprintf(&b, "Not shown, because this version cannot read it (another version wrote it, or its time zone has no name): %s\n", Clean(text))
 	}
 	writeTopKeys(&b, f)
+	writeLearned(&b, f)
 	writeProcesses(&b, f)
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -60,7 +61,7 @@ func row(w io.Writer, cells ...string) {
 
 func writePolicies(b *strings.Builder, f *fleet.Snapshot, now time.Time) {
 	if len(f.Policies) == 0 {
-		b.WriteString("It has no policies: only pauses hold calls.\n")
+		b.WriteString("It has no policies: pauses hold calls, and what replies state.\n")
 		return
 	}
 	w := table(b)
