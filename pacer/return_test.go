@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -298,4 +299,74 @@ func (w *outing) judgeAll(t *testing.T) {
 		n += w.in(from)
 	}
 	require.GreaterOrEqual(t, n, 6*50*95/100)
+}
+
+// A store that is there for a moment only, between two losses, gives no share to processes that came just before the first: those that have
+// had one since then, and miss that moment, have not counted them.
+func TestAMomentBetweenTwoLosses(t *testing.T) {
+	t.Parallel()
+	for seed := range extent(uint64(10), 100) {
+		synctest.Test(t, func(t *testing.T) {
+			const limit, old = 200, 8
+			r := newRemote(0)
+			r.barriers, r.random = true, rand.New(rand.NewPCG(seed, 3))
+			r.set(nil, 2*ms)
+			var went starts
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			start := func(n int) {
+				for range n {
+					went.join(ctx, t, fresh(t, r, pacer.Config{}, policies.PerSecond(limit).Burst(1)), 4, withoutDelay)
+				}
+			}
+			start(old)
+			time.Sleep(8 * time.Second)
+			start(12)
+			time.Sleep(r.between(20*ms, 300*ms))
+			r.set(errBroken, 0)
+			time.Sleep(r.between(4500*ms, 8*time.Second))
+			r.set(nil, 2*ms)
+			time.Sleep(r.between(20*ms, 500*ms))
+			r.set(errBroken, 0)
+			time.Sleep(5 * time.Second)
+			cancel()
+			went.calling.Wait()
+			require.LessOrEqual(t, went.most(time.Second), limit+1+old, "seed %d", seed) // a call of each was under way
+		})
+	}
+}
+
+// A store that is lost while a fleet starts, and slow when it is back, so that requests fail, gives no share either to processes that it had
+// known before: they come back one after the other, and use no share beside those that are back.
+func TestASlowReturnWhileAFleetStarts(t *testing.T) {
+	t.Parallel()
+	for seed := range extent(uint64(3), 50) {
+		synctest.Test(t, func(t *testing.T) {
+			const limit = 200
+			r := newRemote(0)
+			r.barriers, r.random, r.slow = true, rand.New(rand.NewPCG(seed, 4)), 200*ms
+			r.set(nil, 2*ms)
+			var went starts
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			for range 60 {
+				p := fresh(t, r, pacer.Config{}, policies.PerSecond(limit).Burst(1))
+				went.join(ctx, t, p, 2, func() time.Duration { return r.between(0, 50*ms) })
+			}
+			time.Sleep(100 * ms)
+			r.set(errBroken, time.Second)
+			time.Sleep(7 * time.Second)
+			r.mu.Lock()
+			r.slow = 2 * time.Second
+			r.mu.Unlock()
+			r.set(nil, 2*ms)
+			time.Sleep(4 * time.Second) // from then on they have a share, if they lose it again
+			n := went.count()
+			time.Sleep(time.Second)
+			require.Greater(t, went.count()-n, limit/4, "seed %d", seed)
+			cancel()
+			went.calling.Wait()
+			require.LessOrEqual(t, went.most(time.Second), limit+1, "seed %d", seed)
+		})
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,7 +22,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/policies"
 )
 
 // previousFile names the release before this one: a tag, or as long as there is none with the schema of this one, the commit that
@@ -32,7 +36,8 @@ const previousFile = "testdata/previous"
 const workerDir = "testdata/worker"
 
 // While a fleet is deployed, processes of the release before and of this one share their limits: neither sees an error, no policy is
-// exceeded in store time, and all calls of both go. `make compat` runs this, because it builds both.
+// exceeded in store time, and all calls of both go, also when an operator adds a policy of calls in flight that neither has and the calls
+// release nothing. `make compat` runs this, because it builds both.
 func TestTwoReleasesSideBySide(t *testing.T) { //nolint:paralleltest // it is alone
 	server := redistest.Start(t)
 	before, now := buildPrevious(t), filepath.Join(t.TempDir(), "now")
@@ -53,6 +58,17 @@ func TestTwoReleasesSideBySide(t *testing.T) { //nolint:paralleltest // it is al
 			return json.Unmarshal(out, &parts[i])
 		})
 	}
+	const permits, lease = 40, time.Second
+	rdb := server.Client()
+	require.Eventually(t, func() bool {
+		return rdb.ZCard(t.Context(), "pacer:2:{waits}/alive").Val() == int64(len(workers))
+	}, time.Minute, time.Millisecond)
+	rate := policies.PerSecond(100).Burst(1)
+	operator, err := pacer.New(pacer.Config{Upstream: "waits", Store: must(redisstore.New(rdb)), Policies: []policies.Policy{rate}})
+	require.NoError(t, err)
+	defer operator.Close()
+	require.NoError(t, operator.SetPolicies(t.Context(), rate, policies.InFlight(permits).Lease(lease)))
+	limited := time.Now().Add(time.Second).UnixMicro() // all have sent a request by then
 	require.NoError(t, g.Wait())
 	for upstream, rules := range map[string][]rule{
 		"stacked": {fiftyASecond, {name: "120 in any 3 s", kind: anyWindow, n: 120, period: 3 * time.Second}},
@@ -71,6 +87,20 @@ func TestTwoReleasesSideBySide(t *testing.T) { //nolint:paralleltest // it is al
 		require.Empty(t, referee(all, rules...), upstream)
 		require.Len(t, all, len(workers)*8*calls, upstream)
 	}
+	var went []int64
+	for _, part := range parts {
+		require.Len(t, part["waits"], 8*calls)
+		for _, o := range part["waits"] {
+			if o.At > limited {
+				went = append(went, o.At)
+			}
+		}
+	}
+	require.NotEmpty(t, went)
+	leases := time.Duration(slices.Max(went)-limited)*time.Microsecond/lease + 2
+	most := permits*int(leases) + 8*len(workers) // each caller may have been late with a call
+	t.Logf("%d calls after the operator's policy, of %d", len(went), most)
+	require.LessOrEqual(t, len(went), most)
 }
 
 // buildPrevious builds the worker with the release before this one, and returns its path. Without the history of the repository it skips

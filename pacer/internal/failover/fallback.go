@@ -15,6 +15,9 @@ func (w *Store) fallBack(err error, began store.Instant) {
 	away := w.newAbsence(began)
 	w.mu.Lock() // the process may be about to return
 	was := w.state.Swap(local)
+	if was != local && !errors.Is(err, errAtBarrier) {
+		w.standing.lost()
+	}
 	away.number = int(w.absences.Load())
 	w.away.CompareAndSwap(nil, &away)
 	w.mu.Unlock()

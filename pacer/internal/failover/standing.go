@@ -17,7 +17,7 @@ import (
 // them, they are at most z.n, and the share of each is at most 1/z.n. The same holds for permits, by rank.
 type standing struct {
 	n, rank int           // how many processes there are, and how many of them came before this one
-	came    store.Instant // since when the store has known this one, without a break
+	came    store.Instant // since when the store has known this one, without a break or a loss
 	at      store.Instant // when it answered the last heartbeat
 	until   store.Instant // until when that one counts, or one whose answer was lost
 	sent    time.Time     // when it was sent; zero if none was answered
@@ -34,10 +34,18 @@ type standing struct {
 // more than the longest time between two heartbeats in a fleet of n, and grows with n.
 func maturity(n int) time.Duration { return ScheduleOf(n).Heartbeat*5/4 + 500*time.Millisecond }
 
+// lost takes note that the process has lost the store. Time before that does not count for one that has not been there for long enough: those
+// that have a share may have lost the store before they could count it.
+func (s *standing) lost() {
+	if !s.isMature() {
+		s.sent = time.Time{}
+	}
+}
+
 // answered takes note of the answer to a heartbeat that counts for ttl.
 func (s *standing) answered(sent time.Time, p *store.Membership, ttl time.Duration) {
 	switch {
-	case p.Now > s.until:
+	case p.Now > s.until || s.sent.IsZero():
 		s.came, s.kept.until = p.Now, 0
 	case p.Epoch.Began != s.began:
 		if s.hasShare(sent) { // otherwise others that came since may not have counted it

@@ -38,7 +38,11 @@ var upstreams = map[string][]policies.Policy{
 	"permits": {policies.InFlight(3).Lease(10 * time.Second), policies.PerSecond(200).Burst(2).Named("rate")},
 	"shares":  {policies.PerSecond(80).Burst(4).Fair("tenant")},
 	"lanes":   {policies.PerSecond(60).Burst(4).Lane("batch", 80)},
+	waits:     {policies.PerSecond(100).Burst(1)},
 }
+
+// waits is an upstream whose calls release nothing. While they go, the test has a policy count them in flight.
+const waits = "waits"
 
 // A call is one that went, in µs of store time.
 type call struct{ Slot, Slack, At int64 }
@@ -96,6 +100,13 @@ func pace(ctx context.Context, p *pacer.Pacer, n int, tenant string, batch, rese
 		opts = append(opts, pacer.Lane("batch"))
 	}
 	for i := range n {
+		if p.Upstream() == waits {
+			if err := p.Wait(ctx); err != nil {
+				return went, err
+			}
+			went = append(went, call{At: time.Now().UnixMicro()})
+			continue
+		}
 		r, err := p.Acquire(ctx, opts...)
 		if err != nil {
 			return went, err
