@@ -174,7 +174,7 @@ func TestManyResetsLoseNoStore(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRemote(2)
 			r.set(nil, way)
-			r.slow, r.random = 20*ms, rand.New(rand.NewPCG(1, uint64(way))) //nolint:gosec // not for secrets
+			r.slow, r.random = 20*ms, rand.New(rand.NewPCG(1, uint64(way)))
 			both := []*pacer.Pacer{away(t, r, pacer.PaceLocally, policies.PerSecond(75)), away(t, r, pacer.PaceLocally, policies.PerSecond(75))}
 			var wg sync.WaitGroup
 			start := time.Now()

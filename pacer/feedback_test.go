@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -560,6 +561,7 @@ func TestAfterAPauseOneCallGoesFirst(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			var refused atomic.Bool
 			var wg sync.WaitGroup
+			began := time.Now()
 			for range 2 {
 				p := newPacer(t, c)
 				for range 16 {
@@ -568,7 +570,7 @@ func TestAfterAPauseOneCallGoesFirst(t *testing.T) {
 							_ = p.Do(ctx, func(context.Context) (reading policies.Reading, err error) {
 								went.add()
 								time.Sleep(50 * ms)
-								if time.Since(went.all[0]) > time.Second && refused.CompareAndSwap(false, true) {
+								if time.Since(began) > time.Second && refused.CompareAndSwap(false, true) {
 									reading.Feedback = []policies.Feedback{pause}
 								}
 								return reading, nil
@@ -579,16 +581,19 @@ func TestAfterAPauseOneCallGoesFirst(t *testing.T) {
 			}
 			time.Sleep(2 * time.Second)
 			require.True(t, refused.Load())
-			before := len(went.all)
+			before := went.count()
 			time.Sleep(8 * time.Second)
-			require.Len(t, went.all, before, "paused")
+			require.Equal(t, before, went.count(), "paused")
 			time.Sleep(time.Second + 90*ms)
-			first := went.all[before]
-			for i, at := range went.all[before:] {
+			went.mu.Lock()
+			after := slices.Clone(went.all[before:])
+			went.mu.Unlock()
+			first := after[0]
+			for i, at := range after {
 				require.True(t, i == 0 || at.Sub(first) >= 50*ms, "call %d started %v after the first", i, at.Sub(first))
 			}
 			time.Sleep(time.Second)
-			require.Greater(t, len(went.all), before+80, "the first was answered")
+			require.Greater(t, went.count(), before+80, "the first was answered")
 			cancel()
 			wg.Wait()
 		})

@@ -200,7 +200,7 @@ func unlimited(t *testing.T, api http.RoundTripper, end time.Time) {
 
 // A fleet without policies learns from replies what it may do: it uses nine tenths of each limit from the second window on, and next to no
 // call is refused. Of two limits, replies state the one of which less is left.
-func TestLimitsAreLearnedWithoutPolicies(t *testing.T) {
+func TestLimitsAreLearnedWithoutPolicies(t *testing.T) { //nolint:tparallel // what comes of all is counted
 	t.Parallel()
 	fixed := func(most int, period time.Duration) *windowMeter { return &windowMeter{most: most, period: period} }
 	first := func(most int, period time.Duration) *windowMeter {
@@ -226,7 +226,7 @@ func TestLimitsAreLearnedWithoutPolicies(t *testing.T) {
 		"two limits":                         {[]meter{log(50, 10*time.Second), fixed(200, time.Minute)}, 1, "ceil", 200, time.Minute},
 		"two limits, an instant":             {[]meter{fixed(100, time.Minute), fixed(500, 10*time.Minute)}, 1, "epoch", 500, 10 * time.Minute},
 	} {
-		t.Run(name, func(t *testing.T) { //nolint:paralleltest // what comes of all is counted
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Until(time.Date(2026, time.March, 3, 0, 0, 0, 0, time.UTC))) // an instant of the year 2000 is none
 				api := &unknown{meters: u.meters, every: u.every, form: u.form, rng: rand.New(rand.NewPCG(4, 1))}

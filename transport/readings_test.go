@@ -35,7 +35,7 @@ type cell struct {
 }
 
 // quotas maps a period to its limit, and to the number of windows to play.
-var quotas = map[time.Duration]struct{ most, windows int }{ //nolint:gochecknoglobals // a constant table
+var quotas = map[time.Duration]struct{ most, windows int }{
 	time.Second: {50, 20}, 10 * time.Second: {200, 6}, time.Minute: {300, 5}, 10 * time.Minute: {400, 4}, time.Hour: {500, 4}, 24 * time.Hour: {600, 3},
 }
 

@@ -52,7 +52,6 @@ func TestTheDayIsSpentAndNoMoreThanThat(t *testing.T) {
 
 	require.NotNil(t, r.spent, "it ends because the day is spent")
 	require.Equal(t, salesforce.PolicyDaily, r.spent.Policy)
-	require.False(t, r.spent.Paused)
 	require.Positive(t, r.spent.Wait)
 	require.LessOrEqual(t, r.spent.Wait, salesforce.DailyProbe, "another consumer may have spent less than it seems")
 	require.Contains(t, out, "The day is spent, as far as the org says. In 0h1")
@@ -235,13 +234,13 @@ func TestPoliciesAreValid(t *testing.T) {
 func TestVerdict(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.November, 20, 16, 30, 0, 0, time.UTC)
-	r := &result{last: line{left: 40, readers: 7}}
+	r := &result{meter: &meter{}, last: line{left: 40, readers: 7}}
 	require.Equal(t, "The run is over, and the day is not spent: 40 calls are left, 7 of them for readers.", r.verdict(now))
 	r.spent = &pacer.LimitError{Wait: 24*time.Hour + 5*time.Minute - time.Second}
 	require.Equal(t, "The day is spent: its first calls are forgotten after 24 hours. Come back in 24h05m, at 16:34 on Saturday, 21 November.", r.verdict(now))
 	r.spent = &pacer.LimitError{Wait: 15*time.Minute - time.Second}
 	require.Equal(t, "The day is spent, as far as the org says. In 0h15m, at 16:44 on Friday, 20 November, a call may ask whether there is more.", r.verdict(now))
-	r.spent = &pacer.LimitError{Wait: time.Hour, Paused: true}
+	r.meter.refused, r.spent = 1, &pacer.LimitError{Wait: time.Hour, Paused: true}
 	require.Equal(t, "The org has refused calls because the day is spent: ask again in 1h00m, at 17:30 on Friday, 20 November.", r.verdict(now))
 }
 

@@ -108,7 +108,7 @@ func (r *result) verdict(now time.Time) string {
 	switch e := r.spent; {
 	case e == nil:
 		return fmt.Sprintf("The run is over, and the day is not spent: %d calls are left, %d of them for readers.", r.last.left, r.last.readers)
-	case e.Paused:
+	case r.meter.refused > 0:
 		return fmt.Sprintf("The org has refused calls because the day is spent: ask again in %s, at %s.", about(e.Wait), clock(now.Add(e.Wait)))
 	case e.Wait <= salesforce.DailyProbe: // what others have spent is believed for so long
 		return fmt.Sprintf("The day is spent, as far as the org says. In %s, at %s, a call may ask whether there is more.", about(e.Wait), clock(now.Add(e.Wait)))

@@ -102,7 +102,7 @@ func fromUses(all []use) []store.KeyUse {
 }
 
 func toLearned(all []store.Learned) []learned {
-	var ls []learned
+	ls := make([]learned, 0, len(all))
 	for _, l := range all {
 		source := l.Source[:min(len(l.Source), maxSource/maxLearned)]
 		ls = append(ls, learned{

@@ -50,10 +50,10 @@ func Pause(limit int, d time.Duration) Note {
 	return Note{Kind: NoteAnswer, Limit: limit, For: d, Remaining: -1, Refused: true}
 }
 
-func (n Note) pauses() bool { return n.Refused && n.Remaining < 0 && n.For > 0 }
+func (n *Note) pauses() bool { return n.Refused && n.Remaining < 0 && n.For > 0 }
 
 // Empties returns for how long nothing is left of an allowance by a note; 0 if that is not what it says.
-func (n Note) Empties() time.Duration {
+func (n *Note) Empties() time.Duration {
 	if n.Kind == NoteAnswer && (n.Remaining == 0 || n.pauses()) {
 		return n.For
 	}

@@ -192,15 +192,19 @@ func (a *Allowance) Answer(l *Limit, now int64, r Answered) News {
 	}
 	switch {
 	case r.Left >= 0:
+		return a.counted(now, r, left, open)
 	case r.Refused && r.Reset > 0:
 		return a.refuse(now, r.Reset)
 	case old:
 		return a.outdated(r, left)
 	case r.Refused: // because of another limit, or alone
 		return a.news(left, false)
-	default:
-		return a.silent(now, r, left, open)
 	}
+	return a.silent(now, r, left, open)
+}
+
+// counted applies an answer that says what is left.
+func (a *Allowance) counted(now int64, r Answered, left, open int64) News {
 	switch {
 	case r.Reset > 0:
 		a.dated = a.dated || !r.Guessed
@@ -209,7 +213,7 @@ func (a *Allowance) Answer(l *Limit, now int64, r Answered) News {
 	default:
 		r.Reset = a.guess.next(now, a.start)
 	}
-	if ends := r.Slot + r.Reset; old && (ends <= a.start || r.Reset%numbers.Second == 0 && ends-numbers.Second <= a.start) {
+	if ends := r.Slot + r.Reset; r.Slot < a.start && (ends <= a.start || r.Reset%numbers.Second == 0 && ends-numbers.Second <= a.start) {
 		return a.outdated(r, left)
 	}
 	if !r.Refused {

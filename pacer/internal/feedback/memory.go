@@ -64,7 +64,7 @@ func (m *Memory) learn(name string, f *policies.Feedback, now time.Time) {
 func (m *Memory) Learned() []store.Learned {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var all []store.Learned
+	all := slices.Grow([]store.Learned(nil), len(m.learned))
 	for _, name := range slices.Sorted(maps.Keys(m.learned)) {
 		all = append(all, *m.learned[name])
 	}

@@ -137,27 +137,8 @@ func (r *Rules) lowered(l *store.Limit, limit int64, window time.Duration) int64
 
 // answers adds a note about each allowance that binds the call, and about those that feedback is about.
 func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, about []targets, alone bool, now time.Time) {
-	refusal, counts := policies.Feedback{}, 0 // profiles may report a refusal beside what is left
-	for i := range fs {
-		if f := &fs[i]; f.Refused {
-			refusal.Refused, refusal.Wait = true, shorter(refusal.Wait, f.Wait)
-		}
-		if _, counted := fs[i].Left().Value(); counted {
-			counts++
-		}
-	}
-	refused, explained := refusal.Refused, false
-	n.Soon = refused || a.Grant == nil
-	said := make(map[int]store.Note)
-	for i := 0; i < len(fs) && r.counts; i++ {
-		explained = r.reading(said, n, m, a, &fs[i], about[i], &refusal, counts == 1, now) || explained
-	}
-	for i := 0; i < len(fs) && !alone; i++ {
-		left, counted := fs[i].Left().Value()
-		if !explained || about[i].named && (!counted || left > 0) {
-			r.wait(said, n, a, &fs[i], about[i])
-		}
-	}
+	said, refused := r.said(n, m, a, fs, about, alone, now)
+	n.Soon = n.Soon || refused || a.Grant == nil
 	for j := range n.Limits {
 		one, found := said[j]
 		if n.Limits[j].Spec.Algorithm != policies.Allowance || !found && (a.Again || !a.charged(j) && a.Blind == 0) {
@@ -182,6 +163,33 @@ func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, 
 		}
 		n.Answers = append(n.Answers, one)
 	}
+}
+
+// said returns what feedback says is left, by the index of the allowances that it is about, and whether the call was refused.
+func (r *Rules) said(
+	n *Notes, m *Memory, a *Answer, fs []policies.Feedback, about []targets, alone bool, now time.Time,
+) (said map[int]store.Note, refused bool) {
+	refusal, counts := policies.Feedback{}, 0 // profiles may report a refusal beside what is left
+	for i := range fs {
+		if f := &fs[i]; f.Refused {
+			refusal.Refused, refusal.Wait = true, shorter(refusal.Wait, f.Wait)
+		}
+		if _, counted := fs[i].Left().Value(); counted {
+			counts++
+		}
+	}
+	said = make(map[int]store.Note)
+	explained := false
+	for i := 0; i < len(fs) && r.counts; i++ {
+		explained = r.reading(said, n, m, a, &fs[i], about[i], &refusal, counts == 1, now) || explained
+	}
+	for i := 0; i < len(fs) && !alone; i++ {
+		left, counted := fs[i].Left().Value()
+		if !explained || about[i].named && (!counted || left > 0) {
+			r.wait(said, n, a, &fs[i], about[i])
+		}
+	}
+	return said, refusal.Refused
 }
 
 // reading adds what one feedback says is left, by the index of the allowances that it is about, the least of each. Those that do not bind the
@@ -222,7 +230,7 @@ func (r *Rules) wait(said map[int]store.Note, n *Notes, a *Answer, f *policies.F
 	}
 	pause := func(of store.Limit) {
 		j := n.index(AllowanceOf(of), "")
-		if before := said[j].Empties(); before < d {
+		if before := said[j]; before.Empties() < d {
 			said[j] = store.Pause(j, d)
 		}
 	}

@@ -33,10 +33,11 @@ func (r *Rules) Strays(a *Answer, fs []policies.Feedback) (notes []store.Note, e
 		return nil, nil
 	}
 	about, err := r.about(nil, a, fs)
-	for i, stray := 0, true; i < len(about); i++ {
+	for i := range about {
 		if !isRefusal(fs[i]) {
 			continue
 		}
+		var stray bool
 		if notes, stray = r.strays(notes, a, &fs[i], about[i]); !stray {
 			return nil, nil
 		}

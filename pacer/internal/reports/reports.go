@@ -70,6 +70,9 @@ func (r *Reporter) Apply(ctx context.Context, rules *feedback.Rules, a *feedback
 	attribute(n.Answers, fs)
 	stack := store.Stack{Upstream: r.Upstream, Limits: n.Limits}
 	if !r.Far || n.Soon || len(n.Rates) > 0 {
+		r.mu.Lock()
+		r.sent = time.Now()
+		r.mu.Unlock()
 		_, err = r.send(ctx, stack, append(n.Rates, n.Answers...))
 		return err
 	}

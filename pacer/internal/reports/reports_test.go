@@ -118,7 +118,7 @@ func TestUndo(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []store.NoteKind{store.NoteResume, store.NoteReset} {
 		r := newRig()
-		limits := append(r.call.Limits, feedback.AllowanceOf(r.call.Limits[0]))
+		limits := []store.Limit{r.call.Limits[0], feedback.AllowanceOf(r.call.Limits[0])}
 		require.NoError(t, r.Undo(t.Context(), kind, limits))
 		want := []store.NoteKind{store.NoteReset, store.NoteReset}
 		if kind == store.NoteResume {

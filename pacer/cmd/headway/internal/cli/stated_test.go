@@ -46,7 +46,7 @@ func TestWhatAnUpstreamStatesIsResumed(t *testing.T) {
 	require.Contains(t, headway("resume", "spotify", "--scope", "tenant=acme").out, "spotify: api for tenant=acme is resumed; left of its pause: 22h")
 	require.NoError(t, p.Wait(t.Context(), globex), "what was said of the upstream is taken back, too")
 	require.NoError(t, p.Wait(t.Context(), acme))
-	require.NotContains(t, headway("status", "spotify").out, "X-RateLimit-Reset")
+	require.NotContains(t, headway("status", "spotify").out, "paused: the whole upstream")
 
 	require.NoError(t, p.Report(t.Context(), spent, globex))
 	require.ErrorIs(t, p.Allow(t.Context(), globex), pacer.ErrNotYet)
