@@ -258,6 +258,7 @@ func (p *Pacer) newWaiters(c *Config, given store.Store) *waiters.Waiters {
 	if p.telemetry != nil {
 		config.Events = waitEvents{p}
 	}
+	config.Reported = p.policies.AddAllowances
 	if p.member == nil {
 		config.Reread = p.reread
 	}

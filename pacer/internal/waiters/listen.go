@@ -56,6 +56,17 @@ func (s *Waiters) received(n store.News) {
 	if s.Member != nil && (n.Missed || slices.ContainsFunc(n.Changes, func(c store.Change) bool { return c.Kind == store.EpochBegan })) {
 		s.Member.Check()
 	}
+	if s.Reported != nil {
+		var names []string
+		for i := range n.Changes {
+			if n.Changes[i].Kind == store.Paused {
+				names = append(names, n.Changes[i].Policy)
+			}
+		}
+		if len(names) > 0 {
+			s.Reported(names)
+		}
+	}
 	s.Changed(ctx, n.Changes)
 }
 

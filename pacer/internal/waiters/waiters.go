@@ -38,6 +38,8 @@ type Config struct {
 
 	// Reread is called when what operators have set may have changed; nil if a Member looks after that.
 	Reread func()
+	// Reported is called with the names of limits of which others say that nothing is left, before that is heeded.
+	Reported func(policies []string)
 }
 
 // Waiters are the calls of a process on their way to their slots. Everything about them is under one lock, which only methods of this
