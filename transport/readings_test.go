@@ -223,7 +223,7 @@ type row struct {
 // The study's table: twenty random cells of each row. With HEADWAY_LONG=1 only, as it takes minutes. Buckets that report their next token
 // refuse most, so a row depends on how many of these it has: the study was run in the same cells. These rows miss a bound:
 //
-//   - tenth, none (and in some runs, high): after a reset, each answer without a reading lets two more calls go, until one is refused.
+//   - tenth, high: after a reset no more go than were ever left, less what answered without a reading: 81 % were used.
 //   - only 429s: a refusal teaches no pace.
 //   - 1 s, unless declared right: a reading that does not fit the policy binds the whole upstream, and its gate costs more than it saves.
 func TestTheTableOfReadings(t *testing.T) {
@@ -237,9 +237,9 @@ func TestTheTableOfReadings(t *testing.T) {
 		{"every", "low", false, 75.8, 0.2, "", 0, 0},
 		{"every", "none", false, 99.4, 7.2, "99 % / 2.7", 0, 18},
 		{"tenth", "right", false, 97, 0.8, "99 % / 7.6", 90, 15.2},
-		{"tenth", "high", false, 98.1, 38.1, "99 % / 34", 90, 90},
+		{"tenth", "high", false, 98.1, 38.1, "99 % / 34", 78, 60},
 		{"tenth", "low", false, 65.1, 0.1, "", 0, 0},
-		{"tenth", "none", false, 97.1, 32.3, "", 90, 140},
+		{"tenth", "none", false, 97.1, 32.3, "", 90, 65},
 		{"429", "right", false, 97, 5.6, "98 % / 3", 0, 50},
 		{"429", "high", false, 95.6, 6.7, "94 % / 7.4", 0, 350},
 		{"429", "low", false, 69.8, 0, "", 0, 0},
