@@ -58,10 +58,12 @@ func TestTwoReleasesSideBySide(t *testing.T) { //nolint:paralleltest // it is al
 			return json.Unmarshal(out, &parts[i])
 		})
 	}
+	finished := make(chan error, 1)
+	go func() { finished <- g.Wait() }()
 	const permits, lease = 40, time.Second
 	rdb := server.Client()
 	require.Eventually(t, func() bool {
-		return rdb.ZCard(t.Context(), "pacer:3:{waits}/alive").Val() == int64(len(workers))
+		return len(finished) > 0 || rdb.ZCard(t.Context(), "pacer:3:{waits}/alive").Val() == int64(len(workers))
 	}, time.Minute, time.Millisecond)
 	rate := policies.PerSecond(100).Burst(1)
 	operator, err := pacer.New(pacer.Config{Upstream: "waits", Store: must(redisstore.New(rdb)), Policies: []policies.Policy{rate}})
@@ -69,7 +71,7 @@ func TestTwoReleasesSideBySide(t *testing.T) { //nolint:paralleltest // it is al
 	defer operator.Close()
 	require.NoError(t, operator.SetPolicies(t.Context(), rate, policies.InFlight(permits).Lease(lease)))
 	limited := time.Now().Add(time.Second).UnixMicro() // all have sent a request by then
-	require.NoError(t, g.Wait())
+	require.NoError(t, <-finished)
 	for upstream, rules := range map[string][]rule{
 		"stacked": {fiftyASecond, {name: "120 in any 3 s", kind: anyWindow, n: 120, period: 3 * time.Second}},
 		"exact":   {{name: "40 in any second", kind: anyWindow, n: 40, period: time.Second}},
