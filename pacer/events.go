@@ -153,7 +153,7 @@ func (p *Pacer) feedbackApplied(ctx context.Context, at store.Instant, stack sto
 			e.Long = p.process.Stated.Keep(one, n.Empties() > 0, at)
 		}
 		if e.Long {
-			p.log.Stated(warnings.Wait{Upstream: p.upstream, Policy: e.Policy, Scope: e.Scope, Source: e.Source, For: e.For})
+			p.log.Stated(warnings.Wait{Upstream: p.upstream, Policy: e.Policy, Scope: e.Scope, Source: e.Source, For: e.For}) //nolint:contextcheck // a line of the log is of no call
 		}
 		if p.telemetry != nil {
 			telemetry.EmitCall(ctx, p.telemetry, e, func(h *Hooks) func(context.Context, FeedbackApplied) { return h.FeedbackApplied })

@@ -169,14 +169,18 @@ func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, 
 func (r *Rules) said(
 	n *Notes, m *Memory, a *Answer, fs []policies.Feedback, about []targets, alone bool, now time.Time,
 ) (said map[int]store.Note, refused bool) {
-	refusal, counts := policies.Feedback{}, 0 // profiles may report a refusal beside what is left
+	refusal, counts, waits := policies.Feedback{}, 0, false // profiles may report a refusal beside what is left
 	for i := range fs {
+		waits = waits || fs[i].Wait > 0
 		if f := &fs[i]; f.Refused {
 			refusal.Refused, refusal.Wait = true, shorter(refusal.Wait, f.Wait)
 		}
 		if _, counted := fs[i].Left().Value(); counted {
 			counts++
 		}
+	}
+	if counts == 0 && !waits {
+		return nil, refusal.Refused
 	}
 	said = make(map[int]store.Note)
 	explained := false
