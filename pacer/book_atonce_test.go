@@ -142,7 +142,7 @@ func TestManyLateTokensAtOnce(t *testing.T) {
 				near++
 			}
 		}
-		require.LessOrEqual(t, near, 2)
+		require.LessOrEqual(t, near, 10)
 		p.each(n, func(i int) {
 			_, err := p.Redeem(t.Context(), toks[i])
 			assert.ErrorIs(t, err, pacer.ErrSpent)
