@@ -405,7 +405,7 @@ function gcra.rest()
     if before(o, made, now) then return end
     if actual <= cost then
       local rest = math.max(from, to - o.t * (cost - actual))
-      if made > 0 and not o.log then rest = pack(o, now, from, to, rest) end
+      if made > 0 and not o.log and o.pace == o.t then rest = pack(o, now, from, to, rest) end
       giveback(o, now, from, o.log and o.log.last(o, from, to, cost - actual) or rest, to)
       return
     end

@@ -21,7 +21,7 @@ func (g *GCRA) Settle(l *Limit, now int64, charge Charge, cost, actual int64) {
 			if cell, ok := g.log.last(c, cost-actual); ok {
 				from = cell
 			}
-		} else if charge.Made > 0 && l.Spec.Most == 0 {
+		} else if charge.Made > 0 && l.Spec.Most == 0 && g.pace.interval(l, now) == l.Spec.Interval {
 			from = g.pack(l, now, c, from)
 		}
 		g.giveBack(l, now, c, from)
@@ -39,7 +39,8 @@ func (g *GCRA) Settle(l *Limit, now int64, charge Charge, cost, actual int64) {
 
 // pack moves [c.from, to), the part of its charge c that a settled call keeps, into the first gap with room for it, or to the start of the
 // gap right before it. It returns where the free rest of c begins. Otherwise each call would leave a gap too short for another call of its
-// estimate. The call started before now, so its cells may lie anywhere from now on, and no later than they do.
+// estimate. The call started before now, so its cells may lie anywhere from now on, and no later than they do. While the rate is lower than its
+// limit, a call keeps more than it cost, and nothing moves: gaps would be found at the rate of the limit once the lower one is over.
 func (g *GCRA) pack(l *Limit, now int64, c gap, to int64) int64 {
 	if to <= c.from || c.to > g.tat {
 		return to
