@@ -96,13 +96,14 @@ func TestManyLateTokensAtOnce(t *testing.T) {
 		toks := p.book(n)
 		time.Sleep(n*step + time.Minute)
 		var mu sync.Mutex
-		var slots []time.Time
+		var slots []store.Instant // At is when a call asked whose slot had come by the time of the answer
 		waits := make([]time.Duration, n)
 		went := func(r *pacer.Reservation) {
 			r.Release()
 			mu.Lock()
 			defer mu.Unlock()
-			slots = append(slots, r.At())
+			slot, _ := r.Slot()
+			slots = append(slots, slot)
 		}
 		began := time.Now()
 		p.each(n, func(i int) {
@@ -135,14 +136,10 @@ func TestManyLateTokensAtOnce(t *testing.T) {
 		require.LessOrEqual(t, time.Since(began), 30*time.Second, "the slots take 10")
 		require.Zero(t, losses)
 		require.Len(t, slots, n)
-		slices.SortFunc(slots, time.Time.Compare)
-		near := 0 // a slot that was given up and one in its place may both be used, which is not explained yet
+		slices.Sort(slots)
 		for i := range n - 1 {
-			if slots[i+1].Sub(slots[i]) < step-time.Microsecond {
-				near++
-			}
+			require.GreaterOrEqual(t, slots[i+1].Sub(slots[i]), step)
 		}
-		require.LessOrEqual(t, near, 10)
 		p.each(n, func(i int) {
 			_, err := p.Redeem(t.Context(), toks[i])
 			assert.ErrorIs(t, err, pacer.ErrSpent)
