@@ -583,3 +583,18 @@ func TestThePredictionIsWhatEnforcementDoes(t *testing.T) {
 		})
 	}
 }
+
+// A call that waits for the end of a pause goes when nothing is enforced any more.
+func TestObserveEndsAPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerSecond(10)))
+		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Minute}))
+		start, done := time.Now(), make(chan error)
+		go func() { done <- p.Wait(t.Context()) }()
+		time.Sleep(time.Second)
+		require.NoError(t, p.SetMode(pacer.Observe))
+		require.NoError(t, <-done)
+		require.Equal(t, time.Second, time.Since(start))
+	})
+}

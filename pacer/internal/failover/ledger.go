@@ -12,7 +12,7 @@ import (
 // A ledger is what this process knows that it and others were granted.
 type ledger struct {
 	mu   sync.Mutex
-	keys map[store.Key]*record // the whole upstream, for its pause, has the empty key
+	keys map[store.Key]*record
 }
 
 // heed forgets what was reset since an epoch, as the store lists it; everything, if the list does not have each reset up to another epoch.

@@ -265,7 +265,7 @@ func (c *Call) asksAgain() (at time.Time, again bool) {
 	return c.due.Add(-c.set.way.Lead()), !c.hasPermits()
 }
 
-// boundByAny reports whether one of some keys, or a change of the whole upstream, concerns calls that some limits bind.
+// boundByAny reports whether one of some keys, or a change of all limits, concerns calls that some limits bind.
 func boundByAny(limits []store.Limit, keys map[store.Key]bool) bool {
 	if len(keys) == 0 {
 		return false

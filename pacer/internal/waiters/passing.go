@@ -159,7 +159,7 @@ func (s *Waiters) hasRequests(q *queue) bool {
 	return slices.ContainsFunc(q.out, func(c *Call) bool { return c.state == reserved && c.lease == nil && !s.isQueued(c) })
 }
 
-// pausedNow reports whether one of some limits, or the whole upstream, is paused. The caller holds mu.
+// pausedNow reports whether nothing is left of one of some limits. The caller holds mu.
 func (s *Waiters) pausedNow(limits []store.Limit, now time.Time) bool {
 	at := s.storeTime(now)
 	return s.anyChanged(limits, func(e changed) bool { return e.until > at })

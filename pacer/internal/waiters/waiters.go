@@ -71,7 +71,7 @@ type Waiters struct {
 	// The last calls that were woken and are none of those: calls of other processes, or calls that are about to be queued.
 	earlyWakes [64]int64
 	earlyWake  int
-	changed    map[store.Key]changed // what this process received of limits; of the whole upstream, by the empty key
+	changed    map[store.Key]changed // what this process received of limits; of all of them, by the empty key
 	todo       []func()              // see later
 	doing      bool
 }
