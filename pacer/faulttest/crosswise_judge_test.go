@@ -133,13 +133,17 @@ func (w *world) part(from, to time.Time) (least float64, when time.Time) {
 	return w.least(from, to, length, s.rate)
 }
 
-// judgeMost judges that no bound is exceeded, but for what docs/reliability.md says.
+// judgeMost judges that no bound is exceeded, but for what docs/reliability.md says: calls of which not all processes know at a loss are
+// at most as many as there are permits, and so many may begin beside them.
 func (w *world) judgeMost(t *testing.T) {
 	t.Helper()
 	for i := range w.cell.setup.bounds {
 		b := &w.cell.setup.bounds[i]
 		if n, at := b.excess(w.known(b)); n > w.beyond(b) {
 			t.Errorf("%s: %d more than %d in %v, %v after the start", w.cell.name(), n, b.n, b.period, at.Sub(w.began))
+		}
+		if n, at := b.excess(w.went); b.period == 0 && w.cell.weather.kind != steps && n > b.n {
+			t.Errorf("%s: %d calls at once with %d permits, %v after the start", w.cell.name(), b.n+n, b.n, at.Sub(w.began))
 		}
 	}
 }
