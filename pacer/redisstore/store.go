@@ -50,7 +50,7 @@ type Store struct {
 	testClock func() int64 // for tests: the time that the scripts are given and now returns; nil for the server's
 }
 
-var _ store.Shared = (*Store)(nil)
+var _ store.Punctual = (*Store)(nil)
 
 // New returns a Store that uses a client: *redis.Client, *redis.ClusterClient or any other redis.UniversalClient. You configure and close
 // the client. A nil client is a [*pacer.ConfigError].
@@ -154,8 +154,8 @@ func (s *Store) run(ctx context.Context, p *script, r *request) (reply, error) {
 	return reply{values: values}, err
 }
 
-// Punctual reports whether operations end when their contexts do. That is so for a client of one server with ContextTimeoutEnabled. A
-// client of a Cluster or of Sentinel may first have to find its server. See [store.Shared].
+// Punctual implements [store.Punctual]: true for a client of one server with ContextTimeoutEnabled. A client of a Cluster or of Sentinel may
+// first have to find its server.
 func (s *Store) Punctual() bool {
 	rdb, ok := s.rdb.(*redis.Client)
 	return ok && rdb.Options().ContextTimeoutEnabled && rdb.Options().Addr != sentinelAddr
