@@ -1,7 +1,6 @@
 package pacer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -260,31 +259,8 @@ func (e *CredentialError) Error() string {
 // Is matches [ErrRefused].
 func (e *CredentialError) Is(target error) bool { return target == ErrRefused }
 
-// A ConfigError reports which setting or argument is wrong and what to do about it.
-type ConfigError struct {
-	In     string // the package whose setting it is, such as "transport"; "" for this one
-	Field  string // such as "Upstream" or "Cost"
-	Value  string // the value that was given
-	Reason string // what is wrong with it, or what to do
-	Err    error  // the cause, if there is one: a *policies.Error
-
-	_ struct{}
-}
-
-// Error implements error.
-func (e *ConfigError) Error() string {
-	in := cmp.Or(e.In, "pacer")
-	if e.Err != nil && e.Value != "" {
-		return fmt.Sprintf("%s: %s is %s: %v", in, e.Field, e.Value, e.Err)
-	}
-	if e.Err != nil {
-		return fmt.Sprintf("%s: %s: %v", in, e.Field, e.Err)
-	}
-	return fmt.Sprintf("%s: %s is %s: %s", in, e.Field, e.Value, e.Reason)
-}
-
-// Unwrap returns the cause.
-func (e *ConfigError) Unwrap() error { return e.Err }
+// A ConfigError reports which setting or argument is wrong and what to do about it. Stores return it, too, so it is declared there.
+type ConfigError = store.ConfigError
 
 // A StoreError reports that a store operation failed. Whether the call was charged is not known: do not make it. It matches
 // [ErrUnreachable] if the store is out of reach and Config.Outage is [RefuseCalls], and as well [ErrNoContact] if the store has never

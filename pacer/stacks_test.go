@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
-	"github.com/headway-go/headway/pacer/internal/stacks"
+	"github.com/headway-go/headway/pacer/internal/testing/stacks"
 	"github.com/headway-go/headway/pacer/memstore"
 )
 

@@ -14,9 +14,9 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/asynqpacer"
-	"github.com/headway-go/headway/pacer/internal/jobtest"
-	"github.com/headway-go/headway/pacer/internal/measure"
-	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/pacer/internal/testing/jobtest"
+	"github.com/headway-go/headway/pacer/internal/testing/measure"
+	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/policies"
 )

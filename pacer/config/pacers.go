@@ -17,14 +17,8 @@ import (
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/transport"
 )
-
-// A declarer is a pacer whose policies can change while it runs.
-type declarer interface {
-	Declare(list ...policies.Policy) error
-}
 
 // Pacers are the pacers of a file's upstreams, with their stores. Make them with [Open] or [File.Open], and close them when you are done.
 // They are safe for concurrent use.
@@ -42,9 +36,8 @@ type Pacers struct {
 
 // live is a pacer that runs.
 type live struct {
-	pacer   *pacer.Pacer
-	declare declarer  // the same, but in tests
-	holds   *upstream // whose policies it has
+	pacer *pacer.Pacer
+	holds *upstream // whose policies it has
 }
 
 // A PacerOption changes the configuration of an upstream's pacer, such as its Hooks, its Logger or its Name. The settings of the file are
@@ -71,7 +64,7 @@ func (f *File) Open(opts ...PacerOption) (*Pacers, error) {
 			mistakes = append(mistakes, u.at.wrap(err))
 			continue
 		}
-		p.live[u.name] = &live{pacer: one, declare: one, holds: u}
+		p.live[u.name] = &live{pacer: one, holds: u}
 	}
 	if len(mistakes) > 0 {
 		return nil, errors.Join(append(mistakes, p.Close())...)
@@ -250,7 +243,7 @@ func (p *Pacers) declare(f *File) (errs []error, checks []func() []error) {
 		if u.policiesKey() == was.policiesKey() {
 			continue
 		}
-		if err := l.declare.Declare(p.configOf(u, nil).Policies...); err != nil {
+		if err := l.pacer.Declare(p.configOf(u, nil).Policies...); err != nil {
 			errs = append(errs, u.policiesAt.wrap(err))
 			continue
 		}

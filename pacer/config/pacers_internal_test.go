@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -15,22 +14,6 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// declared records what a pacer would declare.
-type declared struct {
-	lists []string
-	err   error
-}
-
-// Declare implements declarer.
-func (d *declared) Declare(list ...policies.Policy) error {
-	if d.err != nil {
-		return d.err
-	}
-	acme, err := list[0].For("acme")
-	d.lists = append(d.lists, fmt.Sprint(list, acme, err))
-	return nil
-}
-
 func parsed(t *testing.T, text string) *File {
 	t.Helper()
 	f, err := Parse("f", []byte(text))
@@ -38,17 +21,29 @@ func parsed(t *testing.T, text string) *File {
 	return f
 }
 
-// opened returns pacers whose policies can change.
-func opened(t *testing.T, text string) (*Pacers, *declared) {
+// opened returns pacers, to be closed when the test ends.
+func opened(t *testing.T, text string, opts ...PacerOption) *Pacers {
 	t.Helper()
-	p, err := parsed(t, text).Open()
+	p, err := parsed(t, text).Open(opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	d := &declared{}
-	for _, l := range p.live {
-		l.declare = d
+	return p
+}
+
+// holding returns the policies of an upstream's pacer, each as it holds for the tenant acme.
+func holding(t *testing.T, p *Pacers, upstream string) (all []string) {
+	t.Helper()
+	one, err := p.Pacer(upstream)
+	require.NoError(t, err)
+	for _, policy := range one.Policies() {
+		acme := policy
+		if len(policy.Scopes()) > 0 {
+			acme, err = policy.For("acme")
+			require.NoError(t, err)
+		}
+		all = append(all, acme.String())
 	}
-	return p, d
+	return all
 }
 
 const before = `
@@ -59,57 +54,64 @@ upstreams:
   b: {policies: [9/s]}
 `
 
-// Changed policies and overrides are declared, once, and unchanged ones are not.
+// Changed policies and overrides are declared, and unchanged ones are not: their upstream keeps what it has.
 func TestApplyDeclaresPolicies(t *testing.T) {
 	t.Parallel()
-	p, d := opened(t, before)
-	require.NoError(t, p.Apply(parsed(t, "# a comment"+before)))
-	require.Empty(t, d.lists)
-
-	f := parsed(t, strings.Replace(before, "5/s", "6/s", 1))
+	configured := 0
+	p := opened(t, before, func(string, *pacer.Config) { configured++ })
+	require.Equal(t, 2, configured)
+	apply := func(text string, declares int, want string) *File {
+		t.Helper()
+		f, was := parsed(t, text), configured
+		require.NoError(t, p.Apply(f))
+		require.Equal(t, declares, configured-was)
+		require.Equal(t, []string{want}, holding(t, p, "a"))
+		require.Same(t, f, p.File())
+		return f
+	}
+	apply("# a comment"+before, 0, "x: 5 per 1s, per t")
+	f := apply(strings.Replace(before, "5/s", "6/s", 1), 1, "x: 6 per 1s, per t")
 	require.NoError(t, p.Apply(f))
-	require.Equal(t, []string{"[x: 6 per 1s, per t] x: 6 per 1s, per t <nil>"}, d.lists)
-	require.Same(t, f, p.File())
-	require.NoError(t, p.Apply(f))
-	require.Len(t, d.lists, 1)
+	require.Equal(t, 3, configured)
 
 	with := strings.Replace(before, "    hosts", `    overrides: [{policy: x, for: acme, limit: 50/s}]`+"\n    hosts", 1)
-	require.NoError(t, p.Apply(parsed(t, with)))
-	require.NoError(t, p.Apply(parsed(t, strings.Replace(with, "50/s", "60/s", 1))))
-	require.Equal(t, []string{"[x: 5 per 1s, per t] x: 50 per 1s, per t <nil>", "[x: 5 per 1s, per t] x: 60 per 1s, per t <nil>"}, d.lists[1:])
+	apply(with, 1, "x: 50 per 1s, per t")
+	apply(strings.Replace(with, "50/s", "60/s", 1), 1, "x: 60 per 1s, per t")
+	require.Equal(t, []string{"per-second: 9 per 1s"}, holding(t, p, "b"))
 }
 
 // Policies that the program adds stay when those of the file change.
 func TestApplyKeepsWhatTheProgramAdds(t *testing.T) {
 	t.Parallel()
-	p, err := parsed(t, before).Open(func(upstream string, c *pacer.Config) {
+	p := opened(t, before, func(upstream string, c *pacer.Config) {
 		if upstream == "a" {
 			c.Policies = append(c.Policies, policies.InFlight(7))
 		}
 	})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, p.Close()) }()
-	d := &declared{}
-	p.live["a"].declare = d
 	require.NoError(t, p.Apply(parsed(t, strings.Replace(before, "5/s", "6/s", 1))))
-	require.Equal(t, []string{"[x: 6 per 1s, per t in-flight: 7 in flight] x: 6 per 1s, per t <nil>"}, d.lists)
+	require.Equal(t, []string{"x: 6 per 1s, burst 2, per t", "in-flight: 7 in flight"}, holding(t, p, "a"))
 }
 
-// A pacer that refuses its policies gets them again with the next version, and the others get theirs.
+// A pacer that rejects its policies gets them again with the next version, and the others get theirs.
 func TestApplyReportsWhatIsNotTaken(t *testing.T) {
 	t.Parallel()
-	p, d := opened(t, before)
-	fails := &declared{err: errors.New("not today")}
-	p.live["a"].declare = fails
+	fails := false
+	p := opened(t, before, func(upstream string, c *pacer.Config) {
+		if fails && upstream == "a" {
+			c.Policies = append(c.Policies, c.Policies[0])
+		}
+	})
 	f := parsed(t, strings.NewReplacer("5/s", "6/s", "9/s", "8/s").Replace(before))
+	fails = true
 	err := p.Apply(f)
-	require.EqualError(t, err, "f:4:15: upstreams.a.policies: not today")
+	require.ErrorContains(t, err, "f:4:15: upstreams.a.policies: pacer: Policies[1] is \"x\": the name of an earlier policy")
 	require.NotErrorIs(t, err, ErrRestart)
-	require.Len(t, d.lists, 1)
-	fails.err = nil
+	require.Equal(t, []string{"x: 5 per 1s, per t"}, holding(t, p, "a"))
+	require.Equal(t, []string{"per-second: 8 per 1s"}, holding(t, p, "b"))
+	fails = false
 	require.NoError(t, p.Apply(f))
-	require.Len(t, fails.lists, 1)
-	require.Len(t, d.lists, 1)
+	require.Equal(t, []string{"x: 6 per 1s, per t"}, holding(t, p, "a"))
+	require.Equal(t, []string{"per-second: 8 per 1s"}, holding(t, p, "b"))
 }
 
 // Whatever cannot change while the program runs is reported, and the rest holds.
@@ -132,7 +134,7 @@ func TestApplyReportsWhatNeedsARestart(t *testing.T) {
 		{"  b: {", "  b: {outage: let through, "}:                           "one of its settings",
 		{"upstreams:", "stores: {s: {redis: 'h:1'}}\nstore: s\nupstreams:"}: "f:5:3: upstreams.a: its store has changed|f:8:3: upstreams.b: its store",
 	} {
-		p, d := opened(t, before)
+		p := opened(t, before)
 		changed := strings.Replace(strings.Replace(before, change[0], change[1], 1), "5/s", "6/s", 1)
 		for i, text := range []string{"applied, except for this", "a change of the file has no effect"} { // as long as it is so
 			applied, err := p.apply(parsed(t, changed))
@@ -145,7 +147,7 @@ func TestApplyReportsWhatNeedsARestart(t *testing.T) {
 			}
 			require.Len(t, Mistakes(err), 1+strings.Count(want, "|"))
 		}
-		require.Len(t, d.lists, 1, "policies hold at once")
+		require.Equal(t, []string{"x: 6 per 1s, per t"}, holding(t, p, "a"), "policies hold at once")
 		require.NoError(t, p.Apply(parsed(t, strings.Replace(before, "5/s", "6/s", 1))))
 	}
 }
@@ -246,7 +248,7 @@ func TestPacerOptions(t *testing.T) {
 func TestSettingsAreNamed(t *testing.T) {
 	t.Parallel()
 	u := &upstreamReader{upstream: &upstream{given: make(map[string]value)}}
-	p, _ := opened(t, before)
+	p := opened(t, before)
 	err := p.Apply(parsed(t, strings.Replace(before, "  b: {", "  b: {maxWait: 5s, ", 1)))
 	_, list, _ := strings.Cut(err.Error(), "(")
 	list, _, _ = strings.Cut(list, ")")

@@ -15,7 +15,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/config"
-	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/transport"
 )
 

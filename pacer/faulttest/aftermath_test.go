@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
-	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 )
 
 // account compares what the store charged with what went. It returns both as a part of what went: what was charged, and

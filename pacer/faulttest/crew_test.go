@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
-	"github.com/headway-go/headway/pacer/internal/measure"
+	"github.com/headway-go/headway/pacer/internal/testing/measure"
 )
 
 // A crew is goroutines that make calls until they are stopped.

@@ -16,7 +16,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 )
 
 // A toxic is something that a proxy does to the bytes that pass it, in the words of toxiproxy.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/measure"
+	"github.com/headway-go/headway/pacer/internal/testing/measure"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/fields"
 )

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/pacer"
-	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/policies"
 )
 

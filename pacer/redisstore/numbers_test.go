@@ -9,7 +9,7 @@ import (
 
 	"github.com/headway-go/headway/luascripts"
 	"github.com/headway-go/headway/luascripts/numbers"
-	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 )
 
 // The numbers of the wire format are those of package store.

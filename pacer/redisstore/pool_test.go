@@ -14,7 +14,7 @@ import (
 
 	"github.com/headway-go/headway/luascripts"
 	"github.com/headway-go/headway/pacer"
-	"github.com/headway-go/headway/pacer/internal/redistest"
+	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
-	"github.com/headway-go/headway/pacer/internal/measure"
-	"github.com/headway-go/headway/pacer/internal/redistest"
-	"github.com/headway-go/headway/pacer/internal/stacks"
+	"github.com/headway-go/headway/pacer/internal/testing/measure"
+	"github.com/headway-go/headway/pacer/internal/testing/redistest"
+	"github.com/headway-go/headway/pacer/internal/testing/stacks"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/redisstore"
 )

@@ -16,12 +16,11 @@ import (
 
 	"github.com/headway-go/headway/luascripts"
 	"github.com/headway-go/headway/luascripts/numbers"
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/engine"
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// ErrForeign is the cause of a [*pacer.StoreError] when a key of the store holds what Headway did not write. Nothing was changed. Delete
+// ErrForeign is the cause of a *pacer.StoreError when a key of the store holds what Headway did not write. Nothing was changed. Delete
 // the key, or give the policy another name.
 var ErrForeign = errors.New("redisstore: a key holds a foreign value: delete the key, or give the policy another name")
 
@@ -50,16 +49,16 @@ type Store struct {
 	testClock func() int64 // for tests: the time that the scripts are given and now returns; nil for the server's
 }
 
-var _ store.Shared = (*Store)(nil)
+var _ store.Punctual = (*Store)(nil)
 
 // New returns a Store that uses a client: *redis.Client, *redis.ClusterClient or any other redis.UniversalClient. You configure and close
-// the client. A nil client is a [*pacer.ConfigError].
+// the client. A nil client is a [*store.ConfigError].
 //
 // No command is sent twice: go-redis does not retry these commands, whatever the client's MaxRetries, because a script whose reply was
 // lost may have run.
 func New(rdb Client) (*Store, error) {
 	if rdb == nil || reflect.ValueOf(rdb).Kind() == reflect.Pointer && reflect.ValueOf(rdb).IsNil() {
-		return nil, &pacer.ConfigError{In: "redisstore", Field: "Client", Value: "nil", Reason: "give redisstore.New a client, such as redis.NewClient returns"}
+		return nil, &store.ConfigError{In: "redisstore", Field: "Client", Value: "nil", Reason: "give redisstore.New a client, such as redis.NewClient returns"}
 	}
 	return withScripts(rdb, luascripts.New()), nil
 }
@@ -154,8 +153,8 @@ func (s *Store) run(ctx context.Context, p *script, r *request) (reply, error) {
 	return reply{values: values}, err
 }
 
-// Punctual reports whether operations end when their contexts do. That is so for a client of one server with ContextTimeoutEnabled. A
-// client of a Cluster or of Sentinel may first have to find its server. See [store.Shared].
+// Punctual implements [store.Punctual]: true for a client of one server with ContextTimeoutEnabled. A client of a Cluster or of Sentinel may
+// first have to find its server.
 func (s *Store) Punctual() bool {
 	rdb, ok := s.rdb.(*redis.Client)
 	return ok && rdb.Options().ContextTimeoutEnabled && rdb.Options().Addr != sentinelAddr

@@ -6,7 +6,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/headway-go/headway/pacer/internal/jobtest"
+	"github.com/headway-go/headway/pacer/internal/testing/jobtest"
 )
 
 func TestMain(m *testing.M) {

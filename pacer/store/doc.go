@@ -15,6 +15,7 @@
 // What differs between stores is said by interfaces that a store may implement besides:
 //
 //	Shared     other processes use it, too; it can be out of reach, or forget
+//	Punctual   it knows whether its operations end when their contexts do
 //	Notifier   it tells of pauses as they are reported
 //	Registry   it knows which processes use it, and how
 //	Readier    it can tell whether it would work, before a call depends on it

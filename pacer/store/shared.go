@@ -26,9 +26,6 @@ var ErrClosed = errors.New("pacer: closed: make a new Pacer, or close this one o
 // A Shared is a [Store] that other processes use, too, and that can be out of reach, or forget. A Pacer puts a
 // [Member] in front of it: see pacer.Config.Outage. Every operation is given a context that ends when nobody waits any longer.
 //
-// A store whose operations are sure to end when their contexts do may say so by a method Punctual() bool. A Pacer then uses
-// it in the goroutine of the call, where it otherwise needs another one to be able to leave in time.
-//
 // A store that has forgotten what it knew, or whose clock has stepped back, says so when it is to reserve for
 // a process that knows better: see [Stack].Epoch and [ForgotError].
 type Shared interface {
@@ -45,6 +42,15 @@ type Shared interface {
 
 	// Fault says what an error that the store returned means.
 	Fault(err error) Fault
+}
+
+// A Punctual is a [Shared] store that knows whether its operations end when their contexts do. If they do, a Pacer runs them in the
+// goroutine of the call. For any other store it needs a second goroutine, so that the call can leave in time.
+type Punctual interface {
+	Shared
+
+	// Punctual reports whether operations end when their contexts do. The answer never changes.
+	Punctual() bool
 }
 
 // A Bulk is a [Store] that does much in one request.

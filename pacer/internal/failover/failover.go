@@ -131,11 +131,8 @@ func New(backing store.Shared, c *Config) *Store {
 		closing:   make(chan struct{}),
 		line:      make(chan struct{}, maxAtOnce),
 	}
-	punctual := false
-	if p, ok := backing.(interface{ Punctual() bool }); ok {
-		punctual = p.Punctual()
-	}
-	w.batch, w.cancels = batch.New(w, w.config.Timeout, punctual), batch.NewCancels(w.sendCancels)
+	p, knows := backing.(store.Punctual)
+	w.batch, w.cancels = batch.New(w, w.config.Timeout, knows && p.Punctual()), batch.NewCancels(w.sendCancels)
 	w.redemptions, w.changes = batch.NewRedemptions(w.sendRedemptions), batch.NewChanges(w.sendChanges)
 	w.once.by = w.id
 	w.local.epoch, w.local.waits = w.knownEpoch, w.isReturningAt
