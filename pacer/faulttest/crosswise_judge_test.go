@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/failover"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -196,7 +197,7 @@ func (w *world) judge(t *testing.T) {
 		least    float64
 	}{
 		{"during the fault", w.fault.Add(time.Second), w.healed, during},
-		{"after the fault", w.healed.Add(settled), w.ended, after},
+		{"after the fault", w.healed.Add(c.settles()), w.ended, after},
 	} {
 		if part, at := w.part(x.from, x.to); part < x.least {
 			t.Errorf("%s: %.2f of what may go %s, %v after the start, less than %.2f", c.name(), part, x.what, at.Sub(w.began), x.least)
@@ -210,8 +211,14 @@ func (w *world) judge(t *testing.T) {
 	}
 }
 
-// settled is how long after a fault all of a limit is used: processes wait for each other for a second, and then what they have spent counts.
-const settled = 2 * time.Second
+// settles returns how long after a fault all of a limit is used: processes wait for each other for a second, and then what they have spent
+// counts. That the store has lost writes, they notice with their next heartbeat at the latest.
+func (c *cell) settles() time.Duration {
+	if c.weather.kind == loses {
+		return 2*time.Second + failover.ScheduleOf(1).Heartbeat
+	}
+	return 2 * time.Second
+}
 
 // promised returns the least part of what may go that is to go during a fault and after it; 0 where nothing is promised. Three seconds see
 // two of three windows at least. A fault in which each process has its share promises nothing of permits, which others hold until their
@@ -224,10 +231,6 @@ func (c *cell) promised() (during, after float64) {
 	after = 0.95
 	switch {
 	case s.bursts:
-		after = 0.6
-	case permits && c.weather.kind == loses: // those whose return was lost come back when their leases run out
-		after = 0.5
-	case s.window && c.weather.kind == loses:
 		after = 0.6
 	}
 	switch {

@@ -146,8 +146,8 @@ var (
 		{name: "AtMost", list: []policies.Policy{policies.AtMost(43, time.Second).Burst(4)}, bounds: []bound{{n: 43, period: time.Second}}, rate: 39.6, window: true},
 		{name: "a sliding window", list: []policies.Policy{policies.Sliding(40, time.Second)}, bounds: []bound{{n: 40, period: time.Second}}, rate: 39.6, bursts: true},
 		{
-			name: "a calendar", list: []policies.Policy{policies.Hourly(500, time.UTC), rate40},
-			bounds: []bound{{n: 500, period: time.Hour, clock: true}, is40}, rate: 40,
+			name: "a calendar", list: []policies.Policy{policies.Hourly(620, time.UTC), rate40},
+			bounds: []bound{{n: 620, period: time.Hour, clock: true}, is40}, rate: 40,
 		},
 		{name: "permits", list: []policies.Policy{policies.InFlight(8).Lease(lease)}, bounds: []bound{{n: 8}}},
 		{name: "a rate and permits", list: []policies.Policy{rate40, policies.InFlight(8).Lease(lease)}, bounds: []bound{is40, {n: 8}}, rate: 40},
@@ -257,7 +257,7 @@ type deed struct {
 const (
 	prelude   = 5 * time.Second
 	during    = 5 * time.Second
-	coda      = 6 * time.Second
+	coda      = 9 * time.Second
 	members   = 8                      // callers of each process
 	mostLasts = 120 * time.Millisecond // that a call lasts
 	lagging   = 100 * time.Millisecond // of slots that were granted in writes that are lost: half of it before the failover, half ahead
