@@ -1,16 +1,16 @@
 -- allowance.lua: what an upstream said is left of a limit. The reasoning is in package engine, allowance.go.
 --
--- KEYS   key: of the account: a string of integers: until low at open older mark before ahead early starved start since width most quiet maybe said dated
---        less right waits zero tries first recent reported period known, the last two of which may be negative, as in allowance.go
+-- KEYS   key: of the account: a string of integers: until low at open older mark before ahead early starved start since width oks step span next maybe said
+--        dated own waits zero first recent reported period known, the last two of which may be negative, as in allowance.go
 -- ARGV   limit: how much it says at most
 --        first: how much may be open before anything is said, and no policy limits calls; 0: any number
--- TTL    until C.AllowanceLives after until and after the last call
+-- TTL    until C.AllowanceLives after until, after the last call, and after the next one may go at the pace that refusals taught
 
 local allowance = {}
 
 local fields = {
-  'till', 'low', 'at', 'open', 'older', 'mark_', 'before', 'ahead', 'early', 'starved', 'start', 'since', 'width', 'most', 'quiet', 'maybe',
-  'said', 'dated', 'less', 'right', 'waits', 'zero', 'tries', 'first', 'recent', 'reported', 'period', 'known',
+  'till', 'low', 'at', 'open', 'older', 'mark_', 'before', 'ahead', 'early', 'starved', 'start', 'since', 'width', 'oks', 'step', 'span', 'next_',
+  'maybe', 'said', 'dated', 'own', 'waits', 'zero', 'first', 'recent', 'reported', 'period', 'known',
 }
 
 -- clear makes an account one of which nothing is known.
@@ -36,11 +36,14 @@ function allowance.loadstring(o, v)
   if i ~= #fields then foreign(o.key) end
 end
 
+-- ends returns when nothing is known any more.
+function allowance.ends(o) return math.max(o.till, o.since, o.mark_, o.next_) + C.AllowanceLives end
+
 function allowance.write(o, now)
   if not o.dirty then return end
   local all = {}
   for i = 1, #fields do all[i] = string.format('%.0f', o[fields[i]]) end
-  save(o, table.concat(all, ' '), math.max(o.till, o.since, o.mark_) + C.AllowanceLives, now)
+  save(o, table.concat(all, ' '), allowance.ends(o), now)
 end
 
 -- opened begins a new generation of open calls, if it is time, and returns the cost of both.
@@ -54,12 +57,12 @@ end
 
 -- turn passes until.
 local function turn(o, now)
-  if math.max(o.till, o.since, o.mark_) + C.AllowanceLives <= now then clear(o) end
+  if allowance.ends(o) <= now then clear(o) end
   if o.till > 0 and now >= o.till then
     local width = math.max(opened(o, o.till) + 1, o.low - 1)
     o.width = o.reported > 0 and width or 0
     o.older, o.mark_, o.open, o.ahead, o.early = o.older + o.open, o.till, o.ahead + o.early, 0, 0
-    o.start, o.since, o.till, o.starved, o.maybe, o.quiet = o.till, o.till, 0, 0, 0, 0
+    o.start, o.since, o.till, o.starved, o.maybe, o.oks = o.till, o.till, 0, 0, 0, 0
   end
   return opened(o, now) + o.early
 end
@@ -67,21 +70,26 @@ end
 -- begin is turn for calls and answers.
 local function begin(o, now)
   local open = turn(o, now)
-  if o.first_ > 0 and o.width + o.till + o.at + o.start == 0 then o.width, o.said = o.first_, 1 end
+  if o.first_ > 0 and o.width + o.till + o.at + o.start == 0 then o.width = o.first_ end
   return open
-end
-
--- room returns how much may be open if nothing is said.
-local function room(o)
-  return o.most > 0 and math.max(1, math.min(o.width, o.most - o.quiet)) or o.width
 end
 
 local function fits(o, open, n) return open + n < o.low or o.maybe > 0 and open == 0 end
 
--- ceil returns the quotient of two integers, rounded up.
-local function ceil(a, b)
-  a = a + b - 1
-  return (a - a % b) / b
+-- floor and ceil return the quotient of two integers.
+local function floor(a, b) return (a - a % b) / b end
+
+local function ceil(a, b) return floor(a + b - 1, b) end
+
+-- paced returns when the next call may go at the pace that refusals taught.
+local function paced(o, now, open, n) return math.max(o.till > 0 and not fits(o, open, n) and o.till or now, o.next_) end
+
+-- taking returns how long a cost takes at that pace.
+local function taking(o, now, n)
+  local x, ago = 2 * C.Thousand, math.max(0, now - math.max(o.start, o.till))
+  if ago < 2 * o.span then x = floor(ago * C.Thousand, o.span) end
+  local one = math.max(1, floor(o.step * C.Thousand, C.Thousand + floor(x, C.Calmly) + floor(x * x * x, C.Thousand * C.Thousand)))
+  return math.min(n, floor(C.Month, one)) * one
 end
 
 function allowance.room(o, now, n, many)
@@ -90,14 +98,16 @@ function allowance.room(o, now, n, many)
   if o.till > 0 then
     left = o.low - 1 - open
   elseif o.width > 0 then
-    left = room(o) - open
+    left = o.width - open
   end
+  if o.step > 0 then left = o.next_ > now and 0 or math.min(left, n) end
   return left < n and 0 or (left - left % n) / n
 end
 
 function allowance.take(o, now, n, many)
   begin(o, now)
   if o.since == 0 then o.since = now end
+  if o.step > 0 then o.next_ = math.max(now, o.next_) + taking(o, now, n) end
   o.open, o.dirty = o.open + n * many, true
   return now, n, C.UnboundSlack
 end
@@ -107,8 +117,9 @@ function allowance.rest()
 
   function allowance.earliest(o, now, e, n)
     local open = begin(o, now)
+    if o.step > 0 then e = math.max(e, paced(o, now, open, n)) end
     if o.till == 0 then
-      if o.width > 0 and open + n > room(o) then e = math.max(e, o.since + ceil(open + n - room(o), n) * C.Apart) end
+      if o.width > 0 and open + n > o.width then e = math.max(e, o.since + ceil(open + n - o.width, n) * C.Apart) end
     elseif e < o.till and fits(o, open, n) then
       return { at = e }
     elseif e < o.till or o.starved > 0 or not fits(o, open, n) then
@@ -120,6 +131,7 @@ function allowance.rest()
   function allowance.commit(o, now, place, n)
     local open = begin(o, now)
     if o.since == 0 then o.since = now end
+    if o.step > 0 then o.next_ = paced(o, now, open, n) + taking(o, now, n) end
     if o.till > 0 and place.at >= o.till then
       if not fits(o, open, n) then o.starved = 1 end
       o.ahead = o.ahead + n
@@ -156,9 +168,10 @@ function allowance.heeding()
     return o.till == 0 and now or math.max(o.start, o.at - 1)
   end
 
-  function allowance.cancel(o, now, slot, n)
+  function allowance.cancel(o, now, slot, n, made)
     turn(o, now)
     drop(o, now, slot, n)
+    if o.step > 0 and slot >= now and made >= o.at then o.next_ = math.max(0, o.next_ - taking(o, now, n)) end
   end
 
   -- news returns what became of what was believed to be left: the kind of change that is to be published; nil for none.
@@ -179,16 +192,16 @@ function allowance.heeding()
     return news(o, was, false)
   end
 
-  -- went notes a good answer to a call with a slot.
-  local function went(o, slot)
-    if o.first < o.start or slot - o.recent > C.Generation then
-      o.first = slot
+  -- went notes a good answer to a call with a slot, of cost n.
+  local function went(o, slot, n)
+    if o.oks == 0 or slot - o.recent > math.max(C.Generation, 8 * o.step) then
+      o.first, o.oks = slot, 0
       if o.zero > 0 and o.zero < o.start then
         if o.period ~= 0 then o.known = o.period end
-        o.zero, o.tries, o.period = 0, 0, 0
+        o.zero, o.period = 0, 0
       end
     end
-    o.recent = math.max(o.recent, slot)
+    o.oks, o.recent = o.oks + n, math.max(o.recent, slot)
   end
 
   -- ends returns when a window of a period ends in which nothing is left.
@@ -199,14 +212,13 @@ function allowance.heeding()
 
   -- nexttime returns how long to wait if nobody says when there is more.
   local function nexttime(o, now)
-    if o.start <= o.zero or o.zero == 0 then o.zero, o.tries = now, 0 end
-    o.tries = o.tries + 1
-    if o.tries == 1 and o.known ~= 0 then
-      local t = ends(o, o.known) - now
+    if o.start <= o.zero or o.zero == 0 then
+      o.zero = now
+      local t = o.known ~= 0 and ends(o, o.known) - now or 0
       if t > 0 then return t end
     end
     local best, waited = C.LongestGuess, now - o.zero
-    waited = (waited - waited % 8) / 8
+    waited = floor(waited, 8)
     o.period = 0
     for _, p in ipairs({ C.Second, C.TenSeconds, C.Minute, C.TenMinutes, C.Hour, C.Day }) do
       for sign = 1, -1, -2 do
@@ -219,10 +231,13 @@ function allowance.heeding()
 
   local function silent(o, now, slot, cost, was, open)
     if o.till == 0 then
-      o.quiet = o.quiet + cost
-      if o.quiet > o.most then o.most = 0 end
-      if o.width == 0 or o.said > 0 and open <= o.width then return nil end
-      o.width = o.said > 0 and o.width + cost or 0
+      local widens = o.said > 0 or o.first_ > 0 and o.step == 0
+      if o.width == 0 or widens and open <= o.width then return nil end
+      o.width = widens and o.width + cost or 0
+      if not widens and o.step > 0 then
+        if taking(o, now, 1) >= C.Apart then return nil end
+        o.next_, o.at = now, now
+      end
       return C.ChangeResumed
     end
     if o.low <= 1 then
@@ -237,10 +252,10 @@ function allowance.heeding()
 
   local function corrected(o, left, cost, refused, should)
     if refused then
-      if should and o.right == 0 and left == 0 then o.less = 1 end
+      if should and o.own ~= 1 and left == 0 then o.own = 2 end
     elseif left == 0 then
-      o.right, o.less = 1, 0
-    elseif o.less > 0 then
+      o.own = 1
+    elseif o.own == 2 then
       return math.max(0, left - cost)
     end
     return left
@@ -248,7 +263,7 @@ function allowance.heeding()
 
   local function patient(o, slot, refused, left, wait)
     if o.till == 0 and o.width > 0 and slot >= o.start then
-      if refused then
+      if refused and o.oks == 0 then
         o.waits = math.min(5, o.waits + 1)
       elseif left > 1 then
         o.waits = math.max(0, o.waits - 1)
@@ -277,8 +292,25 @@ function allowance.heeding()
     return set(o, now, left, till, gated, was)
   end
 
-  local function refuse(o, now, wait)
+  -- stated returns how long to wait, as far as that is known.
+  local function stated(o, now, wait, left, guessed)
+    if wait == 0 then return (o.dated > 0 or left > 0) and C.Second or nexttime(o, now) end
+    if not guessed then o.dated = 1 end
+    return wait
+  end
+
+  -- over reports whether an answer is about a window that is over.
+  local function over(o, slot, wait)
+    return slot < o.start and (slot + wait <= o.start or wait % C.Second == 0 and slot + wait - C.Second <= o.start)
+  end
+
+  local function refuse(o, now, wait, teaches)
     local till = now + wait
+    if teaches and o.oks > 0 and (o.step == 0 or o.till == 0 or o.oks >= C.Lesson) then
+      local took, of = math.min(C.Month, math.max(C.Second, till - o.first)), o.step > 0 and math.min(C.Lesson, o.oks) or C.Lesson
+      o.step = floor(o.step * (C.Lesson - of) + floor(took, o.oks) * of, C.Lesson)
+      o.span = math.min(C.Month, math.max(took, C.Calms * o.step))
+    end
     if o.low == 1 then till = math.max(till, o.till) end
     o.starved = 1
     set(o, now, 0, till, false, 0)
@@ -289,6 +321,7 @@ function allowance.heeding()
   function allowance.answer(o, now, slot, cost, left, wait, flags)
     begin(o, now)
     local known = flags % C.AnswerOpen
+    local teaches, guessed = known >= C.AnswerTeaches, known % C.AnswerTeaches >= C.AnswerGuessed
     o.older = o.older + (flags - known) / C.AnswerOpen
     local open = o.open + o.older + o.early
     local was, refused = o.low - 1 - open, flags % 2 == C.AnswerRefused
@@ -296,23 +329,20 @@ function allowance.heeding()
     if slot ~= 0 or cost > 0 and not refused then o.reported = 1 end
     if slot == 0 then slot = blind(o, now, cost) else drop(o, now, slot, cost) end
     local old = slot < o.start
-    if not refused and not old then went(o, slot) end
+    if not refused and not old then went(o, slot, cost) end
+    if refused and (left == 0 and teaches and o.said == 0 or left < 0 and (wait > 0 or guessed)) then
+      wait = stated(o, now, wait, 0, guessed)
+      if over(o, slot, wait) then return outdated(o, cost, was) end
+      return refuse(o, now, wait, teaches)
+    end
     if left < 0 then
-      if refused and wait > 0 then return refuse(o, now, wait) end
       if old then return outdated(o, cost, was) end
       if refused then return news(o, was, false) end
       return silent(o, now, slot, cost, was, open)
     end
-    if wait > 0 then
-      if known < C.AnswerGuessed then o.dated = 1 end
-    elseif o.dated > 0 or left > 0 then
-      wait = C.Second
-    else
-      wait = nexttime(o, now)
-    end
-    local over = slot + wait
-    if old and (over <= o.start or wait % C.Second == 0 and over - C.Second <= o.start) then return outdated(o, cost, was) end
-    if not refused then o.said, o.most = 1, math.max(o.most, left + cost) end
+    wait = stated(o, now, wait, left, guessed)
+    if over(o, slot, wait) then return outdated(o, cost, was) end
+    if not refused and o.said == 0 then o.said, o.step = 1, 0 end
     left = corrected(o, left, cost, refused, o.till > 0 and was >= 0 and open == cost)
     return read(o, now, slot, left, patient(o, slot, refused, left, wait), refused, was)
   end
@@ -321,6 +351,7 @@ function allowance.heeding()
     turn(o, now)
     o.open, o.ahead, o.early = o.open + o.ahead + o.early, 0, 0
     o.till, o.low, o.at, o.width, o.maybe, o.starved, o.waits, o.dirty = 0, 0, 0, 0, 0, 0, 0, true
+    o.step, o.next_ = 0, 0
   end
 
   function allowance.reset(o)

@@ -17,8 +17,8 @@
 --          3 learn      for b µs the upstream allows less: the emission interval or limit a; 0: it does not any more
 --          4 answer     a call was answered whose slot was a (µs since the epoch; 0: now) and which was charged b: c are left (−1: it does
 --                       not say), and there is more in d µs (0: it does not say); e: C.AnswerRefused if it was refused because of this
---                       limit, C.AnswerGuessed more if d is a guess, and C.AnswerOpen for each that is on its way and not known here.
---                       It is about an allowance
+--                       limit, C.AnswerGuessed more if d is a guess, C.AnswerTeaches if the refusal teaches a pace, and
+--                       C.AnswerOpen for each that is on its way and not known here. It is about an allowance
 --          5 settle     a call that was charged a, b at e (µs since the epoch; 0: not known, or the call may not have gone) at cost c really
 --                     cost d; a, b and c are 0 if it was charged nothing
 --          6 claim      somebody remembers a charge a, b
@@ -106,7 +106,7 @@ if answered then
   local names, longest = key(), 0
   redis.call('ZREMRANGEBYSCORE', names, '-inf', now)
   for i in pairs(answered) do
-    local lives = math.max(entries[i].till - now, 0) + C.AllowanceLives
+    local lives = math.max(entries[i].run.ends(entries[i]) - now, C.AllowanceLives)
     if redis.call('ZADD', names, now + lives, string.match(entries[i].key, '^[^}]*}:([^:]*)')) > 0 then deliberate = deliberate or {} end
     longest = math.max(longest, lives)
   end

@@ -53,10 +53,11 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 // the reservation was made with [Tracked], it knows which calls are on their way. With a shared store, a good answer that leaves more than 8
 // goes to the store with others within a second, and Report does not wait for that. A refusal that is probably stray
 // pauses nothing: it widens the margin of a limit (see [policies.Policy.Margin]), and only the refused call has to wait for as long as the
-// upstream asked. If the upstream refused a call of a [Pool] and asked for no wait, and named no policy of others, the limits of the call's
-// credential are paused: for a second, and twice as long after each further refusal in a row, up to a minute. Without feedback, Report
-// records that the upstream reported nothing, or that the call failed. Report each call, at any time after Wait. Report again what you
-// learn later of the same answer, such as from the end of a long body.
+// upstream asked. Any other refusal pauses the limits that it concerns, for as long as the upstream asked, or else for a guess. If the
+// upstream refused a call of a [Pool] and asked for no wait, and named no policy of others, the limits of the call's credential are paused:
+// for a second, and twice as long after each further refusal in a row, up to a minute. Without feedback, Report records that the upstream
+// reported nothing, or that the call failed. Report each call, at any time after Wait. Report again what you learn later of the same
+// answer, such as from the end of a long body.
 func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error {
 	now := time.Now()
 	a := r.call.Answered(ctx, now)

@@ -38,9 +38,9 @@ func (p Profile) LeavePercent(percent int) Profile {
 	})
 }
 
-// BackOff returns a copy of the profile in which a refusal that requests no wait makes all calls that it concerns wait for d. Without it, only
-// the refused call backs off, because such a refusal may be stray. BackOff panics with an [*Error] unless d is
-// positive.
+// BackOff returns a copy of the profile in which a refusal that requests no wait makes all calls that it concerns wait for d. Without it, the
+// store guesses how long they wait, and if the refusal may be stray, only the refused call backs off. BackOff panics with an [*Error] unless
+// d is positive.
 func (p Profile) BackOff(d time.Duration) Profile {
 	if d <= 0 {
 		panic(&Error{Field: "BackOff", Value: d.String(), Reason: "give how long calls wait, more than 0"})

@@ -76,7 +76,7 @@ func (c *cell) policies() []policies.Policy {
 	most, burst := int64(quotas[c.period].most), int64(c.burst())
 	switch c.declared {
 	case "none":
-		return []policies.Policy{policies.PerSecond(1_000_000)} // the least that learns: it never binds
+		return nil
 	case "high":
 		most, burst = 2*most, 2*burst
 	case "low":
@@ -187,23 +187,27 @@ func stated(t *testing.T, api *stating, stack []policies.Policy, end time.Time) 
 	all.Wait()
 }
 
-// A fleet uses what others leave of a limit that its upstream states, and hardly a call is refused: whether its policy is right or twice too
-// high, for windows by the clock and sliding ones, with a reading on each reply and on every tenth.
+// A fleet uses what others leave of a limit that its upstream states, and hardly a call is refused: whether its policy is right, twice too
+// high or missing, for windows by the clock and sliding ones, with a reading on each reply, on every tenth, or on refusals only.
 func TestWhatAnUpstreamStatesIsUsed(t *testing.T) {
 	t.Parallel()
-	for _, header := range []string{"every", "tenth"} {
-		for _, declared := range []string{"right", "high"} {
+	for header, declared := range map[string][]string{"every": {"right", "high"}, "tenth": {"right", "high"}, "429": {"right", "high", "none"}} {
+		for _, declared := range declared {
 			for _, c := range []cell{{kind: "aligned", period: time.Hour, others: "none"}, {kind: "log", period: 10 * time.Second, others: "steady"}} {
 				c.header, c.declared, c.form, c.seed = header, declared, "ceil", 1
 				t.Run(c.String(), func(t *testing.T) {
 					t.Parallel()
 					o := c.run(t)
 					least := 0.9
-					if header == "tenth" && c.others == "steady" { // nobody can know how many others are there first: the study has 0.81 to 0.99
-						least = 0.7
+					if header != "every" && c.others == "steady" { // nobody can know how many others are there first: the study has 0.71 to 0.99
+						least = 0.65
 					}
 					require.GreaterOrEqual(t, o.used, least)
-					require.LessOrEqual(t, o.refused, 0.1*float64(quotas[c.period].most))
+					most := 0.1
+					if header == "429" { // at first all are refused that are on their way
+						most = 0.05
+					}
+					require.LessOrEqual(t, o.refused, most*float64(quotas[c.period].most))
 				})
 			}
 		}
@@ -223,31 +227,32 @@ type row struct {
 // The study's table: twenty random cells of each row. With HEADWAY_LONG=1 only, as it takes minutes. Buckets that report their next token
 // refuse most, so a row depends on how many of these it has: the study was run in the same cells. These rows miss a bound:
 //
-//   - tenth, high: after a reset no more go than were ever left, less what answered without a reading: 81 % were used.
-//   - only 429s: a refusal teaches no pace.
-//   - 1 s, unless declared right: a reading that does not fit the policy binds the whole upstream, and its gate costs more than it saves.
+//   - tenth: of a right policy 4 are refused in a window, and not 1 (the table has 7.6); of one that is too high 68 to 78, and not 76; and without
+//     one 94 to 96 % were used, and not 94.1.
+//   - 1 s, none: 67 % were used, and not 73 %, but one call is refused in a window, and not 48. Without a policy nobody can tell a window of a
+//     second from a bucket that reports its next token, and that needs the gate.
 func TestTheTableOfReadings(t *testing.T) {
 	if os.Getenv("HEADWAY_LONG") == "" {
 		t.Skip("it takes minutes: HEADWAY_LONG=1")
 	}
 	t.Parallel()
 	for i, r := range []row{
-		{"every", "right", false, 98.6, 7.2, "99 % / 2.5", 94, 0},
+		{"every", "right", false, 98.6, 7.2, "99 % / 2.5", 0, 0},
 		{"every", "high", false, 95.7, 8.3, "100 % / 12", 0, 0},
 		{"every", "low", false, 75.8, 0.2, "", 0, 0},
-		{"every", "none", false, 99.4, 7.2, "99 % / 2.7", 0, 18},
-		{"tenth", "right", false, 97, 0.8, "99 % / 7.6", 90, 15.2},
-		{"tenth", "high", false, 98.1, 38.1, "99 % / 34", 78, 60},
+		{"every", "none", false, 99.4, 7.2, "99 % / 2.7", 0, 0},
+		{"tenth", "right", false, 97, 0.8, "99 % / 7.6", 0, 15.2},
+		{"tenth", "high", false, 98.1, 38.1, "99 % / 34", 0, 85},
 		{"tenth", "low", false, 65.1, 0.1, "", 0, 0},
-		{"tenth", "none", false, 97.1, 32.3, "", 90, 65},
-		{"429", "right", false, 97, 5.6, "98 % / 3", 0, 50},
-		{"429", "high", false, 95.6, 6.7, "94 % / 7.4", 0, 350},
+		{"tenth", "none", false, 97.1, 32.3, "", 93, 0},
+		{"429", "right", false, 97, 5.6, "98 % / 3", 0, 0},
+		{"429", "high", false, 95.6, 6.7, "94 % / 7.4", 0, 0},
 		{"429", "low", false, 69.8, 0, "", 0, 0},
-		{"429", "none", false, 88, 6.6, "87 % / 7", 0, 700},
+		{"429", "none", false, 88, 6.6, "87 % / 7", 0, 0},
 		{"every", "right", true, 74.5, 2.9, "", 0, 0},
-		{"every", "high", true, 63.7, 18.9, "", 55, 0},
-		{"every", "low", true, 60.5, 0.2, "", 48, 0},
-		{"every", "none", true, 72.8, 48.2, "", 59, 0},
+		{"every", "high", true, 63.7, 18.9, "", 0, 0},
+		{"every", "low", true, 60.5, 0.2, "", 0, 0},
+		{"every", "none", true, 72.8, 48.2, "", 63, 2},
 	} {
 		name := r.header + "," + r.declared
 		if r.short {

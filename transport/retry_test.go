@@ -297,7 +297,7 @@ func TestARetryAfterIsForOneAttempt(t *testing.T) {
 				refuse(http.StatusTooManyRequests, "Retry-After", "5"), refuse(http.StatusTooManyRequests), refuse(http.StatusOK),
 			}[n](req)
 		})
-		resp, err := newClient(t, newPacer(t), u).Do(request(t.Context(), t, http.MethodGet, nil))
+		resp, err := newClient(t, newPacer(t, policies.PerSecond(1000)), u).Do(request(t.Context(), t, http.MethodGet, nil))
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		require.Equal(t, 5*time.Second, u.hits[1])

@@ -127,16 +127,21 @@ const (
 
 // Parameters of allowances: see package engine, allowance.go.
 const (
+	Thousand       = 1000
 	Second         = 1_000_000
 	TenSeconds     = 10 * Second
 	Minute         = 60 * Second
 	TenMinutes     = 10 * Minute
 	Hour           = 60 * Minute
 	Day            = 24 * Hour
+	Month          = 31 * Day
 	Apart          = 100_000     // between calls after a reset, until one is answered
 	Generation     = TenSeconds  // a call that is not answered counts for one to two of these
 	AllowanceLives = TenMinutes  // for how long what is known of an upstream outlasts what it said
 	MaxListed      = 64          // allowances of an upstream that a process learns of when it comes
+	Lesson         = 16          // answers: fewer change a pace less
+	Calms          = 64          // times a pace is how long it takes to double, at least
+	Calmly         = 20          // the part by which it grows at first
 	LongestGuess   = 15 * Minute // of when there is more
 )
 
@@ -144,7 +149,8 @@ const (
 const (
 	AnswerRefused = 1
 	AnswerGuessed = 2 // when there is more
-	AnswerOpen    = 4 // what is on its way counts in these
+	AnswerTeaches = 4 // a pace
+	AnswerOpen    = 8 // what is on its way counts in these
 )
 
 // Parameters of the versions of an account: see package engine, versions.go.
@@ -211,8 +217,8 @@ func Named() map[string]int64 {
 		"MaxInspected": MaxInspected, "MaxSwept": MaxSwept, "UnboundSlack": UnboundSlack, "MaxUnpack": MaxUnpack, "MaxDebt": MaxDebt,
 		"WholeShare": WholeShare, "SameEpisode": SameEpisode, "StepFades": StepFades, "LittleLess": LittleLess,
 		"MaxVersions": MaxVersions, "VersionLives": VersionLives, "MaxHistory": MaxHistory, "MaxLogged": MaxLogged,
-		"Allowance": Allowance, "Second": Second, "TenSeconds": TenSeconds, "Minute": Minute, "TenMinutes": TenMinutes, "Hour": Hour, "Day": Day, "Apart": Apart, "Generation": Generation, "AllowanceLives": AllowanceLives,
-		"LongestGuess": LongestGuess, "MaxListed": MaxListed, "AnswerRefused": AnswerRefused, "AnswerGuessed": AnswerGuessed, "AnswerOpen": AnswerOpen,
+		"Allowance": Allowance, "Thousand": Thousand, "Second": Second, "TenSeconds": TenSeconds, "Minute": Minute, "TenMinutes": TenMinutes, "Hour": Hour, "Day": Day, "Month": Month, "Apart": Apart, "Generation": Generation, "AllowanceLives": AllowanceLives,
+		"LongestGuess": LongestGuess, "Lesson": Lesson, "Calms": Calms, "Calmly": Calmly, "MaxListed": MaxListed, "AnswerRefused": AnswerRefused, "AnswerGuessed": AnswerGuessed, "AnswerTeaches": AnswerTeaches, "AnswerOpen": AnswerOpen,
 		"TagStep": TagStep, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,
 		"Near": Near, "PermitNear": PermitNear,
 		"SoonAgain": SoonAgain, "FrontAgain": FrontAgain, "FarAgain": FarAgain, "Front": Front, "WaitGrace": WaitGrace,

@@ -51,7 +51,7 @@ func WithThrottleScope(name string) Option {
 
 // WithThrottlePause sets how long calls pause after a throttling error that names no wait. If the pause is no longer than a limit's
 // period, it begins only with the second such error within that period, because a single one may be stray: see [policies.Policy.Margin].
-// Values below 0 are 0. Defaults to 0, no pause.
+// Values below 0 are 0. Defaults to 0: an adaptive policy slows down, and with other policies the pause is a guess.
 func WithThrottlePause(d time.Duration) Option {
 	return func(m *pacing) { m.pause = max(0, d) }
 }

@@ -286,7 +286,7 @@ func answered(e *engine.Entry, now int64, n *store.Note) (c store.Change) {
 		return c
 	}
 	r := engine.Answered{
-		Slot: int64(n.At), Cost: n.Cost, Left: n.Remaining, Reset: engine.MicrosUp(n.For), Guessed: n.Guessed, Refused: n.Refused, Open: n.Value,
+		Slot: int64(n.At), Cost: n.Cost, Left: n.Remaining, Reset: engine.MicrosUp(n.For), Guessed: n.Guessed, Refused: n.Refused, Teaches: n.Teaches, Open: n.Value,
 	}
 	switch a.Answer(&e.Limit, now, r) {
 	case engine.NoNews:

@@ -320,6 +320,9 @@ func (r *request) notes(notes []store.Note) {
 			if n.Guessed {
 				e += numbers.AnswerGuessed
 			}
+			if n.Teaches {
+				e += numbers.AnswerTeaches
+			}
 		case store.NoteClaim:
 			a, b = n.Charge.From, n.Charge.To
 		case store.NoteRenew, store.NoteRelease:

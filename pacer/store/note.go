@@ -34,7 +34,8 @@ type Note struct {
 	Value     int64         // Learn: the emission interval in µs of a rate, or the limit of a window; 0: no longer. Answer: cost that is on its way and that the store does not know of. Renew, Release: the call's ID. Stray: by how much the margin grows, in millionths of the period
 	Remaining int64         // Answer: what the upstream says is left; −1: it does not say. Stray: the largest margin, in millionths of the period
 	Refused   bool          // Answer: the upstream refused the call because of this limit; if Remaining is −1, nothing is left for For
-	Guessed   bool          // Answer: the upstream does not say For, and the caller guesses
+	Guessed   bool          // Answer: the upstream does not say For, and the caller guesses; 0: the store does
+	Teaches   bool          // Answer: how many calls were admitted until the refusal, and For, say how fast they may go
 	Charge    Charge        // Settle: of the call; without Made if it may not have gone. Claim: what is remembered; To of a window is what its bucket held at least
 	Cost      int64         // Settle, Answer: what it was charged
 	Actual    int64         // Settle: what it really cost

@@ -19,6 +19,11 @@ func allowanceCases() []Case {
 		return note
 	}
 	refused := func(n store.Note) store.Note { n.Refused = true; return n }
+	bare := func(g *store.Grant, wait time.Duration) store.Note { // a refusal that says no more than how long to wait, or not even that
+		note := refused(left(g, -1, wait))
+		note.Guessed, note.Teaches = wait == 0, true
+		return note
+	}
 	key := Key{Policy: policies.Sliding(1000, time.Hour).Named("p"), Left: true}
 	changed := func(t testing.TB, s *Session, st store.Stack, want int, notes ...store.Note) {
 		t.Helper()
@@ -121,21 +126,6 @@ func allowanceCases() []Case {
 			s.Go(st, 1, 1100*ms)
 			s.Go(st, 1, 1200*ms)
 		}},
-		{"allowance/most", "if nothing is said after a reset, no more goes than ever was left, until more was admitted", func(t testing.TB, s *Session) {
-			st := s.Stack(key)
-			a := s.Go(st, 1, 0)
-			changed(t, s, st, 0, left(&a, 3, time.Second))
-			s.At(1100 * ms)
-			b, c, d := s.Go(st, 1, 1100*ms), s.Go(st, 1, 1100*ms), s.Go(st, 1, 1100*ms)
-			changed(t, s, st, 0, left(&b, -1, 0), left(&c, -1, 0), left(&d, -1, 0))
-			e := s.Go(st, 1, 1100*ms)
-			s.Go(st, 1, 1200*ms)
-			s.At(1150 * ms)
-			changed(t, s, st, 0, left(&e, -1, 0))
-			f := s.Go(st, 1, 1250*ms)
-			changed(t, s, st, 0, left(&f, -1, 0))
-			s.Go(st, 2, 1150*ms)
-		}},
 		{"allowance/silent", "a good answer that says nothing of what is left takes its cost from it", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
 			a := s.Go(st, 1, 0)
@@ -190,6 +180,17 @@ func allowanceCases() []Case {
 				changed(t, s, st, 1, refused(left(&g, 0, time.Second)))
 			}
 		}},
+		{"allowance/admitted", "if the first call after a reset is admitted, others are not there first, even if a later one is refused", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a := s.Go(st, 1, 0)
+			changed(t, s, st, 1, left(&a, 0, time.Second))
+			for range 4 {
+				s.At(Since(s.now) + time.Second)
+				g := s.Go(st, 1, Since(s.now))
+				h := s.Go(st, 1, Since(s.now)+100*ms)
+				changed(t, s, st, 2, left(&g, -1, 0), refused(left(&h, 0, time.Second)))
+			}
+		}},
 		{"allowance/unknown", "if nobody says when there is more, the usual periods are tried, and what was right is remembered", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
 			s.At(100 * ms) // the epoch is a whole day
@@ -202,6 +203,72 @@ func allowanceCases() []Case {
 			c := s.Go(st, 1, 10*time.Second)
 			changed(t, s, st, 1, left(&c, 0, 0)) // that was right
 			s.Go(st, 1, 20*time.Second)
+		}},
+		{"allowance/guess", "a refusal that says nothing means that nothing is left, until one of the usual periods is over", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			s.At(100 * ms)
+			at := 100 * ms
+			for _, next := range []time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, 25 * time.Minute} { // none is longer than 15 min
+				g := s.Go(st, 1, at)
+				changed(t, s, st, 1, bare(&g, 0))
+				s.At(next)
+				at = next
+			}
+		}},
+		{"allowance/pace", "refusals teach how long a call takes, and with time calls go faster again", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a, b := s.Go(st, 2, 0), s.Go(st, 1, 0)
+			changed(t, s, st, 0, left(&a, -1, 0))
+			s.At(4 * time.Second)
+			changed(t, s, st, 1, bare(&b, 6*time.Second)) // two in ten seconds
+			c := s.Go(st, 1, 10*time.Second)
+			d, e := s.Go(st, 1, 15*time.Second), s.Go(st, 1, 20*time.Second)
+			s.Cancel(st, e) // another may have its slot
+			s.Go(st, 1, 20*time.Second)
+			s.At(11 * time.Second)
+			changed(t, s, st, 0, left(&c, -1, 0))
+			s.Go(st, 1, 25*time.Second)
+			s.At(330 * time.Second) // twice as fast after 64 of them
+			s.Go(st, 1, 330*time.Second)
+			s.Go(st, 1, 332439024*time.Microsecond)
+			s.At(700 * time.Second) // nine times, at most
+			s.Go(st, 1, 700*time.Second)
+			s.Go(st, 1, 700549450*time.Microsecond)
+			changed(t, s, st, 1, bare(&d, 10*time.Second))
+		}},
+		{"allowance/lesson", "a refusal after few calls changes the pace by a part, and others of its burst do not", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a, b := s.Go(st, 16, 0), s.Go(st, 1, 0)
+			changed(t, s, st, 1, left(&a, -1, 0), bare(&b, 16*time.Second))
+			c, d, e := s.Go(st, 1, 16*time.Second), s.Go(st, 1, 17*time.Second), s.Go(st, 1, 18*time.Second)
+			s.At(20 * time.Second)
+			changed(t, s, st, 2, left(&c, -1, 0), bare(&d, 6*time.Second), bare(&e, 6*time.Second)) // one in ten seconds
+			s.Go(st, 1, 26*time.Second)
+			s.Go(st, 1, 27562500*time.Microsecond)
+		}},
+		{"allowance/line", "if the first call after a wait is admitted, the others go at the pace from then on", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a, b := s.Go(st, 100, 0), s.Go(st, 1, 0)
+			changed(t, s, st, 1, left(&a, -1, 0), bare(&b, 4*time.Second))
+			c := s.Go(st, 1, 4*time.Second)
+			d, e := s.Go(st, 1, 4100*ms), s.Go(st, 1, 4200*ms)
+			s.At(4020 * ms)
+			changed(t, s, st, 1, left(&c, -1, 0))
+			s.Cancel(st, d)
+			s.Go(st, 1, 4020*ms)
+			s.Cancel(st, e)
+			s.Go(st, 1, 4060*ms)
+		}},
+		{"allowance/taught", "readings of good answers take the place of the pace", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a, b := s.Go(st, 1, 0), s.Go(st, 1, 0)
+			changed(t, s, st, 1, left(&a, -1, 0), bare(&b, 5*time.Second))
+			s.At(5 * time.Second)
+			c := s.Go(st, 1, 5*time.Second)
+			s.Go(st, 1, 10*time.Second)
+			changed(t, s, st, 1, left(&c, 9, 5*time.Second))
+			s.Go(st, 8, 5*time.Second)
+			s.Go(st, 1, 10*time.Second)
 		}},
 		{"allowance/pause", "a pause is an allowance of nothing, and one call goes first after it", func(t testing.TB, s *Session) {
 			st := s.Stack(key)

@@ -333,7 +333,7 @@ func (h *history) answer(s *Session, n store.Note) store.Note {
 	if h.rng.IntN(8) == 0 {
 		n.Value = h.rng.Int64N(3)
 	}
-	n.Guessed = n.For > 0 && h.rng.IntN(4) == 0
+	n.Guessed, n.Teaches = h.rng.IntN(4) == 0, n.Refused && h.rng.IntN(2) == 0
 	n.Remaining = max(-1, n.Remaining)
 	if h.rng.IntN(4) == 0 {
 		n.At, n.Cost = s.now-store.Instant(h.rng.Int64N(12_000_000)), h.rng.Int64N(4)

@@ -28,7 +28,7 @@
 // permissions. A 429 is always about a limit: that of the project, if the body names none.
 //
 // Google promises no Retry-After. The wait is a valid Retry-After, otherwise RetryInfo, otherwise the instant in a message of Gmail.
-// Without any of these, only the refused call backs off. No reply reports what is left.
+// Without any of these, the wait is a guess of the store. No reply reports what is left.
 //
 // # Not modelled
 //

@@ -13,8 +13,8 @@
 //   - the t of RateLimit, of the item with r=0; the latest of several;
 //   - the reset of an older form of it, if nothing remains;
 //
-// and is 0 if none of them reports it: then only the refused call backs off. A 503 with Retry-After requests that everyone waits, but the
-// call may have been processed: status and method decide whether to repeat it. A 503 without it reports nothing.
+// and is 0 if none of them reports it: then the store guesses. A 503 with Retry-After requests that everyone waits, but the call may have
+// been processed: status and method decide whether to repeat it. A 503 without it reports nothing.
 //
 // If the body is a problem of type quota-exceeded, temporary-reduced-capacity or abnormal-usage-detected, the refusal is about its
 // violated-policies. Otherwise it is about the item whose t was used, or about everyone.

@@ -15,6 +15,9 @@ import "github.com/headway-go/headway/luascripts/numbers"
 //	                             higher ones of later calls
 //
 // Calls that find no room go after until, one each Apart, until one of them is answered: a reset may be wrong, and others may be there first.
+//
+// If good answers say nothing, refusals teach a pace: how long the calls took that were admitted until there is more. Calls go no faster,
+// and this pace grows as in TCP CUBIC until the next refusal.
 type Allowance struct {
 	until int64 // before it, calls cost at most low − open; 0: nothing is said
 	low   int64 // the least that was said to be left and not taken back, and 1 more; 0: nothing was ever said
@@ -30,23 +33,30 @@ type Allowance struct {
 	since int64 // when an answer last came
 	width int64 // after until, and at first, so much may be open before an answer, and one call more each Apart; 0: any number
 
-	most  int64 // that was said to be left, before the call that was answered; 0: not known
-	quiet int64 // cost of good answers since start that said nothing
+	oks  int64 // cost of good answers since start, and since guess.first
+	step int64 // the pace that refusals taught: the time that a cost of 1 takes; 0: none
+	span int64 // the time over which it doubles
+	next int64 // when the next call may go at that pace
 
 	maybe int64 // cost of calls whose answers said nothing, and which low may count already
-	said  bool  // good answers say what is left, or nothing else limits calls: those that say nothing widen the width
+	said  bool  // good answers say what is left
 	dated bool  // readings say when there is more
-	less  bool  // readings do not count the call that they answer
-	right bool  // nothing was left after a good answer: readings count it
+	own   int64 // whether readings count the call that they answer: countsOwn, skipsOwn or 0: not known
 	waits int64 // how often in a row the first call after until was refused
 
 	guess guess
 }
 
+// Whether readings count the call that they answer: countsOwn is seen when nothing is left after a good answer.
+const (
+	countsOwn = 1
+	skipsOwn  = 2
+)
+
 // A guess is when there is more, if the upstream does not say: after one of the usual periods, by the clock or from the first call on. What
 // was right last is tried first.
 type guess struct {
-	zero, tries   int64 // when nothing was left, and how often a time was tried since
+	zero          int64 // when nothing was left; 0: something is
 	first, recent int64 // when the first call of this window went, and the last
 	period, known int64 // the one that is tried, and the one that was right; negative: from the first call on
 }
@@ -59,6 +69,7 @@ type Answered struct {
 	Reset   int64 // until there is more; 0: it does not say
 	Guessed bool  // Reset is the caller's guess
 	Refused bool  // the upstream refused the call because of this limit, or, if nothing is said of what is left, until Reset
+	Teaches bool  // the refusal says how fast calls may go: see refuse
 	Open    int64 // cost of calls that are on their way and that the account does not know
 }
 
@@ -81,9 +92,12 @@ func (a *Allowance) Earliest(l *Limit, now, e, n int64, _ int) Placement {
 	if s.reported {
 		gate += (s.ahead + n - 1) / n * numbers.Apart
 	}
+	if s.step > 0 {
+		e = max(e, s.paced(now, open, n))
+	}
 	switch {
-	case s.until == 0 && s.width > 0 && open+n > s.room():
-		e = max(e, s.since+(open+2*n-1-s.room())/n*numbers.Apart)
+	case s.until == 0 && s.width > 0 && open+n > s.width:
+		e = max(e, s.since+(open+2*n-1-s.width)/n*numbers.Apart)
 	case s.until == 0 || e < s.until && s.fits(open, n):
 	case e < s.until || s.starved || !s.fits(open, n):
 		e = max(e, gate)
@@ -91,12 +105,23 @@ func (a *Allowance) Earliest(l *Limit, now, e, n int64, _ int) Placement {
 	return Placement{At: e}
 }
 
-// room returns how much may be open if nothing is said: no more than the width, or than ever was left.
-func (a *Allowance) room() int64 {
-	if a.most > 0 {
-		return max(1, min(a.width, a.most-a.quiet))
+// paced returns when the next call may go at the pace that refusals taught.
+func (a *Allowance) paced(now, open, n int64) int64 {
+	if a.until > 0 && !a.fits(open, n) {
+		now = a.until
 	}
-	return a.width
+	return max(now, a.next)
+}
+
+// taking returns how long a cost of n takes at that pace. As in TCP CUBIC that shrinks slowly at first, after span to half of what was
+// learned, and after two to a ninth.
+func (a *Allowance) taking(now, n int64) int64 {
+	x := int64(2 * numbers.Thousand)
+	if ago := max(0, now-max(a.start, a.until)); ago < 2*a.span {
+		x = ago * numbers.Thousand / a.span
+	}
+	one := max(1, a.step*numbers.Thousand/(numbers.Thousand+x/numbers.Calmly+x*x*x/(numbers.Thousand*numbers.Thousand)))
+	return min(n, numbers.Month/one) * one
 }
 
 // fits reports whether a call of cost n may go before until.
@@ -108,6 +133,9 @@ func (a *Allowance) Commit(l *Limit, now int64, p Placement, n int64) (Charge, i
 	open := a.opened(now) + a.early
 	if a.since == 0 {
 		a.since = now
+	}
+	if a.step > 0 {
+		a.next = a.paced(now, open, n) + a.taking(now, n)
 	}
 	if a.until > 0 && p.At >= a.until {
 		a.starved = a.starved || !a.fits(open, n)
@@ -141,13 +169,13 @@ func (a *Allowance) turn(now int64) {
 		a.width = max(a.opened(a.until)+1, a.low-1)
 	}
 	a.older, a.mark, a.open, a.ahead, a.early = a.older+a.open, a.until, a.ahead+a.early, 0, 0
-	a.start, a.since, a.until, a.starved, a.maybe, a.quiet = a.until, a.until, 0, false, 0, 0
+	a.start, a.since, a.until, a.starved, a.maybe, a.oks = a.until, a.until, 0, false, 0, 0
 }
 
 // begin is turn for calls and answers: if no policy limits them, they find a width until something was said.
 func (a *Allowance) begin(l *Limit, now int64) {
 	if a.turn(now); l.Spec.First > 0 && a.width+a.until+a.at+a.start == 0 {
-		a.width, a.said = l.Spec.First, true
+		a.width = l.Spec.First
 	}
 }
 
@@ -171,6 +199,9 @@ func (a *Allowance) Cancel(_ *Limit, now int64, c Charge) {
 	a.turn(now)
 	a.opened(now)
 	a.drop(now, c.From, c.To)
+	if a.step > 0 && c.From >= now && c.Made >= a.at { // it has its place in the line of now
+		a.next = max(0, a.next-a.taking(now, c.To))
+	}
 }
 
 // Answer applies an answer.
@@ -188,36 +219,40 @@ func (a *Allowance) Answer(l *Limit, now int64, r Answered) News {
 	}
 	old := r.Slot < a.start
 	if !r.Refused && !old {
-		a.guess.went(r.Slot, a.start)
+		a.went(r.Slot, r.Cost)
 	}
 	switch {
+	case r.Refused && (r.Left == 0 && r.Teaches && !a.said || r.Left < 0 && (r.Reset > 0 || r.Guessed)):
+		return a.refuse(now, r, left)
 	case r.Left >= 0:
 		return a.counted(now, r, left, open)
-	case r.Refused && r.Reset > 0:
-		return a.refuse(now, r.Reset)
 	case old:
 		return a.outdated(r, left)
 	case r.Refused: // because of another limit, or alone
 		return a.news(left, false)
 	}
-	return a.silent(now, r, left, open)
+	return a.silent(l, now, r, left, open)
+}
+
+// stated returns how long it takes until there is more, as far as that is known.
+func (a *Allowance) stated(now int64, r Answered) int64 {
+	switch {
+	case r.Reset > 0:
+		a.dated = a.dated || !r.Guessed
+		return r.Reset
+	case a.dated || r.Left > 0:
+		return numbers.Second // a reset of 0 is one of less than that; what is left is asked for again
+	}
+	return a.guess.next(now, a.start)
 }
 
 // counted applies an answer that says what is left.
 func (a *Allowance) counted(now int64, r Answered, left, open int64) News {
-	switch {
-	case r.Reset > 0:
-		a.dated = a.dated || !r.Guessed
-	case a.dated || r.Left > 0:
-		r.Reset = numbers.Second // a reset of 0 is one of less than that; what is left is asked for again
-	default:
-		r.Reset = a.guess.next(now, a.start)
-	}
-	if ends := r.Slot + r.Reset; r.Slot < a.start && (ends <= a.start || r.Reset%numbers.Second == 0 && ends-numbers.Second <= a.start) {
+	if r.Reset = a.stated(now, r); a.over(r) {
 		return a.outdated(r, left)
 	}
-	if !r.Refused {
-		a.said, a.most = true, max(a.most, r.Left+r.Cost)
+	if !r.Refused && !a.said {
+		a.said, a.step = true, 0
 	}
 	n := a.corrected(r, a.until > 0 && left >= 0 && open == r.Cost)
 	return a.read(now, n, a.patient(r, n), r, left)
@@ -251,9 +286,27 @@ func (a *Allowance) read(now, n, until int64, r Answered, left int64) News {
 	return a.set(now, n, until, gated, left)
 }
 
-// refuse applies a refusal that does not say what is left: nothing is, for so long at least.
-func (a *Allowance) refuse(now, wait int64) News {
-	until := now + wait
+// over reports whether an answer is about a window that is over.
+func (a *Allowance) over(r Answered) bool {
+	ends := r.Slot + r.Reset
+	return r.Slot < a.start && (ends <= a.start || r.Reset%numbers.Second == 0 && ends-numbers.Second <= a.start)
+}
+
+// refuse applies a refusal, if good answers do not say what is left: nothing is, for as long as it asks at least. It teaches a pace: so long
+// the calls that were admitted will have taken.
+func (a *Allowance) refuse(now int64, r Answered, left int64) News {
+	if r.Reset = a.stated(now, r); a.over(r) {
+		return a.outdated(r, left)
+	}
+	until := now + r.Reset
+	if a.oks > 0 && r.Teaches && (a.step == 0 || a.until == 0 || a.oks >= numbers.Lesson) { // of a burst with few before it, one
+		took, of := min(numbers.Month, max(numbers.Second, until-a.guess.first)), int64(numbers.Lesson)
+		if a.step > 0 {
+			of = min(of, a.oks) // few calls tell little
+		}
+		a.step = (a.step*(numbers.Lesson-of) + took/a.oks*of) / numbers.Lesson
+		a.span = min(numbers.Month, max(min(took, numbers.TenMinutes), numbers.Calms*a.step))
+	}
 	if a.low == 1 {
 		until = max(until, a.until)
 	}
@@ -301,16 +354,19 @@ func (a *Allowance) news(was int64, gated bool) News {
 
 // silent applies a good answer that says nothing of what is left; so much was open. A width that holds calls back grows with each, as in
 // the slow start of TCP: a reading will come, or a refusal.
-func (a *Allowance) silent(now int64, r Answered, left, open int64) News {
+func (a *Allowance) silent(l *Limit, now int64, r Answered, left, open int64) News {
 	if a.until == 0 {
-		if a.quiet += r.Cost; a.quiet > a.most {
-			a.most = 0 // there is more than ever was said
-		}
-		if a.width == 0 || a.said && open <= a.width {
+		widens := a.said || l.Spec.First > 0 && a.step == 0 // otherwise something else limits calls
+		if a.width == 0 || widens && open <= a.width {
 			return NoNews
 		}
-		if a.width += r.Cost; !a.said {
-			a.width = 0
+		if a.width += r.Cost; !widens {
+			if a.width = 0; a.step > 0 {
+				if a.taking(now, 1) >= numbers.Apart {
+					return NoNews
+				}
+				a.next, a.at = now, now // all get new slots
+			}
 		}
 		return More
 	}
@@ -330,12 +386,12 @@ func (a *Allowance) silent(now int64, r Answered, left, open int64) News {
 // although there should have been one.
 func (a *Allowance) corrected(r Answered, should bool) int64 {
 	switch {
-	case r.Refused && should && !a.right && r.Left == 0:
-		a.less = true
+	case r.Refused && should && a.own != countsOwn && r.Left == 0:
+		a.own = skipsOwn
 	case r.Refused:
 	case r.Left == 0:
-		a.right, a.less = true, false
-	case a.less:
+		a.own = countsOwn
+	case a.own == skipsOwn:
 		return max(0, r.Left-r.Cost)
 	}
 	return r.Left
@@ -343,12 +399,12 @@ func (a *Allowance) corrected(r Answered, should bool) int64 {
 
 // patient returns until when n are left. If others were there first after until, it waits until there is more: for 2, 4 to 16 resets.
 func (a *Allowance) patient(r Answered, n int64) int64 {
-	if a.until == 0 && a.width > 0 && r.Slot >= a.start {
-		if r.Refused {
-			a.waits = min(5, a.waits+1)
-		} else if n > 1 {
-			a.waits = max(0, a.waits-1)
-		}
+	switch {
+	case a.until > 0 || a.width == 0 || r.Slot < a.start:
+	case r.Refused && a.oks == 0:
+		a.waits = min(5, a.waits+1)
+	case n > 1:
+		a.waits = max(0, a.waits-1)
 	}
 	if n == 0 && a.waits > 1 {
 		r.Reset <<= a.waits - 1
@@ -356,29 +412,29 @@ func (a *Allowance) patient(r Answered, n int64) int64 {
 	return a.since + r.Reset
 }
 
-// went notes a good answer to a call with a slot, in the window that began at start.
-func (g *guess) went(slot, start int64) {
-	if g.first < start || slot-g.recent > numbers.Generation {
-		g.first = slot
-		if g.zero > 0 && g.zero < start {
+// went notes a good answer to a call with a slot, of cost n.
+func (a *Allowance) went(slot, n int64) {
+	g := &a.guess
+	if a.oks == 0 || slot-g.recent > max(numbers.Generation, 8*a.step) {
+		g.first, a.oks = slot, 0
+		if g.zero > 0 && g.zero < a.start {
 			if g.period != 0 {
 				g.known = g.period
 			}
-			g.zero, g.tries, g.period = 0, 0, 0
+			g.zero, g.period = 0, 0
 		}
 	}
-	g.recent = max(g.recent, slot)
+	a.oks, g.recent = a.oks+n, max(g.recent, slot)
 }
 
 // next returns how long to wait if nobody says when there is more: the shortest of the usual periods, and at least an eighth of what was
 // waited already since nothing was left in the window that began at start, or in one before it that a call has tried since.
 func (g *guess) next(now, start int64) int64 {
 	if start <= g.zero || g.zero == 0 {
-		g.zero, g.tries = now, 0
-	}
-	if g.tries++; g.tries == 1 && g.known != 0 {
-		if t := g.ends(g.known) - now; t > 0 {
-			return t
+		if g.zero = now; g.known != 0 {
+			if t := g.ends(g.known) - now; t > 0 {
+				return t
+			}
 		}
 	}
 	best := int64(numbers.LongestGuess)
@@ -414,6 +470,7 @@ func (a *Allowance) Resume(now int64) {
 	a.turn(now)
 	a.open, a.ahead, a.early = a.open+a.ahead+a.early, 0, 0
 	a.until, a.low, a.at, a.width, a.maybe, a.starved, a.waits = 0, 0, 0, 0, 0, false, 0
+	a.step, a.next = 0, 0
 }
 
 // Reset implements [Account].
@@ -445,7 +502,7 @@ func (a *Allowance) Expires() int64 {
 	if *a == (Allowance{}) {
 		return 0
 	}
-	return max(a.until, a.since, a.mark) + numbers.AllowanceLives
+	return max(a.until, a.since, a.mark, a.next) + numbers.AllowanceLives
 }
 
 // Remembers implements [Account].

@@ -54,6 +54,9 @@ func (r *Rules) allowances(n *Notes, a *Answer, f *policies.Feedback, t targets)
 		if len(about) == 0 && t.within != "" {
 			about = t.limits
 		}
+		if len(about) == 0 && f.Reset > 0 && f.Reset <= shortPeriod && r.isShort(a) {
+			return nil
+		}
 		if len(about) == 0 {
 			return []int{n.index(AllowanceOf(store.Limit{}), r.tag(f))}
 		}
@@ -66,6 +69,19 @@ func (r *Rules) allowances(n *Notes, a *Answer, f *policies.Feedback, t targets)
 		all = append(all, n.index(AllowanceOf(*l), ""))
 	}
 	return all
+}
+
+// isShort reports whether all limits of the call are so short that readings come too late, and that waits in whole seconds say little.
+func (r *Rules) isShort(a *Answer) (short bool) {
+	for i := range a.Limits {
+		if l := &a.Limits[i]; l.Spec.Algorithm == policies.GCRA || l.Spec.Algorithm == policies.Window {
+			if _, period := r.policyOf(l).Limit(); period > shortPeriod {
+				return false
+			}
+			short = true
+		}
+	}
+	return short
 }
 
 // maxTags bounds the allowances of an upstream that no policy is about: what a header says must not make keys without end.

@@ -12,7 +12,8 @@
 //	            |
 //	            +-- refused, and nothing speaks against a stray refusal --> NoteStray of those it names, or of the tightest limit;
 //	            |                                 the next two only if the store says that it was not the only one
-//	            +-- Wait ---------> NoteAnswer to their allowances, or to that of the upstream: nothing is left
+//	            +-- Wait ---------> NoteAnswer to their allowances, or to that of the upstream: nothing is left, and how fast calls may go
+//	            +-- Refused ------> the same, for as long as the store guesses, unless a rate adapts
 //	            +-- Refused ------> NoteSlow of those that are adaptive
 //	            +-- Limit, Window > NoteLearn of what fits, while the upstream says so and for two of its windows after (10 s to 10 min)
 //	            +-- left ---------> NoteAnswer to the allowance of what fits, or of the upstream
@@ -27,7 +28,8 @@
 //
 // A reading is about the policies that it names, or else the policy that has its number or its period, the one with the most scopes first,
 // or else the upstream: for each name or number that readings carry there is one allowance, at most eight, and the rest is one. Nothing is
-// dropped for not fitting. Policies of two seconds and less are not bound by readings that say so little, which come too late.
+// dropped for not fitting. Policies of two seconds and less are not bound by readings that say so little, which come too late; nor is the
+// upstream, if it has no longer ones.
 //
 // A profile that does not say when there is more leaves that to the policy, if the reading fits one, and to the store: see package engine.
 // A reset beyond 31 days cannot be, and counts as not said.

@@ -316,6 +316,8 @@ func TestWhichAllowanceAReadingIsAbout(t *testing.T) {
 		"nothing":                        {[]policies.Policy{peak, daily}, false, count(60, 5, 0), "/left.60"},
 		"a number of calls in flight":    {[]policies.Policy{peak, flying}, false, count(5, 5, 0), "/left.5"},
 		"nothing, and no number":         {[]policies.Policy{peak}, false, left(3), "/left"},
+		"nothing, and of a second":       {[]policies.Policy{peak}, false, policies.Feedback{Limit: policies.Reported(60), Remaining: policies.Reported(5), Reset: time.Second}, ""},
+		"a second, beside a day":         {[]policies.Policy{peak, daily}, false, policies.Feedback{Limit: policies.Reported(60), Remaining: policies.Reported(5), Reset: time.Second}, "/left.60"},
 		"no policies":                    {nil, false, count(60, 5, 0), "/left.60"},
 		"within a scope":                 {[]policies.Policy{daily, tenant}, false, within(count(60, 5, 0), "tenant"), "tenant/left"},
 		"a scope is lacking":             {[]policies.Policy{daily}, true, count(60, 5, 0), "/left.60"},
@@ -363,23 +365,45 @@ func TestEachAllowanceReceivesAnAnswer(t *testing.T) {
 	require.Equal(t, store.Note{Cost: 2, Remaining: 8, For: 20 * time.Second}, b.said(one)["daily/left"], "of a call of which only the cost is known")
 }
 
+// The first refusal of an allowance that did not bind the calls before it comes with what was admitted of them.
+func TestARefusalComesWithWhatWasAdmitted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, daily)
+	refused := policies.Feedback{Refused: true, Wait: time.Minute}
+	for i, at := range []store.Instant{1, 20_000_000, 21_000_000} {
+		b.Grant, b.Cost = &store.Grant{At: at, Charges: make([]store.Charge, 1)}, int64(1+i)
+		require.Empty(t, b.all().Answers)
+	}
+	b.Cost = 7
+	all := b.all(refused).Answers
+	require.Len(t, all, 2)
+	require.Equal(t, store.Note{Kind: store.NoteAnswer, Limit: 1, At: 20_000_000, Cost: 5, Remaining: -1}, all[0], "since the last long break")
+	require.True(t, all[1].Refused)
+	require.Len(t, b.all(refused).Answers, 1, "the store knows")
+}
+
 // What a refusal says, and what says nothing.
 func TestWhatAReadingMeans(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, tenant)
 	f := policies.Feedback{Policies: []string{"tenant"}, Refused: true, Wait: 5 * time.Second, Remaining: policies.Reported(0), Reset: 20 * time.Second}
-	require.Equal(t, store.Note{Refused: true, For: 5 * time.Second}, b.said(f)["tenant/left"], "the shorter one counts")
+	require.Equal(t, store.Note{Refused: true, Teaches: true, For: 5 * time.Second}, b.said(f)["tenant/left"], "the shorter one counts")
 	f.Refused, f.Wait = false, 0
-	require.Equal(t, store.Note{Refused: true, For: 20 * time.Second}, b.said(policies.Feedback{Refused: true, Wait: time.Minute}, f)["tenant/left"],
+	require.Equal(t, store.Note{Refused: true, Teaches: true, For: 20 * time.Second}, b.said(policies.Feedback{Refused: true, Wait: time.Minute}, f)["tenant/left"],
 		"the refusal is reported beside what is left")
 	f.Refused, f.Wait = true, 5*time.Second
 	f.Reset, f.Wait = 32*24*time.Hour, 0
-	require.Equal(t, store.Note{Refused: true, Guessed: true, For: time.Minute}, b.said(f)["tenant/left"],
+	require.Equal(t, store.Note{Refused: true, Teaches: true, Guessed: true, For: time.Minute}, b.said(f)["tenant/left"],
 		"that is implausible: when the policy has more")
 	f.Remaining = policies.Reported(3)
-	require.Empty(t, b.said(f), "another limit refused")
+	guess := store.Note{Remaining: -1, Refused: true, Guessed: true, Teaches: true}
+	require.Equal(t, map[string]store.Note{"tenant/left": guess}, b.said(f), "another limit refused, for as long as the store guesses")
 	f.Wait = 5 * time.Second
-	require.Equal(t, store.Pause(1, 5*time.Second), b.all(f).Answers[0], "so it is paused")
+	require.Equal(t, map[string]store.Note{"tenant/left": {Remaining: -1, Refused: true, Teaches: true, For: 5 * time.Second}}, b.said(f), "or says")
+	bare := policies.Feedback{Refused: true}
+	guess.Teaches = false
+	require.Equal(t, map[string]store.Note{"/left": guess}, newBench(t, peak).said(bare), "waits in whole seconds say little of a second")
+	require.Empty(t, newBench(t, peak, slowly).said(bare), "the rate slows down")
 	require.Empty(t, b.said(policies.Feedback{Policies: []string{"tenant"}, Limit: policies.Reported(0), Remaining: policies.Reported(0)}), "it says nothing")
 	require.Equal(t, policies.MaxLimit, b.said(left(math.MaxInt64, "tenant"))["tenant/left"].Remaining, "a store can count no further")
 	b.now = start.Add(-20 * time.Second)

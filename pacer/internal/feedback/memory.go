@@ -18,6 +18,7 @@ type Memory struct {
 	mu   sync.Mutex
 	keys map[store.Key]sent
 	said map[store.Key]bool
+	good good
 
 	learned map[string]*store.Learned // by the names of allowances
 }
@@ -26,6 +27,26 @@ type Memory struct {
 type sent struct {
 	value int64 // 0 for none
 	at    time.Time
+}
+
+// good is the cost of calls that were admitted and answered well since the first slot, without a long break.
+type good struct {
+	first, last store.Instant
+	cost        int64
+}
+
+// longBreak is after how long without a call the pace of calls before it says nothing of that after it.
+const longBreak = 10 * time.Second
+
+// answered notes a good answer to a call with a slot, and returns all since the last long break.
+func (m *Memory) answered(at store.Instant, cost int64) good {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if at.Sub(m.good.last) > longBreak {
+		m.good = good{first: at}
+	}
+	m.good.last, m.good.cost = max(m.good.last, at), m.good.cost+cost
+	return m.good
 }
 
 // maxLearned bounds the limits that a process reports.

@@ -1,6 +1,7 @@
 package feedback
 
 import (
+	"slices"
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
@@ -139,6 +140,9 @@ func (r *Rules) lowered(l *store.Limit, limit int64, window time.Duration) int64
 func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, about []targets, alone bool, now time.Time) {
 	said, refused := r.said(n, m, a, fs, about, alone, now)
 	n.Soon = n.Soon || refused || a.Grant == nil
+	if a.Grant != nil && !a.Again && !refused {
+		m.answered(a.Grant.At, a.Cost)
+	}
 	for j := range n.Limits {
 		one, found := said[j]
 		if n.Limits[j].Spec.Algorithm != policies.Allowance || !found && (a.Again || !a.charged(j) && a.Blind == 0) {
@@ -158,6 +162,10 @@ func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, 
 			}
 		case m.isFirst(n.Limits[j].Key()): // the first reading tells the store what is on its way
 			one.Value, n.Soon = a.Flying, true
+			if one.Teaches && a.Grant != nil && n.Limits[j].Scope == "" { // and what was admitted before
+				before := m.answered(a.Grant.At, 0)
+				n.Answers = append(n.Answers, store.Note{Kind: store.NoteAnswer, Limit: j, At: before.first, Cost: before.cost, Remaining: -1})
+			}
 		case a.Grant != nil && !a.Again: // the call was admitted before that
 			one.Cost = a.Cost
 		}
@@ -179,7 +187,7 @@ func (r *Rules) said(
 			counts++
 		}
 	}
-	if counts == 0 && !waits {
+	if counts == 0 && !waits && (alone || !refusal.Refused) {
 		return nil, refusal.Refused
 	}
 	said = make(map[int]store.Note)
@@ -212,7 +220,7 @@ func (r *Rules) reading(
 	n.Soon = n.Soon || left <= fewLeft
 	n.Near = n.Near || !limited || left <= limit/nearEnd
 	one := readingOf(f, left, refusal)
-	one.For = min(one.For, r.maxPause)
+	one.For, one.Teaches = min(one.For, r.maxPause), one.Refused && !r.isShort(a)
 	for _, j := range r.allowances(n, a, f, t) {
 		m.learn(n.Limits[j].Policy, f, now)
 		if one.For == 0 && left == 0 {
@@ -226,16 +234,19 @@ func (r *Rules) reading(
 	return nothing
 }
 
-// wait adds that nothing is left for as long as one feedback asks to wait: of what it names, or of all that it may be about.
+// wait adds that nothing is left for as long as one feedback asks to wait: of what it names, or of all that it may be about. For how long a
+// refusal asks that does not say so is the store's guess.
 func (r *Rules) wait(said map[int]store.Note, n *Notes, a *Answer, f *policies.Feedback, t targets) {
-	d := r.believed(f.Wait)
-	if d <= 0 {
+	d, adapts := r.believed(f.Wait), slices.ContainsFunc(a.Limits, func(l store.Limit) bool { return l.Spec.Adapt != nil })
+	if d <= 0 && (!f.Refused || adapts) {
 		return
 	}
+	one := store.Pause(0, max(0, d))
+	one.Guessed, one.Teaches = d <= 0, f.Refused && !adapts && !r.isShort(a)
 	pause := func(of store.Limit) {
 		j := n.index(AllowanceOf(of), "")
-		if before := said[j]; before.Empties() < d {
-			said[j] = store.Pause(j, d)
+		if before, found := said[j]; !found || before.Remaining > 0 || before.Empties() < d {
+			said[j] = one
 		}
 	}
 	if t.all {
