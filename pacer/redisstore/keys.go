@@ -8,7 +8,7 @@ import "strings"
 // pacer:* and hold for all numbers.
 //
 // TestTwoReleasesSideBySide runs the release before beside this one as long as both have the same number.
-const prefix = "pacer:3:"
+const prefix = "pacer:4:"
 
 // gapsMark sets the key of a rate's gaps apart. It cannot stand in a policy's name.
 const gapsMark = "/gaps"
@@ -48,21 +48,21 @@ const upstreamsKey = prefix + "upstreams"
 
 // upstreamKey returns the key of an upstream. It begins all others:
 //
-//	pacer:3:{upstream}                          the epoch of the upstream's data
-//	pacer:3:{upstream}/alive                    the processes that pace it, by when they are taken for gone
-//	pacer:3:{upstream}/came                     the same, by when they came
-//	pacer:3:{upstream}/allowances               the allowances of which the upstream said something, by when that is over
-//	pacer:3:{upstream}/index                    what they say of themselves, of their policies, and of what went
-//	pacer:3:{upstream}/booking/ID               what became of a booking
-//	pacer:3:{upstream}:policy                   an account of the whole upstream
-//	pacer:3:{upstream}:policy:value             an account of one scope value, escaped
-//	pacer:3:{upstream}:policy/gaps.T[:value]    the gaps of a rate whose emission interval is T µs
-//	pacer:3:{upstream}:policy/starts.T[:value]  when calls of such a rate start, if its windows are exact
-//	pacer:3:{upstream}:policy/leases[:value]    the calls in flight, by when their leases run out
-//	pacer:3:{upstream}:policy/begun[:value]     the same, by when they began, if only long ones count
-//	pacer:3:{upstream}:policy/line[:value]      who is queued, in order
-//	pacer:3:{upstream}:policy/waits[:value]     the same, by when they are taken for dead
-//	pacer:3:{upstream}:policy/flows[:value]     who shares it fairly, by where their last calls end
+//	pacer:4:{upstream}                          the epoch of the upstream's data
+//	pacer:4:{upstream}/alive                    the processes that pace it, by when they are taken for gone
+//	pacer:4:{upstream}/came                     the same, by when they came
+//	pacer:4:{upstream}/allowances               the allowances of which the upstream said something, by when that is over
+//	pacer:4:{upstream}/index                    what they say of themselves, of their policies, and of what went
+//	pacer:4:{upstream}/booking/ID               what became of a booking
+//	pacer:4:{upstream}:policy                   an account of the whole upstream
+//	pacer:4:{upstream}:policy:value             an account of one scope value, escaped
+//	pacer:4:{upstream}:policy/gaps.T[:value]    the gaps of a rate whose emission interval is T µs
+//	pacer:4:{upstream}:policy/starts.T[:value]  when calls of such a rate start, if its windows are exact
+//	pacer:4:{upstream}:policy/leases[:value]    the calls in flight, by when their leases run out
+//	pacer:4:{upstream}:policy/begun[:value]     the same, by when they began, if only long ones count
+//	pacer:4:{upstream}:policy/line[:value]      who is queued, in order
+//	pacer:4:{upstream}:policy/waits[:value]     the same, by when they are taken for dead
+//	pacer:4:{upstream}:policy/flows[:value]     who shares it fairly, by where their last calls end
 //
 // The upstream is the hash tag, so that all keys of a stack are in one slot. Names of upstreams and policies
 // have no brace, colon or slash, and scope values are escaped, so no value can reach another key.
