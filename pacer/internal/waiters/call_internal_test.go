@@ -113,3 +113,19 @@ func TestStacksOfOneTextDiffer(t *testing.T) {
 	seed := maphash.MakeSeed()
 	require.NotEqual(t, one.stack.Hash(seed), two.stack.Hash(seed))
 }
+
+// A stack that shares its hash with another one has a queue of its own, and keeps it.
+func TestStacksOfOneHashHaveQueues(t *testing.T) {
+	t.Parallel()
+	s := New(&Config{Leases: leases.New(leases.Config{})})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one, two := []store.Limit{{Policy: "one"}}, []store.Limit{{Policy: "two"}}
+	q, other := s.queueFor(1, one, false), s.queueFor(1, two, false)
+	require.NotSame(t, q, other)
+	require.Same(t, q, s.queueFor(1, one, false))
+	require.Same(t, other, s.queueFor(1, two, false))
+	require.Same(t, other, s.queueFor(other.hash, two, false), "as a permit that is passed on names it")
+	s.sweepQueues()
+	require.Empty(t, s.queues.byStack)
+}
