@@ -1,6 +1,7 @@
 package waiters
 
 import (
+	"hash/maphash"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,4 +102,30 @@ func TestPermitsGoBackUnderNoLock(t *testing.T) {
 	s.Close()
 	s.Leases.Close()
 	require.Empty(t, s.Leases.Held())
+}
+
+// A scope may contain what separates the names of a stack: calls of other limits must not share its request, nor its queue.
+func TestStacksOfOneTextDiffer(t *testing.T) {
+	t.Parallel()
+	one := &Call{stack: store.Stack{Limits: []store.Limit{{Policy: "a", Scope: "x\nb\ny"}}}}
+	two := &Call{stack: store.Stack{Limits: []store.Limit{{Policy: "a", Scope: "x"}, {Policy: "b", Scope: "y"}}}}
+	require.Equal(t, [][]*Call{{one, one}, {two}}, groups([]*Call{one, two, one}))
+	seed := maphash.MakeSeed()
+	require.NotEqual(t, one.stack.Hash(seed), two.stack.Hash(seed))
+}
+
+// A stack that shares its hash with another one has a queue of its own, and keeps it.
+func TestStacksOfOneHashHaveQueues(t *testing.T) {
+	t.Parallel()
+	s := New(&Config{Leases: leases.New(leases.Config{})})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one, two := []store.Limit{{Policy: "one"}}, []store.Limit{{Policy: "two"}}
+	q, other := s.queueFor(1, one, false), s.queueFor(1, two, false)
+	require.NotSame(t, q, other)
+	require.Same(t, q, s.queueFor(1, one, false))
+	require.Same(t, other, s.queueFor(1, two, false))
+	require.Same(t, other, s.queueFor(other.hash, two, false), "as a permit that is passed on names it")
+	s.sweepQueues()
+	require.Empty(t, s.queues.byStack)
 }

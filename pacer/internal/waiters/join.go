@@ -33,10 +33,6 @@ func (s *Waiters) chargeInOrder(ctx context.Context, c *Call) error {
 	s.entered++
 	c.came = s.entered
 	q := s.queueOf(c)
-	if q == nil {
-		s.mu.Unlock()
-		return s.chargeUnqueued(ctx, c)
-	}
 	if q.deferred {
 		return s.chargeDeferred(ctx, q, c) // unlocks mu
 	}
@@ -50,12 +46,7 @@ func (s *Waiters) chargeInOrder(ctx context.Context, c *Call) error {
 		s.mu.Lock()
 		s.bindOwn(c, s.generation)
 		s.rebind(c)
-		if q = s.queueOf(c); q == nil { // the queue may have been dropped, and serve another stack
-			s.thawFor(c)
-			s.mu.Unlock()
-			return s.chargeUnqueued(ctx, c)
-		}
-		now = time.Now()
+		q, now = s.queueOf(c), time.Now() // the queue may have been dropped, and serve another stack
 	}
 	if err := s.tooFar(q, c, now, q.length); err != nil {
 		s.thawFor(c)
@@ -65,15 +56,6 @@ func (s *Waiters) chargeInOrder(ctx context.Context, c *Call) error {
 	s.busy.Add(1)
 	defer s.busy.Done()
 	return s.waitInQueue(ctx, q, c, now) // unlocks mu
-}
-
-// chargeUnqueued charges the earliest slot for a call that no queue serves.
-func (s *Waiters) chargeUnqueued(ctx context.Context, c *Call) error {
-	if err := s.charge(ctx, c); err != nil || !c.grant[0].OK {
-		return err
-	}
-	s.granted(c)
-	return nil
 }
 
 // errTimeout marks the end of MaxWait.

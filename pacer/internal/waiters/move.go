@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -196,11 +197,11 @@ func groups(all []*Call) [][]*Call {
 	return gs
 }
 
-// stackKey returns a text that is the same for equal stacks.
+// stackKey returns a text that only equal stacks share: a scope may contain any separator, so names are quoted.
 func stackKey(stack *store.Stack) string {
 	var b strings.Builder
 	for i := range stack.Limits {
-		b.WriteString(stack.Limits[i].Policy + "\n" + stack.Limits[i].Scope + "\n")
+		b.WriteString(strconv.Quote(stack.Limits[i].Policy) + strconv.Quote(stack.Limits[i].Scope))
 	}
 	return b.String()
 }

@@ -59,9 +59,6 @@ func (s *Waiters) PassOn(f *leases.Lease) bool {
 		limits = f.Passed.Limits
 	}
 	q := s.queueFor(f.Passed.Queue, limits, true)
-	if q == nil {
-		return false
-	}
 	if s.pass(q, f, now) {
 		return true
 	}

@@ -100,15 +100,14 @@ func (qs *queues) hashOf(c *Call) uint64 {
 	return h
 }
 
-// queueOf returns the queue of a call's stack, and makes one if there is none. It returns nil if another stack has the same hash by
-// chance. The caller holds mu.
+// queueOf returns the queue of a call's stack, and makes one if there is none. The caller holds mu.
 func (s *Waiters) queueOf(c *Call) *queue {
 	h := s.queues.hashOf(c)
 	if q := s.queues.byStack[h]; q != nil && q.length == 0 && !q.asking && !s.isFrozen(q) && !alike(q.limits, c.stack.Limits) {
 		s.retire(q)
 	}
 	q := s.queueFor(h, c.stack.Limits, c.request[0].ID != 0)
-	if q != nil && q.deferred && c.request[0].AnyOf != nil {
+	if q.deferred && c.request[0].AnyOf != nil {
 		if s.queues.pools == nil {
 			s.queues.pools = make(map[*queue]struct{})
 		}
@@ -117,12 +116,15 @@ func (s *Waiters) queueOf(c *Call) *queue {
 	return q
 }
 
-// queueFor is queueOf for a hash and the limits of a stack, which the caller may reuse. The caller holds mu.
+// queueFor is queueOf for a hash and the limits of a stack, which the caller may reuse. If another stack has the same hash by chance, a
+// stack has the next one. The caller holds mu.
 func (s *Waiters) queueFor(h uint64, limits []store.Limit, deferred bool) *queue {
 	qs := &s.queues
 	q := qs.byStack[h]
-	switch {
-	case q == nil:
+	for ; q != nil && !(&store.Stack{Limits: q.limits}).Same(&store.Stack{Limits: limits}); q = qs.byStack[h] {
+		h++
+	}
+	if q == nil {
 		if qs.byStack == nil {
 			qs.byStack = make(map[uint64]*queue)
 		}
@@ -140,8 +142,6 @@ func (s *Waiters) queueFor(h uint64, limits []store.Limit, deferred bool) *queue
 		q.passes = q.deferred && !s.Direct && passable(q.limits)
 		q.inOrder = q.deferred && !slices.ContainsFunc(q.limits, func(l store.Limit) bool { return l.Spec.Queue != policies.NoQueue })
 		qs.byStack[h] = q
-	case !(&store.Stack{Limits: q.limits}).Same(&store.Stack{Limits: limits}):
-		return nil
 	}
 	return q
 }

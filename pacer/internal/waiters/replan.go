@@ -347,13 +347,8 @@ func (s *Waiters) retire(q *queue) {
 // enqueue has the call of an entry wait in the queue of its stack, at its place. The caller holds mu.
 func (s *Waiters) enqueue(e *entry) {
 	s.rebind(e.call)
-	q := s.queueOf(e.call)
-	if q == nil { // another stack has the same hash by chance: one of its own
-		q = &queue{limits: e.call.stack.Limits, deferred: e.call.request[0].ID != 0}
-		defer s.admit(q)
-	}
-	e.queue = q
-	q.insert(e)
+	e.queue = s.queueOf(e.call)
+	e.queue.insert(e)
 }
 
 // insert adds an entry at its place, which is at one of the ends as a rule.
