@@ -24,7 +24,7 @@ func (a *Ask) SpecOf(l *Limit, scope string) policies.Spec {
 	for _, name := range l.Scopes {
 		values = append(values, strings.Clone(a.Scope(name))) // a function of the user's may keep it: calls that have no overrides are not to pay for that
 	}
-	return a.Set.specFor(l, strings.Clone(scope), values)
+	return l.own(strings.Clone(scope), values)
 }
 
 // specFor returns what holds for a key of a limit, by its escaped scope and its values.

@@ -38,6 +38,9 @@ type Limit struct {
 
 	Prepared store.Prepared // if the store is direct
 
+	// own is what holds for a key. It is a function so that the options of a call stay on the stack: the compiler believes that they go
+	// where the Set of their Ask does.
+	own       func(scope string, values []string) policies.Spec
 	overrides func() map[string][]string // the values of the keys that the policy has overrides for, by scope
 }
 
@@ -157,6 +160,7 @@ func (s *Set) addLimit(c *Config, i int, one *Part) {
 	s.byName[l.Policy] = l
 	l.Of, l.Scopes, l.Optional, l.Lane, l.Whole = one.Policy, one.Scopes(), one.IsOptional(), one.Lane, one.Whole
 	l.Observed = one.IsObserved()
+	l.own = func(scope string, values []string) policies.Spec { return s.specFor(l, scope, values) }
 	l.overrides = sync.OnceValue(func() map[string][]string { return overridesOf(one.Policy) }) // only status needs them
 	if c.Direct != nil {
 		l.Prepared = c.Direct.Prepare(c.Upstream, &l.Limit)
