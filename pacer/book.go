@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/bookings"
-	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -26,12 +26,12 @@ const MaxToken = 2048
 // Keep sets for how long after its slot a booking may be redeemed: [Pacer.Book] alone heeds it. It is rounded up to a second, and from a
 // second to 30 days. The store remembers for as long what became of a booking that was redeemed, in about 130 bytes. Defaults to
 // [DefaultKeep], an hour.
-func Keep(d time.Duration) Option { return Option{calls.Option{Kind: calls.Keep, N: int64(d)}} }
+func Keep(d time.Duration) Option { return Option{binding.Option{Kind: binding.Keep, N: int64(d)}} }
 
 // Attempt says which attempt of the job this is, from 1: [Pacer.Redeem] and [Pacer.CancelBooking] alone heed it. Each attempt goes once.
 // The first one has the slot that was booked, each other one gets a slot when it is redeemed, whenever that is: that it was redeemed is
 // remembered for as long as [Keep] says from then on. Defaults to 1.
-func Attempt(n int64) Option { return Option{calls.Option{Kind: calls.Attempt, N: n}} }
+func Attempt(n int64) Option { return Option{binding.Option{Kind: binding.Attempt, N: n}} }
 
 // SlackOf returns how long after its slot a booking may be redeemed, as [Pacer.Book] booked it: for a queue that cannot run a job at an exact
 // time. It returns 0 for a text that is no token. See also LaterError.Slack.
@@ -55,7 +55,7 @@ func (p *Pacer) Book(ctx context.Context, opts ...Option) (tok string, wait time
 }
 
 // book is Book for a call by any one of the credentials of a pool; nil: for any other call.
-func (p *Pacer) book(ctx context.Context, opts []Option, l *calls.Pool) (tok string, wait time.Duration, err error) {
+func (p *Pacer) book(ctx context.Context, opts []Option, l *binding.Pool) (tok string, wait time.Duration, err error) {
 	if tok, wait, err = p.bookings.Book(ctx, optionsOf(nil, opts), l); err != nil {
 		p.refused(ctx, err)
 	}
@@ -83,7 +83,7 @@ func (p *Pacer) book(ctx context.Context, opts []Option, l *calls.Pool) (tok str
 // spent, and no permit is taken, until shortly before the slot. All other options give a *ConfigError: the token has what the call carries.
 func (p *Pacer) Redeem(ctx context.Context, tok string, opts ...Option) (*Reservation, error) {
 	var r *Reservation
-	x, err := p.redemption(ctx, tok, opts, calls.MaxWait, func() *calls.Reservation {
+	x, err := p.redemption(ctx, tok, opts, binding.MaxWait, func() *binding.Reservation {
 		r = &Reservation{pacer: p}
 		return &r.call
 	})
@@ -102,7 +102,7 @@ func (p *Pacer) Redeem(ctx context.Context, tok string, opts ...Option) (*Reserv
 // charged. It returns a [*TokenError] that matches [ErrSpent] if the booking was redeemed or cancelled before, and otherwise the errors
 // of [Pacer.Redeem] about the token and the store.
 func (p *Pacer) CancelBooking(ctx context.Context, tok string, opts ...Option) error {
-	x, err := p.redemption(ctx, tok, opts, calls.Attempt, func() *calls.Reservation { return new(calls.Reservation) })
+	x, err := p.redemption(ctx, tok, opts, binding.Attempt, func() *binding.Reservation { return new(binding.Reservation) })
 	if err != nil {
 		return err
 	}
@@ -110,11 +110,11 @@ func (p *Pacer) CancelBooking(ctx context.Context, tok string, opts ...Option) e
 }
 
 // redemption reads a token, which it uses with some options: Attempt, and one other kind.
-func (p *Pacer) redemption(ctx context.Context, tok string, opts []Option, other calls.Kind, reserve func() *calls.Reservation) (*bookings.Redemption, error) {
+func (p *Pacer) redemption(ctx context.Context, tok string, opts []Option, other binding.Kind, reserve func() *binding.Reservation) (*bookings.Redemption, error) {
 	attempt, patience := int64(1), RedeemEarly
 	for _, o := range opts {
 		switch o.is.Kind { //nolint:exhaustive // the others are not for a booking
-		case calls.Attempt:
+		case binding.Attempt:
 			attempt = o.is.N
 		case other:
 			if o.is.N < 0 {

@@ -13,9 +13,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
-	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/internal/failover"
-	"github.com/headway-go/headway/pacer/internal/inforce"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/reports"
 	"github.com/headway-go/headway/pacer/internal/waiters"
@@ -190,16 +188,14 @@ func New(c Config) (*Pacer, error) {
 	if !isShared { // one that is built on a store in memory is shared all the same
 		p.direct, _ = p.store.(store.Direct)
 	}
-	p.policies = inforce.New(&inforce.Config{
-		Bindings: binding.Config{Upstream: p.upstream, Direct: p.direct, MaxPause: p.maxPause, Counts: !c.IgnoreCounts},
-		Declared: slices.Clone(c.Policies), Observed: c.Mode == Observe,
-		Parse: parsePolicies, Changed: p.policiesChanged,
+	p.policies = binding.NewPolicies(&binding.Config{
+		Upstream: p.upstream, Direct: p.direct, MaxPause: p.maxPause, Counts: !c.IgnoreCounts,
+		Declared: slices.Clone(c.Policies), Observed: c.Mode == Observe, Changed: p.policiesChanged,
 	})
 	p.leases = leases.New(leases.Config{Report: p.reportLeases, Direct: p.direct != nil, PassOn: p.passOn})
-	p.calls = &calls.Reader{
+	p.calls = &binding.Reader{
 		Upstream: p.upstream, MaxWait: p.maxWait, MaxWeight: MaxWeight, Flow: 1 + rand.Int64N(1<<53-1), Counts: !c.IgnoreCounts,
-		Policies: p.policies, Direct: p.direct, Leases: p.leases,
-		Errors: calls.Errors{Invalid: invalid, Missing: p.missing, Excess: p.excess, Nested: p.nested},
+		Policies: p.policies, Direct: p.direct, Leases: p.leases, Errors: refusals{p},
 	}
 	p.reports = &reports.Reporter{
 		Upstream: p.upstream, Far: isShared,
@@ -285,7 +281,7 @@ func (c *Config) validate() error {
 			Reason: "must start with a letter or digit and have at most 100 letters, digits, '.', '_' or '-'",
 		}
 	}
-	if err := checkPolicies("Policies", c.Policies); err != nil {
+	if err := binding.Check("Policies", c.Policies); err != nil {
 		return err
 	}
 	if v := reflect.ValueOf(c.Store); v.Kind() == reflect.Pointer && v.IsNil() {
@@ -326,10 +322,6 @@ func (c *Config) validate() error {
 		return badNumber("Processes", int64(c.Processes), fmt.Sprintf("must be from 1 to %d; 0 for the default", failover.MaxProcesses))
 	}
 	return nil
-}
-
-func invalid(field, value, reason string) error {
-	return &ConfigError{Field: field, Value: value, Reason: reason}
 }
 
 func badDuration(field string, d time.Duration) *ConfigError {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/bookings"
 	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/waiters"
@@ -364,20 +363,23 @@ func (p *Pacer) notYet(r waiters.Refusal) error {
 	return e
 }
 
-// missing makes the error of a call that lacks a scope.
-func (p *Pacer) missing(m binding.Missing) error {
-	return &ScopeError{Upstream: p.upstream, Policy: m.Policy, Scope: m.Scope}
+// refusals implements [binding.Errors].
+type refusals struct{ *Pacer }
+
+// Missing implements [binding.Errors].
+func (p refusals) Missing(policy, scope string) error {
+	return &ScopeError{Upstream: p.upstream, Policy: policy, Scope: scope}
 }
 
-// excess makes the error of a call that costs more than a limit ever admits.
-func (p *Pacer) excess(e binding.Excess, maxWait time.Duration) error {
+// Excess implements [binding.Errors].
+func (p refusals) Excess(l *store.Limit, cost int64, maxWait time.Duration) error {
 	return &LimitError{
-		Upstream: p.upstream, Policy: e.Limit.Policy, Scope: p.set().Describe(e.Limit), Cost: e.Cost, Limit: e.Limit.Spec.Limit, Never: true, MaxWait: maxWait,
+		Upstream: p.upstream, Policy: l.Policy, Scope: p.set().Describe(l), Cost: cost, Limit: l.Spec.Limit, Never: true, MaxWait: maxWait,
 	}
 }
 
-// nested makes the error of a call inside calls that hold all permits of a limit.
-func (p *Pacer) nested(l *store.Limit) error {
+// Nested implements [binding.Errors].
+func (p refusals) Nested(l *store.Limit) error {
 	return &NestedError{Upstream: p.upstream, Policy: l.Policy, Scope: p.set().Describe(l), Limit: l.Spec.Limit}
 }
 

@@ -5,18 +5,18 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/calls"
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/policies"
 )
 
 // An Option configures one call. Options override the context and the Config.
-type Option struct{ is calls.Option }
+type Option struct{ is binding.Option }
 
 // fewOptions is the most options that calls usually have: for up to this many, no allocation is needed.
 const fewOptions = 4
 
 // optionsOf returns what options are, in room if there is enough.
-func optionsOf(room []calls.Option, opts []Option) []calls.Option {
+func optionsOf(room []binding.Option, opts []Option) []binding.Option {
 	for i := range opts {
 		room = append(room, opts[i].is)
 	}
@@ -25,22 +25,22 @@ func optionsOf(room []calls.Option, opts []Option) []calls.Option {
 
 // Scope gives the call a value for a scope, as [WithScope] does by context.
 func Scope(name, value string) Option {
-	return Option{calls.Option{Kind: calls.Scope, Name: name, Value: value}}
+	return Option{binding.Option{Kind: binding.Scope, Name: name, Value: value}}
 }
 
 // Cost sets what the call costs, in units of the policies: at least 1. Defaults to 1.
-func Cost(n int64) Option { return Option{calls.Option{Kind: calls.Cost, N: n}} }
+func Cost(n int64) Option { return Option{binding.Option{Kind: binding.Cost, N: n}} }
 
 // CostOf sets what the call costs one policy, in place of [Cost]: in tokens, points or bytes, say. A policy that a call costs 0 does not
 // bind it, but [Reservation.Settle] can still charge it.
 func CostOf(policy string, n int64) Option {
-	return Option{calls.Option{Kind: calls.CostOf, Name: policy, N: n}}
+	return Option{binding.Option{Kind: binding.CostOf, Name: policy, N: n}}
 }
 
 // EstimateOf is [CostOf] for an estimate that [Reservation.Settle] corrects afterwards. If a limit can never admit that much at once, as
 // the part of a lane may not, the call is charged the most that the limit admits, and is not refused.
 func EstimateOf(policy string, n int64) Option {
-	return Option{calls.Option{Kind: calls.CostOf, Name: policy, N: n, Estimate: true}}
+	return Option{binding.Option{Kind: binding.CostOf, Name: policy, N: n, Estimate: true}}
 }
 
 // LearnedOf is [EstimateOf] for a cost that resembles those of earlier calls, such as the tokens of an answer. Until 20 calls of the same
@@ -48,40 +48,40 @@ func EstimateOf(policy string, n int64) Option {
 // the first quartile of what the rest cost in earlier calls, but never more than how.Most. Settle each call: a call that is not settled
 // teaches nothing, and neither does a cost of 0, which is that of a failed call.
 func LearnedOf(policy string, n int64, how policies.Learned) Option {
-	return Option{calls.Option{Kind: calls.CostOf, Name: policy, N: n, Estimate: true, Learned: how}}
+	return Option{binding.Option{Kind: binding.CostOf, Name: policy, N: n, Estimate: true, Learned: how}}
 }
 
 // Lane puts the call in a lane, as [WithLane] does by context.
-func Lane(name string) Option { return Scope(calls.LaneScope, name) }
+func Lane(name string) Option { return Scope(binding.LaneScope, name) }
 
 // Weight sets how much of a fair share the call's tenant gets, compared with others, from 1 to [MaxWeight]: a tenant
 // of weight 3 gets three times as much as one of weight 1 while they compete. All calls of a tenant should have the
 // same weight. Defaults to 1. See policies.Policy.Fair.
-func Weight(n int64) Option { return Scope(calls.WeightScope, strconv.FormatInt(n, 10)) }
+func Weight(n int64) Option { return Scope(binding.WeightScope, strconv.FormatInt(n, 10)) }
 
 // MaxWeight is the highest [Weight].
 const MaxWeight = 100
 
 // Tracked promises that you will call [Reservation.Report] when the upstream has answered the call, or when the call has failed. Until
 // then, or for ten to twenty seconds if you do not, the call counts as on its way: of what the upstream says is left, it has its part.
-func Tracked() Option { return Option{calls.Option{Kind: calls.Tracked}} }
+func Tracked() Option { return Option{binding.Option{Kind: binding.Tracked}} }
 
 // MaxWait sets the longest wait for this call: it is refused at once, without a charge, if its slot lies further away. With 0 it goes now
 // or is refused; [Forever] sets no bound. Defaults to Config.MaxWait.
 func MaxWait(d time.Duration) Option {
-	return Option{calls.Option{Kind: calls.MaxWait, N: int64(d)}}
+	return Option{binding.Option{Kind: binding.MaxWait, N: int64(d)}}
 }
 
 // NotBefore asks for a slot no earlier than d from now. Use it to back off with a reserved slot. d is at most [Forever]. Defaults to 0.
 func NotBefore(d time.Duration) Option {
-	return Option{calls.Option{Kind: calls.NotBefore, N: int64(d)}}
+	return Option{binding.Option{Kind: binding.NotBefore, N: int64(d)}}
 }
 
 // WithScope returns a context whose calls carry a value for a scope, such as the tenant, the user or the endpoint. Every policy that is
 // Per that scope uses it. The innermost value of a name counts, and [Scope] overrides it. An empty value means that the call does not
 // carry the scope.
 func WithScope(ctx context.Context, name, value string) context.Context {
-	return calls.WithScope(ctx, name, value)
+	return binding.WithScope(ctx, name, value)
 }
 
 // WithLane returns a context whose calls are in a lane: of each policy, they may use the part that [policies.Policy.Lane] sets for that
@@ -89,12 +89,12 @@ func WithScope(ctx context.Context, name, value string) context.Context {
 // them names is refused with a [*ConfigError]. The innermost lane counts, and [Lane] overrides it. Calls without a lane may use
 // everything.
 func WithLane(ctx context.Context, name string) context.Context {
-	return WithScope(ctx, calls.LaneScope, name)
+	return WithScope(ctx, binding.LaneScope, name)
 }
 
 // WithWeight returns a context whose calls have a weight, as [Weight] gives one call. The innermost weight counts.
 func WithWeight(ctx context.Context, n int64) context.Context {
-	return WithScope(ctx, calls.WeightScope, strconv.FormatInt(n, 10))
+	return WithScope(ctx, binding.WeightScope, strconv.FormatInt(n, 10))
 }
 
 // Nested makes a call inside another one share the outer call's permits: it takes no permit of a policy for which the outer call holds
@@ -102,8 +102,10 @@ func WithWeight(ctx context.Context, n int64) context.Context {
 // sees one more in flight than the policy allows. End the nested call before the outer one: nothing counts it afterwards.
 //
 // The outer call is one that the context carries: see [Reservation.Context]. Without an outer call, Nested makes no difference.
-func Nested() Option { return Scope(calls.NestedScope, "yes") }
+func Nested() Option { return Scope(binding.NestedScope, "yes") }
 
 // WithNested returns a context whose calls share the permits of the outer call: [Nested] does the same for one call. Use it where you
 // cannot set a call's options, such as for an SDK over package transport.
-func WithNested(ctx context.Context) context.Context { return WithScope(ctx, calls.NestedScope, "yes") }
+func WithNested(ctx context.Context) context.Context {
+	return WithScope(ctx, binding.NestedScope, "yes")
+}

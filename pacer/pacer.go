@@ -8,8 +8,6 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/bookings"
-	"github.com/headway-go/headway/pacer/internal/calls"
-	"github.com/headway-go/headway/pacer/internal/inforce"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/internal/observe"
@@ -41,8 +39,8 @@ type Pacer struct {
 
 	versionLog *warnings.Versions // of a store that is shared
 
-	policies *inforce.Policies
-	calls    *calls.Reader // reads what calls request
+	policies *binding.Policies
+	calls    *binding.Reader // reads what calls request
 
 	repolicied func([]policies.Policy) // tells the member
 	process    *usage.Process          // what operators see of this process
@@ -72,12 +70,12 @@ type Pacer struct {
 //     call may wait: see Config.Processes.
 func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 	if p.direct != nil {
-		var requested []calls.Option
+		var requested []binding.Option
 		if len(opts) > 0 { // most calls have none
-			var few [fewOptions]calls.Option
+			var few [fewOptions]binding.Option
 			requested = optionsOf(few[:0], opts)
 		}
-		a := calls.Ask{Options: requested}
+		a := binding.Ask{Options: requested}
 		if err := p.calls.CallInto(ctx, &a); err != nil || p.goesAtOnce(ctx, &a) {
 			return err
 		}
@@ -190,14 +188,14 @@ func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, erro
 
 // read reads what a call requests that may wait, and has k remember it: the caller's options are not kept, and need not be on the
 // heap.
-func (p *Pacer) read(ctx context.Context, k *calls.Requested, opts []Option) (calls.Ask, error) {
+func (p *Pacer) read(ctx context.Context, k *binding.Requested, opts []Option) (binding.Ask, error) {
 	k.Options = optionsOf(k.Options[:0], opts)
 	return k.Read(ctx, p.calls)
 }
 
 // reserve charges the earliest slot at which a call may go, for c. room is for its limits, s for what its settlement has to know, nil if it
 // is not settled, and k for what it requests, nil if it does not wait.
-func (p *Pacer) reserve(ctx context.Context, a *calls.Ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *calls.Requested) error {
+func (p *Pacer) reserve(ctx context.Context, a *binding.Ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *binding.Requested) error {
 	err := p.reserveSlot(ctx, a, c, room, s, k)
 	if err != nil {
 		p.refused(ctx, err)
@@ -206,7 +204,7 @@ func (p *Pacer) reserve(ctx context.Context, a *calls.Ask, c *waiters.Call, room
 }
 
 // reserveSlot is reserve without hooks. A call that goes at once, and whose answer brought other policies, asks once more by these.
-func (p *Pacer) reserveSlot(ctx context.Context, a *calls.Ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *calls.Requested) error {
+func (p *Pacer) reserveSlot(ctx context.Context, a *binding.Ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *binding.Requested) error {
 	for {
 		err := p.reserveBy(ctx, a, c, room, s, k)
 		if now := p.set(); err == nil && a.MaxWait == 0 && now != a.Set {
@@ -218,7 +216,7 @@ func (p *Pacer) reserveSlot(ctx context.Context, a *calls.Ask, c *waiters.Call, 
 	}
 }
 
-func (p *Pacer) reserveBy(ctx context.Context, a *calls.Ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *calls.Requested) error {
+func (p *Pacer) reserveBy(ctx context.Context, a *binding.Ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *binding.Requested) error {
 	if k != nil { // other policies may have scopes
 		a.CarryAll(ctx)
 	}
@@ -251,7 +249,7 @@ func (p *Pacer) reserveBy(ctx context.Context, a *calls.Ask, c *waiters.Call, ro
 
 // whileShared has a call ask once this process can decide about it, and again if it loses the store meanwhile and has no share without it. It
 // returns how long the call waited for the store.
-func (p *Pacer) whileShared(ctx context.Context, a *calls.Ask, ask func() error) (waited time.Duration, err error) {
+func (p *Pacer) whileShared(ctx context.Context, a *binding.Ask, ask func() error) (waited time.Duration, err error) {
 	for {
 		more, err := p.awaitStore(ctx, a)
 		if waited += more; err != nil {
@@ -270,7 +268,7 @@ func (p *Pacer) whileShared(ctx context.Context, a *calls.Ask, ask func() error)
 
 // awaitStore waits until this process can decide about calls, if it must: see Config.Processes. It takes the time that this took off what
 // the call may wait, and returns it.
-func (p *Pacer) awaitStore(ctx context.Context, a *calls.Ask) (waited time.Duration, err error) {
+func (p *Pacer) awaitStore(ctx context.Context, a *binding.Ask) (waited time.Duration, err error) {
 	if p.member == nil {
 		return 0, nil
 	}
@@ -291,9 +289,9 @@ func (p *Pacer) awaitStore(ctx context.Context, a *calls.Ask) (waited time.Durat
 }
 
 // newAsk reads what is requested for a call that is not to be made, unless the Pacer is closed.
-func (p *Pacer) newAsk(ctx context.Context, opts []Option) (calls.Ask, error) {
+func (p *Pacer) newAsk(ctx context.Context, opts []Option) (binding.Ask, error) {
 	if p.isClosed() {
-		return calls.Ask{}, ErrClosed
+		return binding.Ask{}, ErrClosed
 	}
 	return p.calls.New(ctx, optionsOf(nil, opts))
 }

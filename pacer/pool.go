@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
-	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/pools"
 	"github.com/headway-go/headway/pacer/store"
@@ -44,7 +43,7 @@ func Credentials(ids ...string) []Credential {
 // Make one with [Pacer.Pool]. It is safe for concurrent use.
 type Pool struct {
 	pacer *Pacer
-	of    *calls.Pool
+	of    *binding.Pool
 }
 
 // Pool returns a pool of credentials. A policy that is Per one of the given scopes applies to each account, and the account is the
@@ -85,7 +84,7 @@ func (p *Pacer) Pool(credentials []Credential, scopes ...string) (*Pool, error) 
 		seen[c.ID] = true
 		all = append(all, pools.Credential(c))
 	}
-	return &Pool{pacer: p, of: &calls.Pool{Pool: pools.New(all, scopes)}}, nil
+	return &Pool{pacer: p, of: &binding.Pool{Pool: pools.New(all, scopes)}}, nil
 }
 
 // ownOf returns the policies that are per one of some scopes and nothing else.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
-	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -40,7 +39,7 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 	}
 	bound, lacking := p.calls.Bind(&a, nil)
 	if lacking != nil {
-		bound = a.Set.Bindable(a.Lane, false, a.Scope) // an answer to a call that lacks a scope is not about that scope
+		bound = a.Bindable(false) // an answer to a call that lacks a scope is not about that scope
 	}
 	answer := &feedback.Answer{Limits: bound, Partial: lacking != nil, Flying: p.waiters.Flying()}
 	if answer.Flying == 0 { // calls by Wait, whose answers nobody reports otherwise
@@ -73,12 +72,12 @@ func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error
 }
 
 // withObserved adds the limits that are observed to those that an answer is about.
-func (p *Pacer) withObserved(a *feedback.Answer, k calls.Ask) {
+func (p *Pacer) withObserved(a *feedback.Answer, k binding.Ask) {
 	k.Which = binding.All
 	_, lacking := p.calls.Bind(&k, nil)
 	a.Partial = lacking != nil
 	limits := slices.Clone(a.Limits)
-	for _, l := range k.Set.Bindable(k.Lane, false, k.Scope) {
+	for _, l := range k.Bindable(false) {
 		if k.Set.Named(l.Policy).Observed {
 			limits = append(limits, l)
 		}
@@ -152,5 +151,5 @@ func (p *Pacer) undo(ctx context.Context, kind store.NoteKind, opts []Option) er
 	if err != nil {
 		return err
 	}
-	return p.notApplied(p.reports.Undo(ctx, kind, a.Set.Bindable(a.Lane, true, a.Scope)))
+	return p.notApplied(p.reports.Undo(ctx, kind, a.Bindable(true)))
 }

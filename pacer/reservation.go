@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/calls"
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
@@ -20,14 +20,14 @@ import (
 // queue.
 type Reservation struct {
 	pacer    *Pacer
-	call     calls.Reservation
+	call     binding.Reservation
 	observed atomic.Pointer[observe.Observation] // by the policies that are observed; nil if none is
 	made     atomic.Bool                         // Acquire returned it again, or the call is over
 	pool     *Pool                               // any of whose credentials may make the call; nil if none
 }
 
 // newReservation reads what a call requests that its caller is to see.
-func (p *Pacer) newReservation(ctx context.Context, opts []Option) (*Reservation, calls.Ask, error) {
+func (p *Pacer) newReservation(ctx context.Context, opts []Option) (*Reservation, binding.Ask, error) {
 	r := &Reservation{pacer: p}
 	r.call.Init()
 	a, err := p.read(ctx, &r.call.Requested, opts)
@@ -36,7 +36,7 @@ func (p *Pacer) newReservation(ctx context.Context, opts []Option) (*Reservation
 }
 
 // reserve charges the earliest slot at which the call may go.
-func (r *Reservation) reserve(ctx context.Context, a *calls.Ask) error {
+func (r *Reservation) reserve(ctx context.Context, a *binding.Ask) error {
 	return r.pacer.reserve(ctx, a, &r.call.Call, nil, &r.call.First, &r.call.Requested)
 }
 
@@ -195,13 +195,11 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	}
 	var free []store.Limit
 	for _, l := range known.Free {
-		if actual.Names(set.WholeOf(l.Policy)) {
+		if actual.Names(l.Policy) {
 			free = append(free, l)
 		}
 	}
-	stack, notes, err := r.call.Settle(ctx, free, func(policy string) int64 {
-		return actual.CostOf(set.WholeOf(policy)) // a part of a lane costs what the whole does
-	})
+	stack, notes, err := r.call.Settle(ctx, free, actual.CostOf)
 	if err != nil {
 		return err
 	}
@@ -209,7 +207,7 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	for _, l := range slices.Concat(known.Lessons, o.Lessons()) {
 		p.calls.Learner.Learn(l.Key, actual.CostOf(l.Key.Policy), l.How)
 	}
-	o.Settle(ctx, actual.CostOf, actual.Names)
+	o.Settle(ctx, actual)
 	if len(notes) == 0 {
 		return nil
 	}
@@ -229,7 +227,7 @@ type spares struct {
 
 // A spare is a call and room for its limits.
 type spare struct {
-	calls.Requested
+	binding.Requested
 
 	call   waiters.Call
 	limits [store.FewLimits]store.Limit

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
-	"github.com/headway-go/headway/pacer/internal/parts"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -22,7 +21,7 @@ import (
 //
 // Declare returns a [*ConfigError] and changes nothing if a policy is not valid or the policies cannot be combined.
 func (p *Pacer) Declare(list ...policies.Policy) error {
-	if err := checkPolicies("Policies", list); err != nil {
+	if err := binding.Check("Policies", list); err != nil {
 		return err
 	}
 	p.beforeEnforcing(list, p.Mode())
@@ -43,7 +42,7 @@ func (p *Pacer) Declare(list ...policies.Policy) error {
 // It returns a [*ConfigError] and changes nothing if a policy is not valid or cannot be written as text (see [policies.Policy.Lines]), if
 // there are too many overrides, or if the policies cannot be combined. It returns a [*StoreError] if the store fails or keeps no settings.
 func (p *Pacer) SetPolicies(ctx context.Context, list ...policies.Policy) error {
-	if err := checkPolicies("SetPolicies", list); err != nil {
+	if err := binding.Check("SetPolicies", list); err != nil {
 		return err
 	}
 	list = policies.Stacked(list) // operators see the bursts that hold
@@ -62,13 +61,10 @@ func (p *Pacer) SetPolicies(ctx context.Context, list ...policies.Policy) error 
 		}
 	}
 	if len(lines) == 0 {
-		lines = append(lines, noPolicies)
+		lines = append(lines, binding.NoPolicies)
 	}
 	return p.setInStore(ctx, store.Setting{Text: strings.Join(lines, "\n")})
 }
-
-// noPolicies is the text of an empty list.
-const noPolicies = "none"
 
 // UnsetPolicies removes what [Pacer.SetPolicies] set: each process uses the policies that it declares again.
 func (p *Pacer) UnsetPolicies(ctx context.Context) error { return p.setInStore(ctx, store.Setting{}) }
@@ -128,7 +124,7 @@ func (p *Pacer) keyOf(ctx context.Context, policy string, opts []Option) (l *bin
 			Field: "Policy", Value: strconv.Quote(policy), Reason: "has no scopes, and so one limit for the whole upstream: use SetPolicies",
 		}
 	}
-	scope, missing := l.ScopeOf(a.Scope)
+	scope, missing := a.ScopeOf(l.Scopes)
 	if missing != "" {
 		return nil, key, nil, &ScopeError{Upstream: p.upstream, Policy: policy, Scope: missing}
 	}
@@ -174,31 +170,6 @@ func (p *Pacer) policiesChanged(before, now *binding.Set) {
 	if before.WillEnforce(now.Given, now.AllObserved) {
 		p.observer.Retire()
 	}
-}
-
-// parsePolicies reads the policies of an upstream, one on each line, with lines for their overrides, and checks them.
-func parsePolicies(text string) ([]policies.Policy, error) {
-	if text == noPolicies {
-		return []policies.Policy{}, nil
-	}
-	list, err := policies.ParseLines(strings.Split(text, "\n")...)
-	if err != nil {
-		return nil, err
-	}
-	return list, checkPolicies("Policies", list)
-}
-
-// checkPolicies returns a [*ConfigError] about the first policy that is not valid, or does not go together with those before.
-func checkPolicies(field string, list []policies.Policy) error {
-	for i, p := range list {
-		if err := p.Validate(); err != nil {
-			return &ConfigError{Field: fmt.Sprintf("%s[%d]", field, i), Err: err}
-		}
-	}
-	if bad := parts.Check(list); bad != nil {
-		return &ConfigError{Field: fmt.Sprintf("%s[%d]", field, bad.Index), Value: bad.Value, Reason: bad.Reason}
-	}
-	return nil
 }
 
 // Settings are what operators have set for an upstream, in place of what its processes declare: see [Pacer.SetPolicies] and
@@ -281,7 +252,7 @@ func (s *Settings) MarshalJSON() ([]byte, error) {
 
 func (s *Setting) json() settingJSON {
 	v := settingJSON{Policy: s.Policy, Scope: s.Scope, Texts: []string{}, Since: orNull(s.Since), Until: orNull(s.Until)}
-	if s.Text != noPolicies {
+	if s.Text != binding.NoPolicies {
 		v.Texts = strings.Split(s.Text, "\n")
 	}
 	if s.Err != nil {
@@ -318,7 +289,7 @@ func newSetting(from *store.Setting) Setting {
 		s.Until = timeOf(from.Until)
 	}
 	if from.Policy == "" {
-		s.Policies, s.Err = parsePolicies(from.Text)
+		s.Policies, s.Err = binding.Parse(from.Text)
 		return s
 	}
 	s.Scope = from.Scope

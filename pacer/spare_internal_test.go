@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/pacer/internal/calls"
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -86,7 +86,7 @@ func TestASpareIsEmpty(t *testing.T) {
 		require.Equal(t, "secret", one.limits[0].Scope)
 		require.NotEqual(t, waiters.Call{}, one.call)
 		p.spares.put(one)
-		require.Equal(t, []calls.Option{{}}, one.Options[:1], "what it was made of is forgotten, and its room kept")
+		require.Equal(t, []binding.Option{{}}, one.Options[:1], "what it was made of is forgotten, and its room kept")
 		one.Options = nil
 		require.Equal(t, &spare{}, one)
 	})

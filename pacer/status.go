@@ -168,7 +168,7 @@ func (p *Pacer) StatusOf(ctx context.Context, all []policies.Policy, keys []stor
 	of := slices.Clone(all)
 	for i := range all {
 		requested[i] = -1
-		if scope, missing := binding.ScopeOf(all[i].Scopes(), a.Scope); missing == "" {
+		if scope, missing := a.ScopeOf(all[i].Scopes()); missing == "" {
 			requested[i] = len(stack.Limits)
 			of[i] = p.set().Keyed(all[i], scope)
 			stack.Limits = append(stack.Limits, store.Limit{Policy: all[i].Name(), Scope: scope, Spec: of[i].Spec()})

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
-	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -96,7 +95,7 @@ func (p *Pacer) AllowAtMost(ctx context.Context, n int64, opts ...Option) (grant
 }
 
 // take charges as many calls as may go now, at most n.
-func (p *Pacer) take(ctx context.Context, a *calls.Ask, n int64) (int64, error) {
+func (p *Pacer) take(ctx context.Context, a *binding.Ask, n int64) (int64, error) {
 	if a.Set.Free && a.NotBefore == 0 {
 		p.waiters.Freed(ctx, a.Cost, n)
 		return n, nil
@@ -115,13 +114,13 @@ func (p *Pacer) take(ctx context.Context, a *calls.Ask, n int64) (int64, error) 
 	return granted, err
 }
 
-// goesAtOnce charges a call that need not wait, and reports whether it did: see [calls.Reader.AtOnce].
-func (p *Pacer) goesAtOnce(ctx context.Context, a *calls.Ask) bool {
+// goesAtOnce charges a call that need not wait, and reports whether it did: see [binding.Reader.AtOnce].
+func (p *Pacer) goesAtOnce(ctx context.Context, a *binding.Ask) bool {
 	if p.waiters.Queued() > 0 || !p.calls.AtOnce(a) {
 		return false
 	}
 	if p.telemetry != nil {
-		waitEvents{p}.Admitted(ctx, &store.Call{Cost: a.Cost}, a.Set.Bindable(a.Lane, false, a.Scope), nil, 0, 0)
+		waitEvents{p}.Admitted(ctx, &store.Call{Cost: a.Cost}, a.Bindable(false), nil, 0, 0)
 	}
 	return true
 }

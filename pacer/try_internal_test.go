@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/pacer/internal/calls"
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -26,9 +26,9 @@ func TestTheShortWayOfAnotherDay(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, p.Wait(t.Context()), "keys are made on the long way")
 	for range 100 {
-		require.True(t, p.goesAtOnce(t.Context(), &calls.Ask{Set: p.set(), Cost: 1}), now)
+		require.True(t, p.goesAtOnce(t.Context(), &binding.Ask{Set: p.set(), Cost: 1}), now)
 		now = now.Add(-500 * time.Millisecond)
-		require.True(t, p.goesAtOnce(t.Context(), &calls.Ask{Set: p.set(), Cost: 1}), now)
+		require.True(t, p.goesAtOnce(t.Context(), &binding.Ask{Set: p.set(), Cost: 1}), now)
 		now = now.Add(500*time.Millisecond + 8*time.Hour)
 	}
 }
@@ -45,7 +45,7 @@ func TestACallAsksNoLongerThanItMayWait(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), c.deadline)
 				defer cancel()
 				asked := 0
-				waited, err := new(Pacer).whileShared(ctx, &calls.Ask{MaxWait: c.maxWait}, func() error {
+				waited, err := new(Pacer).whileShared(ctx, &binding.Ask{MaxWait: c.maxWait}, func() error {
 					if asked++; asked > 10 {
 						return nil
 					}

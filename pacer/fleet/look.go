@@ -9,8 +9,8 @@ import (
 	"unicode"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/failover"
-	"github.com/headway-go/headway/pacer/internal/parts"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -72,7 +72,7 @@ func (o *Operator) settings(ctx context.Context, shared bool) (*pacer.Settings, 
 func parse(texts []string) (known []policies.Policy, unknown []string) {
 	for _, text := range texts {
 		one, err := policies.Parse(text)
-		if err != nil || parts.Check(append(slices.Clip(known), one)) != nil {
+		if err != nil || binding.Check("Policies", append(slices.Clip(known), one)) != nil {
 			unknown = append(unknown, text)
 			continue
 		}
@@ -101,7 +101,7 @@ type limit struct {
 
 // add adds policies, and their lanes' parts, unless there are others of the same name.
 func (v *view) add(all []policies.Policy) {
-	for _, one := range parts.Of(all) {
+	for _, one := range binding.PartsOf(all) {
 		if v.named(one.Name()) == nil {
 			v.limits = append(v.limits, limit{Policy: one.Policy})
 		}

@@ -1,12 +1,12 @@
 package binding
 
 import (
+	"slices"
+
 	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
 )
-
-// Carried returns the value that a call carries for a scope; "" if none.
-type Carried func(scope string) string
 
 // Which says which limits of a Set are meant.
 type Which uint8
@@ -18,54 +18,120 @@ const (
 	Predicted       // those that are observed and that the store is asked for
 )
 
-// Missing is a scope that a call lacks.
-type Missing struct {
-	Policy string // that needs it
-	Scope  string // its name
+// has reports whether a limit is of the kind. Of what is observed, the store is not asked for a lane's part of a policy, since calls go as if
+// they were in no lane, nor for calls in flight, which are counted in this process.
+func (w Which) has(l *Limit) bool {
+	switch a := l.Spec.Algorithm; w {
+	case Enforced:
+		return !l.Observed
+	case Predicted:
+		return l.Observed && (a == policies.Allowance || l.Whole == "" && (a == policies.GCRA || a == policies.Window))
+	case All:
+	}
+	return true
 }
 
-// Bind returns those limits of a kind that bind a call in a lane, in room if there is enough, or which scope the call lacks.
-func (s *Set) Bind(which Which, lane string, carried Carried, room []store.Limit) ([]store.Limit, *Missing) {
-	if s.fixed != nil {
+// Bind returns the limits that bind a call, in room if there is enough.
+func (r *Reader) Bind(a *Ask, room []store.Limit) ([]store.Limit, error) {
+	switch s := a.Set; {
+	case a.Tracked && s.Tracked != nil:
+		return s.Tracked, nil
+	case s.fixed != nil:
 		return s.fixed, nil
+	case cap(room) < len(s.All):
+		room = make([]store.Limit, 0, len(s.All))
 	}
-	limits := room
-	if cap(room) < len(s.All) {
-		limits = make([]store.Limit, 0, len(s.All))
-	}
-	for i := range s.All {
-		l := &s.All[i]
-		if l.Lane != "" && l.Lane != lane || which == Enforced && l.Observed || which == Predicted && !l.isPredicted() {
+	for i := range a.Set.All {
+		l := &a.Set.All[i]
+		if l.Lane != "" && l.Lane != a.Lane || !a.Which.has(l) {
 			continue
 		}
-		scope, missing := l.ScopeOf(carried)
+		scope, missing := a.ScopeOf(l.Scopes)
 		if missing == "" {
-			bound := l.Limit
-			bound.Scope, bound.Spec = scope, s.SpecOf(l, carried, scope)
-			limits = append(limits, bound)
+			room = a.add(room, l, scope)
 		} else if !l.Optional {
-			return nil, &Missing{Policy: l.Policy, Scope: missing}
+			return nil, r.Errors.Missing(l.Policy, missing)
 		}
 	}
-	return limits, nil
+	return room, nil
 }
 
-// Bindable returns the limits whose scopes a call in a lane carries, whether they are optional or not. Limits of a lane are
-// included only for calls of that lane; those of all lanes, if lanes is set and the call is in none.
-func (s *Set) Bindable(lane string, lanes bool, carried Carried) []store.Limit {
-	limits := make([]store.Limit, 0, len(s.All))
-	for i := range s.All {
-		l := &s.All[i]
-		if l.Lane != "" && l.Lane != lane && (!lanes || lane != "") {
+// Bindable returns the limits whose scopes a call carries, whether they are optional or not. Limits of a lane are included only for calls of
+// that lane; those of all lanes, if lanes is set and the call is in none.
+func (a *Ask) Bindable(lanes bool) []store.Limit {
+	limits := make([]store.Limit, 0, len(a.Set.All))
+	for i := range a.Set.All {
+		l := &a.Set.All[i]
+		if l.Lane != "" && l.Lane != a.Lane && (!lanes || a.Lane != "") {
 			continue
 		}
-		if scope, missing := l.ScopeOf(carried); missing == "" {
-			bound := l.Limit
-			bound.Scope, bound.Spec = scope, s.SpecOf(l, carried, scope)
-			limits = append(limits, bound)
+		if scope, missing := a.ScopeOf(l.Scopes); missing == "" {
+			limits = a.add(limits, l, scope)
 		}
 	}
 	return limits
+}
+
+// add adds a limit as it binds a call.
+func (a *Ask) add(limits []store.Limit, l *Limit, scope string) []store.Limit {
+	limits = append(limits, l.Limit)
+	bound := &limits[len(limits)-1]
+	bound.Scope, bound.Spec = scope, a.SpecOf(l, scope)
+	return limits
+}
+
+// ScopeOf returns the value of some scopes for the call, or the name of the first that it lacks.
+func (a *Ask) ScopeOf(scopes []string) (value, missing string) {
+	var few [4]string
+	values := few[:0]
+	for _, name := range scopes {
+		v := a.Scope(name)
+		if v == "" {
+			return "", name
+		}
+		values = append(values, v)
+	}
+	switch len(values) {
+	case 0:
+		return "", ""
+	case 1:
+		return store.EscapeScope(values[0]), "" // one argument does not escape to the heap
+	}
+	return store.EscapeScope(values...), ""
+}
+
+// SameLimits reports whether the policies in force now bind two calls by the same limits.
+func (r *Reader) SameLimits(a, b Ask) bool {
+	a.Set = r.Policies.Now()
+	b.Set, a.Which, b.Which = a.Set, Enforced, Enforced
+	one, err := r.Bind(&a, nil)
+	if err != nil {
+		return false
+	}
+	other, err := r.Bind(&b, nil)
+	return err == nil && slices.EqualFunc(one, other, func(k, l store.Limit) bool { return k.Key() == l.Key() })
+}
+
+// AtOnce charges a call that need not wait, and reports whether it did. It is a fast path for the most common request to a store in
+// memory: see [store.Direct]. A pause that this process received is in the store already.
+func (r *Reader) AtOnce(a *Ask) bool {
+	if r.Direct == nil || a.Set.Observes || a.Set.Free || a.Set.HasQueues || a.Set.Varies || a.ByPolicy || a.NotBefore > 0 {
+		return false
+	}
+	call := store.Admission{Cost: a.Cost}
+	for i := range a.Set.All {
+		l := &a.Set.All[i]
+		scope, missing := a.ScopeOf(l.Scopes)
+		if missing != "" && l.Optional {
+			continue
+		}
+		if missing != "" || a.Cost > l.Spec.Limit || call.Len == store.MaxAdmission {
+			return false
+		}
+		call.Limits[call.Len] = store.Bound{Limit: l.Prepared, Scope: scope}
+		call.Len++
+	}
+	return call.Len > 0 && r.Direct.Admit(call)
 }
 
 // AllowancesOf returns the allowances of some limits that bind calls, and those that no policy is about.
@@ -81,31 +147,4 @@ func (s *Set) AllowancesOf(limits []store.Limit) (all []store.Limit) {
 		}
 	}
 	return all
-}
-
-// ScopeOf returns the value of the limit's scopes for a call, or the name of the first that the call lacks.
-func (l *Limit) ScopeOf(carried Carried) (value, missing string) { return ScopeOf(l.Scopes, carried) }
-
-// ScopeOf returns the value of some scopes for a call, or the name of the first that the call lacks.
-func ScopeOf(scopes []string, carried Carried) (value, missing string) {
-	switch len(scopes) {
-	case 0:
-		return "", ""
-	case 1:
-		v := carried(scopes[0])
-		if v == "" {
-			return "", scopes[0]
-		}
-		return store.EscapeScope(v), ""
-	}
-	var few [4]string
-	values := few[:0]
-	for _, name := range scopes {
-		v := carried(name)
-		if v == "" {
-			return "", name
-		}
-		values = append(values, v)
-	}
-	return store.EscapeScope(values...), ""
 }

@@ -8,23 +8,32 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
-	"github.com/headway-go/headway/pacer/internal/costs"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 func newSet(before *binding.Set, in binding.InForce) *binding.Set {
-	return binding.New(&binding.Config{Upstream: "test", MaxPause: time.Hour}, &in, before)
+	return binding.NewSet(&binding.Config{Upstream: "test", MaxPause: time.Hour}, &in, before)
 }
 
 func given(all ...policies.Policy) binding.InForce { return binding.InForce{Given: all} }
 
-// carrying returns what a call carries, by scope.
-func carrying(values map[string]string) binding.Carried {
-	return func(scope string) string { return values[scope] }
+// asking returns a call that carries a tenant and a user, as far as they are given.
+func asking(s *binding.Set, which binding.Which, lane string, values ...string) *binding.Ask {
+	a := &binding.Ask{Set: s, Which: which, Lane: lane, Cost: 1}
+	for i, v := range values {
+		a.Options = append(a.Options, scope([]string{"tenant", "user"}[i], v))
+	}
+	return a
 }
 
-func nothing(string) string { return "" }
+// bound returns the limits that bind a call.
+func bound(t *testing.T, a *binding.Ask) []store.Limit {
+	t.Helper()
+	limits, err := (&binding.Reader{Errors: short{}}).Bind(a, nil)
+	require.NoError(t, err)
+	return limits
+}
 
 // names returns limits as policy and scope.
 func names(limits []store.Limit) (all []string) {
@@ -44,29 +53,26 @@ func TestBind(t *testing.T) {
 		policies.PerSecond(10).Named("seen").Observed(),
 		policies.InFlight(3).Named("permits").Observed(),
 	))
-	acme := carrying(map[string]string{"tenant": "acme"})
-	bob := carrying(map[string]string{"tenant": "acme", "user": "bob"})
 	part := s.Limits[1].Policy
 	for _, one := range []struct {
-		which   binding.Which
-		lane    string
-		carried binding.Carried
-		want    []string
+		which binding.Which
+		lane  string
+		carry []string
+		want  []string
 	}{
-		{binding.Enforced, "", acme, []string{"all/", "tenant/acme"}},
-		{binding.Enforced, "", bob, []string{"all/", "tenant/acme", "user/acme:bob"}},
-		{binding.Enforced, "low", acme, []string{"all/", part + "/", "tenant/acme"}},
-		{binding.Predicted, "low", acme, []string{"seen/"}}, // calls in flight are counted elsewhere
-		{binding.All, "", acme, []string{"all/", "tenant/acme", "seen/", "permits/"}},
+		{binding.Enforced, "", []string{"acme"}, []string{"all/", "tenant/acme"}},
+		{binding.Enforced, "", []string{"acme", "bob"}, []string{"all/", "tenant/acme", "user/acme:bob"}},
+		{binding.Enforced, "low", []string{"acme"}, []string{"all/", part + "/", "tenant/acme"}},
+		{binding.Predicted, "low", []string{"acme"}, []string{"seen/"}}, // calls in flight are counted elsewhere
+		{binding.All, "", []string{"acme"}, []string{"all/", "tenant/acme", "seen/", "permits/"}},
 	} {
-		limits, missing := s.Bind(one.which, one.lane, one.carried, nil)
-		require.Nil(t, missing)
-		require.ElementsMatch(t, one.want, names(limits))
+		require.ElementsMatch(t, one.want, names(bound(t, asking(s, one.which, one.lane, one.carry...))))
 	}
-	_, missing := s.Bind(binding.Enforced, "", nothing, nil)
-	require.Equal(t, &binding.Missing{Policy: "tenant", Scope: "tenant"}, missing)
-	require.ElementsMatch(t, []string{"all/", "seen/", "permits/"}, names(s.Bindable("", false, nothing)))
-	require.ElementsMatch(t, []string{"all/", part + "/", "seen/", "permits/"}, names(s.Bindable("", true, nothing)), "of all lanes")
+	nothing := asking(s, binding.Enforced, "")
+	_, err := (&binding.Reader{Errors: short{}}).Bind(nothing, nil)
+	require.EqualError(t, err, "tenant lacks tenant")
+	require.ElementsMatch(t, []string{"all/", "seen/", "permits/"}, names(nothing.Bindable(false)))
+	require.ElementsMatch(t, []string{"all/", part + "/", "seen/", "permits/"}, names(nothing.Bindable(true)), "of all lanes")
 }
 
 // A set knows the names of those before it, and numbers that operators have set for a key.
@@ -78,10 +84,8 @@ func TestSetsThatFollow(t *testing.T) {
 	s := newSet(old, in)
 	require.Equal(t, old.Generation+1, s.Generation)
 	require.Equal(t, "old", s.PolicyOf(&store.Limit{Policy: "old"}).Name())
-	limits, _ := s.Bind(binding.Enforced, "", carrying(map[string]string{"tenant": "acme"}), nil)
-	require.Equal(t, policies.PerSecond(30).Spec(), limits[0].Spec)
-	limits, _ = s.Bind(binding.Enforced, "", carrying(map[string]string{"tenant": "other"}), nil)
-	require.Equal(t, policies.PerSecond(20).Spec(), limits[0].Spec)
+	require.Equal(t, policies.PerSecond(30).Spec(), bound(t, asking(s, binding.Enforced, "", "acme"))[0].Spec)
+	require.Equal(t, policies.PerSecond(20).Spec(), bound(t, asking(s, binding.Enforced, "", "other"))[0].Spec)
 }
 
 // What holds for a key is what operators have set for it, or else its override, found by the key's scope, even if that is a hash; of a
@@ -110,42 +114,44 @@ func TestKeyed(t *testing.T) {
 func TestCosts(t *testing.T) {
 	t.Parallel()
 	s := newSet(nil, given(policies.PerSecond(10).Burst(10).Named("a"), policies.PerSecond(10).Burst(5).Named("b"), policies.InFlight(1).Named("c")))
-	limits, _ := s.Bind(binding.Enforced, "", nothing, nil)
-	var learner costs.Learner
-	bound, all, excess := s.Costs(limits, 5, nil, &learner, nil)
-	require.Nil(t, excess)
-	require.Nil(t, all)
-	require.Len(t, bound, 3)
-	_, _, excess = s.Costs(limits, 6, nil, &learner, nil)
-	require.Equal(t, "b", excess.Limit.Policy)
-	require.Equal(t, int64(6), excess.Cost)
-
-	own := func(of string, cost binding.Cost) func(string) (binding.Cost, bool) {
-		return func(policy string) (binding.Cost, bool) { return cost, policy == of }
+	r := &binding.Reader{Errors: short{}}
+	costs := func(settling *binding.Settling, cost int64, opts ...binding.Option) ([]string, []int64, error) {
+		a := asking(s, binding.Enforced, "")
+		a.Cost, a.Options, a.ByPolicy = cost, opts, len(opts) > 0
+		limits, all, err := r.Costs(a, bound(t, a), settling)
+		return names(limits), all, err
 	}
+	limits, all, err := costs(nil, 5)
+	require.NoError(t, err)
+	require.Nil(t, all)
+	require.Len(t, limits, 3)
+	_, _, err = costs(nil, 6)
+	require.EqualError(t, err, "b: 6, 0s")
+
 	var settling binding.Settling
-	bound, all, excess = s.Costs(limits, 6, own("b", binding.Cost{}), &learner, &settling)
-	require.Nil(t, excess)
-	require.ElementsMatch(t, []string{"a/", "c/"}, names(bound))
+	limits, all, err = costs(&settling, 6, costOf("b", 0))
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"a/", "c/"}, limits)
 	require.Equal(t, []int64{6, 6}, all)
 	require.Equal(t, []string{"b/"}, names(settling.Free))
 
 	settling = binding.Settling{}
 	how := policies.Learned{Times: 1}
-	_, all, excess = s.Costs(limits, 1, own("b", binding.Cost{N: 99, Estimate: true, Learned: how}), &learner, &settling)
-	require.Nil(t, excess)
+	_, all, err = costs(&settling, 1, binding.Option{Kind: binding.CostOf, Name: "b", N: 99, Estimate: true, Learned: how})
+	require.NoError(t, err)
 	require.Contains(t, all, int64(5), "as much as it admits")
-	require.Equal(t, []costs.Lesson{{Key: store.Key{Policy: "b"}, How: how}}, settling.Lessons)
-	_, _, excess = s.Costs(limits, 1, own("b", binding.Cost{N: 99}), &learner, nil)
-	require.Equal(t, int64(99), excess.Cost)
+	require.Equal(t, []binding.Lesson{{Key: store.Key{Policy: "b"}, How: how}}, settling.Lessons)
+	_, _, err = costs(nil, 1, costOf("b", 99))
+	require.EqualError(t, err, "b: 99, 0s")
 }
 
 // Binding a call allocates nothing if there is room for its limits.
 func TestBindingAllocatesNothing(t *testing.T) { //nolint:paralleltest // it counts what is allocated
 	s := newSet(nil, given(policies.PerSecond(10).Per("tenant"), policies.PerMinute(10)))
 	room := make([]store.Limit, 0, 2)
+	r, a := &binding.Reader{Errors: short{}}, asking(s, binding.Enforced, "", "acme")
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		if limits, missing := s.Bind(binding.Enforced, "", func(string) string { return "acme" }, room); len(limits) != 2 || missing != nil {
+		if limits, err := r.Bind(a, room); len(limits) != 2 || err != nil {
 			t.Fail()
 		}
 	}))

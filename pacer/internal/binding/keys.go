@@ -14,15 +14,15 @@ import (
 // Named returns the limit with this name, of this set or one before; nil if there is none.
 func (s *Set) Named(name string) *Limit { return s.byName[name] }
 
-// SpecOf returns what holds for a key of a limit, of a call that carries its scopes.
-func (s *Set) SpecOf(l *Limit, carried Carried, scope string) policies.Spec {
-	if !s.Varies || scope == "" {
+// SpecOf returns what holds for a key of a limit that the call carries.
+func (a *Ask) SpecOf(l *Limit, scope string) policies.Spec {
+	if !a.Set.Varies || scope == "" || l.Spec.Algorithm == policies.Allowance { // an allowance has the same numbers for every key
 		return l.Spec
 	}
 	var few [4]string
 	values := few[:0]
 	for _, name := range l.Scopes {
-		values = append(values, strings.Clone(carried(name))) // a function of the user's may keep it: calls that have no overrides are not to pay for that
+		values = append(values, strings.Clone(a.Scope(name))) // a function of the user's may keep it: calls that have no overrides are not to pay for that
 	}
 	return l.own(strings.Clone(scope), values)
 }
@@ -54,7 +54,9 @@ func (s *Set) specFor(l *Limit, scope string, values []string) policies.Spec {
 func (s *Set) specialOf(l *Limit, scope string) (policies.Policy, bool) {
 	policy, found := s.Special[store.Key{Policy: s.wholeLimit(l).Policy, Scope: scope}]
 	if found && policy.IsObserved() != l.Observed { // its numbers were set before the policy was observed, or while it was
-		policy = observedIf(policy, l.Observed)
+		if policy = policy.Enforced(); l.Observed {
+			policy = policy.Observed()
+		}
 	}
 	return l.partOf(policy), found
 }

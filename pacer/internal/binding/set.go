@@ -6,21 +6,11 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/headway-go/headway/pacer/internal/feedback"
-	"github.com/headway-go/headway/pacer/internal/parts"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
-
-// Config is what the sets of a Pacer have in common.
-type Config struct {
-	Upstream string
-	Direct   store.Direct  // the store, if it is one; nil otherwise
-	MaxPause time.Duration // the longest pause that feedback makes
-	Counts   bool          // what an upstream reports of its limits and of what is left of them is applied, and not only pauses and refusals
-}
 
 // InForce is which policies hold.
 type InForce struct {
@@ -48,8 +38,10 @@ type Limit struct {
 
 	Prepared store.Prepared // if the store is direct
 
-	own       func(scope string, values []string) policies.Spec // what holds for a key
-	overrides func() map[string][]string                        // the values of the keys that the policy has overrides for, by scope
+	// own is what holds for a key. It is a function so that the options of a call stay on the stack: the compiler believes that they go
+	// where the Set of their Ask does.
+	own       func(scope string, values []string) policies.Spec
+	overrides func() map[string][]string // the values of the keys that the policy has overrides for, by scope
 }
 
 // A Set is the policies by which a Pacer paces, unpacked once. It never changes, so its fields are for reading: a Pacer whose policies change
@@ -92,14 +84,17 @@ const maxOwned = 1 << 16
 // maxRemembered bounds how many policies that do not hold any more are remembered by their names.
 const maxRemembered = 1000
 
-// New unpacks policies. before is the set that holds until now; nil if there is none.
-func New(c *Config, in *InForce, before *Set) *Set {
+// NewSet unpacks policies. before is the set that holds until now; nil if there is none.
+func NewSet(c *Config, in *InForce, before *Set) *Set {
 	given := in.Given
 	if in.AllObserved {
-		given = observed(given)
+		given = slices.Clone(given)
+		for i := range given {
+			given[i] = given[i].Observed()
+		}
 	}
 	list := policies.Stacked(given)
-	all := parts.Of(list)
+	all := PartsOf(list)
 	s := &Set{InForce: *in, List: list, Limits: make([]Limit, len(all)), byName: make(map[string]*Limit, len(all))}
 	s.Generation = 1
 	if before != nil {
@@ -145,7 +140,6 @@ func (s *Set) addAllowances(c *Config) {
 			of := &s.Limits[i]
 			l.Scopes, l.Optional, l.Observed, l.Lane = of.Scopes, of.Optional, of.Observed, of.Lane
 		}
-		l.own = func(string, []string) policies.Spec { return l.Spec }
 		if c.Direct != nil {
 			l.Prepared = c.Direct.Prepare(c.Upstream, &l.Limit)
 		}
@@ -160,7 +154,7 @@ func (s *Set) addAllowances(c *Config) {
 }
 
 // addLimit unpacks one policy.
-func (s *Set) addLimit(c *Config, i int, one *parts.Part) {
+func (s *Set) addLimit(c *Config, i int, one *Part) {
 	l := &s.Limits[i]
 	l.Limit = store.Limit{Policy: one.Name(), Spec: one.Spec()}
 	s.byName[l.Policy] = l
@@ -209,4 +203,15 @@ func (s *Set) Texts() []string {
 		texts = append(texts, policy.String())
 	}
 	return texts
+}
+
+// WillEnforce reports whether some policies of the set are observed that are not when others are in force.
+func (s *Set) WillEnforce(list []policies.Policy, allObserved bool) bool {
+	if !s.Observes || allObserved {
+		return false
+	}
+	return slices.ContainsFunc(s.Limits, func(l Limit) bool {
+		return l.Observed && l.Whole == "" &&
+			!slices.ContainsFunc(list, func(one policies.Policy) bool { return one.Name() == l.Policy && one.IsObserved() })
+	})
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
-	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -16,7 +15,7 @@ import (
 
 // Book charges the earliest slot at which a call may go, and returns it as a token, with how long from now it is until the slot. The call is
 // by any one of the credentials of a pool; nil: it is any other call.
-func (s *Bookings) Book(ctx context.Context, opts []calls.Option, l *calls.Pool) (tok string, wait time.Duration, err error) {
+func (s *Bookings) Book(ctx context.Context, opts []binding.Option, l *binding.Pool) (tok string, wait time.Duration, err error) {
 	a, err := s.Calls.Call(ctx, opts)
 	if err != nil {
 		return "", 0, err
@@ -57,33 +56,33 @@ func (s *Bookings) until(t *token) time.Duration { return max(0, t.slot.Sub(s.No
 func (s *Bookings) lead() time.Duration { return 2 * s.way.Longest() }
 
 // carry has a token carry what the options and the context say.
-func (s *Bookings) carry(ctx context.Context, t *token, opts []calls.Option) error {
+func (s *Bookings) carry(ctx context.Context, t *token, opts []binding.Option) error {
 	has := make(map[string]bool)
 	scope := func(name, value string) {
 		if !has[name] {
 			has[name] = true
-			t.scopes = append(t.scopes, calls.Option{Kind: calls.Scope, Name: name, Value: value})
+			t.scopes = append(t.scopes, binding.Option{Kind: binding.Scope, Name: name, Value: value})
 		}
 	}
 	costs := make(map[string]bool)
 	for _, o := range slices.Backward(opts) { // the last one counts
 		switch o.Kind {
-		case calls.Scope:
+		case binding.Scope:
 			scope(o.Name, o.Value)
-		case calls.CostOf:
+		case binding.CostOf:
 			if !costs[o.Name] {
 				costs[o.Name] = true
-				t.costs = append(t.costs, calls.Option{Kind: calls.CostOf, Name: o.Name, N: o.N, Estimate: o.Estimate})
+				t.costs = append(t.costs, binding.Option{Kind: binding.CostOf, Name: o.Name, N: o.N, Estimate: o.Estimate})
 			}
-		case calls.Keep:
+		case binding.Keep:
 			if d := time.Duration(o.N); d < time.Second || d > maxKeep {
-				return s.Calls.Errors.Invalid("Keep", d.String(), "must be from a second to 30 days")
+				return binding.Invalid("Keep", d.String(), "must be from a second to 30 days")
 			}
 			t.keep = (time.Duration(o.N) + time.Second - 1).Truncate(time.Second)
-		case calls.Cost, calls.MaxWait, calls.NotBefore, calls.Tracked, calls.Attempt:
+		case binding.Cost, binding.MaxWait, binding.NotBefore, binding.Tracked, binding.Attempt:
 		}
 	}
-	calls.Scopes(ctx, scope)
+	binding.Scopes(ctx, scope)
 	if len(t.scopes) > maxItems || len(t.costs) > maxItems {
 		return s.badBook(max(len(t.scopes), len(t.costs)), "scopes or costs are too many for a token")
 	}
@@ -91,7 +90,7 @@ func (s *Bookings) carry(ctx context.Context, t *token, opts []calls.Option) err
 }
 
 func (s *Bookings) badBook(n int, reason string) error {
-	return s.Calls.Errors.Invalid("Book", strconv.Itoa(n), reason)
+	return binding.Invalid("Book", strconv.Itoa(n), reason)
 }
 
 // A bookable is what binds a call that is booked.
@@ -103,7 +102,7 @@ type bookable struct {
 }
 
 // bind returns what binds a call that is booked. What its settlement has to know goes to settling.
-func (s *Bookings) bind(a *calls.Ask, settling *binding.Settling) (b bookable, err error) {
+func (s *Bookings) bind(a *binding.Ask, settling *binding.Settling) (b bookable, err error) {
 	if a.Set.Free {
 		a.ChooseAny()
 		return b, nil
@@ -128,7 +127,7 @@ func (s *Bookings) bind(a *calls.Ask, settling *binding.Settling) (b bookable, e
 		}
 		switch l := limits[i]; {
 		case l.Spec.Queue == policies.FairQueue && a.Set.FairBy != binding.ProcessScope:
-			return b, s.Calls.Errors.Invalid("Book", "not possible", "policy "+strconv.Quote(l.Policy)+
+			return b, binding.Invalid("Book", "not possible", "policy "+strconv.Quote(l.Policy)+
 				" has fair shares, which go to those who wait, and a booking would take one ahead of them: use Acquire when the job runs")
 		case l.Spec.Algorithm == policies.Concurrency:
 			b.permits = append(b.permits, l)
@@ -168,7 +167,7 @@ func withoutPermits(r *waiters.Request) (b bookable) {
 }
 
 // bookSlot charges a slot for a token, and writes it there.
-func (s *Bookings) bookSlot(ctx context.Context, a *calls.Ask, b *bookable, t *token) (g store.Grant, err error) {
+func (s *Bookings) bookSlot(ctx context.Context, a *binding.Ask, b *bookable, t *token) (g store.Grant, err error) {
 	booker, err := s.booker(OpBook)
 	if err != nil {
 		return g, err

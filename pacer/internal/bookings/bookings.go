@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/calls"
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -20,13 +20,13 @@ const (
 type Bookings struct {
 	Upstream string
 	Store    store.Store
-	Calls    *calls.Reader
+	Calls    *binding.Reader
 	Early    time.Duration // how long before its slot a booking may be redeemed
 	Keep     time.Duration // for how long after its slot, unless its options say it
 	MaxToken int           // the length of the longest token, in bytes
 
 	// Await waits until the store has answered this process for the first time, for as long as a call may wait.
-	Await func(ctx context.Context, a *calls.Ask) (waited time.Duration, err error)
+	Await func(ctx context.Context, a *binding.Ask) (waited time.Duration, err error)
 	// Now estimates the store's time.
 	Now    func() store.Instant
 	Errors Errors
@@ -61,7 +61,7 @@ type Refused struct {
 
 // AccountOf returns the account of a pool by which a booking is; "" for a text that is no token. A token that is by none of the pool's
 // accounts is an error.
-func (s *Bookings) AccountOf(tok string, l *calls.Pool) (string, error) {
+func (s *Bookings) AccountOf(tok string, l *binding.Pool) (string, error) {
 	t, err := parse(tok, s.MaxToken)
 	if err != nil {
 		return "", nil //nolint:nilerror // Redeem says what is wrong with it

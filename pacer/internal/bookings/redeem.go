@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/calls"
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -27,7 +27,7 @@ type Redemption struct {
 	*Bookings
 
 	booker  store.Booker
-	reserve func() *calls.Reservation
+	reserve func() *binding.Reservation
 	first   *token // as it was given
 	key     string // of its record
 	later   bool   // an attempt after the first
@@ -41,16 +41,16 @@ type Redemption struct {
 
 	spent string // the record that says that this redemption has spent it
 
-	r     *calls.Reservation
-	a     calls.Ask
+	r     *binding.Reservation
+	a     binding.Ask
 	bound bookable
 }
 
 // Open reads a token that is about to be used, for an attempt from 1. Redeem may wait for a slot until patience is over. reserve returns
 // what the call is to be; it is called again if the policies or the slot change, and then what it returned before is not used.
-func (s *Bookings) Open(ctx context.Context, tok string, attempt int64, patience time.Duration, reserve func() *calls.Reservation) (*Redemption, error) {
+func (s *Bookings) Open(ctx context.Context, tok string, attempt int64, patience time.Duration, reserve func() *binding.Reservation) (*Redemption, error) {
 	if attempt < 1 {
-		return nil, s.Calls.Errors.Invalid("Attempt", strconv.FormatInt(attempt, 10), "must be at least 1")
+		return nil, binding.Invalid("Attempt", strconv.FormatInt(attempt, 10), "must be at least 1")
 	}
 	t, err := parse(tok, s.MaxToken)
 	if err == nil && t.upstream != s.Upstream {
@@ -89,7 +89,7 @@ func (s *Bookings) Open(ctx context.Context, tok string, attempt int64, patience
 func (x *Redemption) bindAnew(ctx context.Context) (err error) {
 	x.r = x.reserve()
 	x.r.Options = x.first.options()
-	if x.a, err = x.r.Read(calls.WithoutScopes(ctx), x.Calls); err != nil { // what the call carries is in the token
+	if x.a, err = x.r.Read(binding.WithoutScopes(ctx), x.Calls); err != nil { // what the call carries is in the token
 		return err
 	}
 	x.a.Permits = true

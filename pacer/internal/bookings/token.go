@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/calls"
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -34,8 +34,8 @@ type token struct {
 	maxWait  time.Duration // for another slot
 	tracked  bool
 	cost     int64
-	scopes   []calls.Option // values of scopes, of the lane too
-	costs    []calls.Option // of policies
+	scopes   []binding.Option // values of scopes, of the lane too
+	costs    []binding.Option // of policies
 	limits   []tokenLimit
 }
 
@@ -72,12 +72,12 @@ func (t *token) key(attempt int64) string {
 func (t *token) expires() store.Instant { return t.slot.Add(t.keep) }
 
 // options returns what the call requests.
-func (t *token) options() []calls.Option {
+func (t *token) options() []binding.Option {
 	opts := append(slices.Concat(t.scopes, t.costs),
-		calls.Option{Kind: calls.Cost, N: t.cost},
-		calls.Option{Kind: calls.MaxWait, N: int64(t.maxWait)})
+		binding.Option{Kind: binding.Cost, N: t.cost},
+		binding.Option{Kind: binding.MaxWait, N: int64(t.maxWait)})
 	if t.tracked {
-		opts = append(opts, calls.Option{Kind: calls.Tracked})
+		opts = append(opts, binding.Option{Kind: binding.Tracked})
 	}
 	return opts
 }
@@ -181,11 +181,11 @@ func (r *tokenReader) token() *token {
 	t.tracked = r.number(0, 1) == 1
 	t.cost = r.number(1, policies.MaxLimit)
 	for range r.number(0, maxItems) {
-		t.scopes = append(t.scopes, calls.Option{Kind: calls.Scope, Name: r.text(maxText), Value: r.text(maxText)})
+		t.scopes = append(t.scopes, binding.Option{Kind: binding.Scope, Name: r.text(maxText), Value: r.text(maxText)})
 	}
 	for range r.number(0, maxItems) {
-		t.costs = append(t.costs, calls.Option{
-			Kind: calls.CostOf, Name: r.policy(), N: r.number(0, policies.MaxLimit), Estimate: r.number(0, 1) == 1,
+		t.costs = append(t.costs, binding.Option{
+			Kind: binding.CostOf, Name: r.policy(), N: r.number(0, policies.MaxLimit), Estimate: r.number(0, 1) == 1,
 		})
 	}
 	for range r.number(0, maxItems) {

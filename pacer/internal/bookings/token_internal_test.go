@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/pacer/internal/calls"
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -22,8 +22,8 @@ func sampleToken() *token {
 	return &token{
 		upstream: "api", id: [12]byte{1, 2, 3}, epoch: 1_795_000_000_000_000, slot: 1_795_000_100_000_000, slack: 90 * time.Millisecond,
 		made: 1_795_000_000_500_000, keep: time.Hour, maxWait: time.Minute, tracked: true, cost: 3,
-		scopes: []calls.Option{{Kind: calls.Scope, Name: "tenant", Value: "a b"}, {Kind: calls.Scope, Name: calls.LaneScope, Value: "bulk"}},
-		costs:  []calls.Option{{Kind: calls.CostOf, Name: "tokens", N: 7, Estimate: true}},
+		scopes: []binding.Option{{Kind: binding.Scope, Name: "tenant", Value: "a b"}, {Kind: binding.Scope, Name: binding.LaneScope, Value: "bulk"}},
+		costs:  []binding.Option{{Kind: binding.CostOf, Name: "tokens", N: 7, Estimate: true}},
 		limits: []tokenLimit{
 			{"rate", "", 5, 3, store.Charge{From: 1_795_000_100_000_000, To: 1_795_000_100_030_000}},
 			{"tokens", "a%20b", 1 << 31, 7, store.Charge{From: 1_795_000_080_000_000, To: -7}},

@@ -5,13 +5,12 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
-	"github.com/headway-go/headway/pacer/internal/calls"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 // Observe has the observed policies say what they would have done to a call that goes after a delay, n times.
-func (o *Observer) Observe(ctx context.Context, a *calls.Ask, delay time.Duration, n int64) *Observation {
+func (o *Observer) Observe(ctx context.Context, a *binding.Ask, delay time.Duration, n int64) *Observation {
 	b := *a
 	b.Which = binding.Predicted
 	one := o.New(ctx, delay)
@@ -32,7 +31,7 @@ func (o *Observer) Observe(ctx context.Context, a *calls.Ask, delay time.Duratio
 }
 
 // bind finds the observed policies that bind a call, and what it costs each of them.
-func (one *Observation) bind(ctx context.Context, a *calls.Ask, n int64) error {
+func (one *Observation) bind(ctx context.Context, a *binding.Ask, n int64) error {
 	r := one.of.Calls
 	limits, err := r.Bind(a, nil)
 	if err != nil {
@@ -46,7 +45,7 @@ func (one *Observation) bind(ctx context.Context, a *calls.Ask, n int64) error {
 	for i := range limits {
 		l := &limits[i]
 		if l.Spec.Queue == policies.FairQueue && a.Scope(a.Set.FairBy) == "" {
-			return r.Errors.Missing(binding.Missing{Policy: l.Policy, Scope: a.Set.FairBy})
+			return r.Errors.Missing(l.Policy, a.Set.FairBy)
 		}
 		l.Spec.Queue = policies.NoQueue
 	}
@@ -77,7 +76,7 @@ func times(n int64, limits []store.Limit, cost int64, costs []int64) []int64 {
 }
 
 // countPermits counts a call as one in flight, for each observed policy that counts those, and reports which permits would have been taken.
-func (one *Observation) countPermits(ctx context.Context, a *calls.Ask) error {
+func (one *Observation) countPermits(ctx context.Context, a *binding.Ask) error {
 	r := one.of.Calls
 	for i := range a.Set.Limits {
 		l := &a.Set.Limits[i]
@@ -87,14 +86,14 @@ func (one *Observation) countPermits(ctx context.Context, a *calls.Ask) error {
 		if option := a.CostOption(l.Policy); option != nil && option.N == 0 {
 			continue
 		}
-		scope, missing := l.ScopeOf(a.Scope)
+		scope, missing := a.ScopeOf(l.Scopes)
 		switch {
 		case missing != "" && l.Optional:
 			continue
 		case missing != "":
-			return r.Errors.Missing(binding.Missing{Policy: l.Policy, Scope: missing})
+			return r.Errors.Missing(l.Policy, missing)
 		}
-		key, spec := store.Key{Policy: l.Policy, Scope: scope}, a.Set.SpecOf(l, a.Scope, scope)
+		key, spec := store.Key{Policy: l.Policy, Scope: scope}, a.SpecOf(l, scope)
 		if n := one.Enter(key); n > spec.Limit {
 			one.of.Queued(ctx, l.Policy, binding.Describe(l.Scopes, scope), n)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
@@ -59,7 +60,10 @@ func observed(t *testing.T, o *observe.Observer) *observe.Observation {
 
 func settle(t *testing.T, one *observe.Observation) {
 	t.Helper()
-	one.Settle(t.Context(), func(string) int64 { return 3 }, func(string) bool { return true })
+	in := binding.InForce{Given: []policies.Policy{policies.PerSecond(1).Named("p")}}
+	actual, err := new(binding.Reader).Settlement(binding.NewSet(&binding.Config{}, &in, nil), []binding.Option{{Kind: binding.Cost, N: 3}})
+	require.NoError(t, err)
+	one.Settle(t.Context(), actual)
 }
 
 // A call is settled when its slot has come, once, and not at all if it was given back.

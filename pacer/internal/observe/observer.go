@@ -5,8 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/calls"
-	"github.com/headway-go/headway/pacer/internal/costs"
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -35,7 +34,7 @@ type Config struct {
 	Timeout  time.Duration   // of a request to a store that does not bound its requests itself
 	Closed   <-chan struct{} // closed when the Pacer is
 	Meter    *usage.Meter    // of what goes
-	Calls    *calls.Reader   // binds calls: see Observe
+	Calls    *binding.Reader // binds calls: see Observe
 
 	// Answered receives what the store said about a call, with the context of the call; nil if nobody wants to know.
 	Answered func(ctx context.Context, one *Observation, g *store.Grant)
@@ -77,22 +76,21 @@ func New(c *Config) *Observer { return &Observer{Config: *c, life: context.Backg
 type Observation struct {
 	Limits []store.Limit
 	Call   store.Call
-	Delay  time.Duration  // when it goes, if not at once
-	Ends   bool           // the context's deadline says how long it may wait
-	Free   []store.Limit  // that the call cost nothing at first
-	Learns []costs.Lesson // what is to be learned from its costs
+	Delay  time.Duration    // when it goes, if not at once
+	Ends   bool             // the context's deadline says how long it may wait
+	Free   []store.Limit    // that the call cost nothing at first
+	Learns []binding.Lesson // what is to be learned from its costs
 
 	of    *Observer
 	ctx   context.Context //nolint:containedctx // for its values
 	epoch int64
 
 	// The fields below are under the lock of the Observer.
-	permits  []store.Key
-	state    state
-	grant    store.Grant
-	counted  int64                            // the second in which the meter has it
-	actual   func(policy string) int64        // what the call really cost; nil if that is not known
-	mentions func(policy string) (named bool) // whether the settlement names a policy
+	permits []store.Key
+	state   state
+	grant   store.Grant
+	counted int64               // the second in which the meter has it
+	actual  *binding.Settlement // what the call really cost; nil if that is not known
 }
 
 // New returns the observation of a call that goes after a delay. Then call [Observation.Ask], or [Observation.Refuse].

@@ -4,28 +4,28 @@ import (
 	"context"
 	"slices"
 
-	"github.com/headway-go/headway/pacer/internal/costs"
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/store"
 )
 
 // Lessons returns what is to be learned from what the call costs.
-func (one *Observation) Lessons() []costs.Lesson {
+func (one *Observation) Lessons() []binding.Lesson {
 	if one == nil {
 		return nil
 	}
 	return one.Learns
 }
 
-// Settle corrects what observed policies were charged: the call cost as much as actual returns, or as charged if that is negative. A limit
+// Settle corrects what observed policies were charged: the call cost what actual says. A limit
 // that it cost nothing at first is charged if the settlement names its policy.
-func (one *Observation) Settle(ctx context.Context, actual func(policy string) int64, mentions func(policy string) bool) {
+func (one *Observation) Settle(ctx context.Context, actual *binding.Settlement) {
 	if one == nil {
 		return
 	}
 	one.of.mu.Lock()
 	defer one.of.mu.Unlock()
 	if one.actual == nil {
-		one.actual, one.mentions = actual, mentions
+		one.actual = actual
 		if one.state == isPast {
 			one.of.settleIfKnown(ctx, one)
 		}
@@ -42,7 +42,7 @@ func (o *Observer) settleIfKnown(ctx context.Context, one *Observation) {
 	var notes []store.Note
 	for i := range one.Limits {
 		cost := one.Cost(i)
-		if n := one.actual(one.Limits[i].Policy); n >= 0 && n != cost {
+		if n := one.actual.CostOf(one.Limits[i].Policy); n >= 0 && n != cost {
 			o.Meter.Settle(&one.Limits[i], one.grant.At, one.counted, n-cost)
 			notes = append(notes, store.Note{
 				Kind: store.NoteSettle, Limit: i, Charge: one.grant.Charges[i], Cost: cost, Actual: n, Local: one.grant.Local,
@@ -50,7 +50,7 @@ func (o *Observer) settleIfKnown(ctx context.Context, one *Observation) {
 		}
 	}
 	for i := range one.Free {
-		if n := one.actual(one.Free[i].Policy); n > 0 && one.mentions(one.Free[i].Policy) {
+		if n := one.actual.CostOf(one.Free[i].Policy); n > 0 && one.actual.Names(one.Free[i].Policy) {
 			stack.Limits = append(slices.Clip(stack.Limits), one.Free[i])
 			notes = append(notes, store.Note{Kind: store.NoteSettle, Limit: len(stack.Limits) - 1, Actual: n, Local: one.grant.Local})
 		}

@@ -1,4 +1,4 @@
-package calls
+package binding
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/pools"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
@@ -63,10 +62,10 @@ func (a *Ask) ChooseAny() {
 }
 
 // FitsPool returns an error if a pool cannot have the limits of a set.
-func (r *Reader) FitsPool(set *binding.Set) error {
+func (r *Reader) FitsPool(set *Set) error {
 	for i := range set.Limits {
-		if l := &set.Limits[i]; l.Spec.Queue != policies.NoQueue && set.FairBy != binding.ProcessScope {
-			return r.Errors.Invalid("Pool", "impossible", fmt.Sprintf(
+		if l := &set.Limits[i]; l.Spec.Queue != policies.NoQueue && set.FairBy != ProcessScope {
+			return Invalid("Pool", "impossible", fmt.Sprintf(
 				"policy %q of upstream %q has lanes or fair shares, whose order is that of one queue, and the calls of a pool wait in a queue for each credential: use Scope and a credential of your choice, or a policy without them", l.Policy, r.Upstream))
 		}
 	}
@@ -83,6 +82,9 @@ func (r *Reader) RequestAny(a *Ask) (q waiters.Request, err error) {
 	isUsual := was.only == "" && a.isUsual()
 	if u := was.pool.usual.Load(); isUsual && u != nil && u.set == a.Set {
 		return u.request(a), nil
+	}
+	if err := r.checkCosts(a.Set, a.Options); err != nil {
+		return q, err
 	}
 	l, now := was.pool, pooled{pool: was.pool, stick: was.stick, only: was.only}
 	places := make(map[store.Key]int)
@@ -102,11 +104,9 @@ func (r *Reader) RequestAny(a *Ask) (q waiters.Request, err error) {
 		for i := range limits { // a pool has no queues for slots, whatever other processes have
 			limits[i].Spec.Queue = policies.NoQueue
 		}
-		limits, costs, excess, err := r.costs(&one, one.share(limits), nil)
+		limits, costs, err := r.costs(&one, one.share(limits), nil)
 		if err != nil {
-			return q, err
-		} else if excess != nil {
-			never = r.Errors.Excess(*excess, a.MaxWait)
+			never = err
 			continue
 		}
 		if err := r.checkNested(&one, limits); err != nil {
@@ -136,7 +136,7 @@ func (r *Reader) RequestAny(a *Ask) (q waiters.Request, err error) {
 // usual is what binds the calls of a pool that carry nothing of their own and cost 1, by one set of policies. It never changes: so a call by
 // any one of many credentials, or ten thousand that are bound anew, need not find it out again.
 type usual struct {
-	set      *binding.Set
+	set      *Set
 	limits   []store.Limit
 	anyOf    [][]int
 	accounts []string // all of the pool's
@@ -157,9 +157,9 @@ func (u *usual) request(a *Ask) (q waiters.Request) {
 }
 
 // settlingOf returns what the settlement of a call has to know that is bound by one of several credentials.
-func (r *Reader) settlingOf(a *Ask) (s binding.Settling) {
+func (r *Reader) settlingOf(a *Ask) (s Settling) {
 	if limits, err := r.Bind(a, nil); err == nil {
-		_, _, _, _ = r.costs(a, limits, &s)
+		_, _, _ = r.costs(a, limits, &s)
 	}
 	return s
 }

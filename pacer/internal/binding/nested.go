@@ -1,11 +1,10 @@
-package calls
+package binding
 
 import (
 	"context"
 	"slices"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -35,7 +34,7 @@ func (c *callContext) Value(key any) any {
 }
 
 // outerOf returns the innermost call in flight that a context carries, if some policies of a set count calls in flight; nil otherwise.
-func outerOf(ctx context.Context, set *binding.Set) *callContext {
+func outerOf(ctx context.Context, set *Set) *callContext {
 	if !set.HasPermits {
 		return nil
 	}

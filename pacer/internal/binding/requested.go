@@ -1,10 +1,9 @@
-package calls
+package binding
 
 import (
 	"context"
 	"sync"
 
-	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 )
@@ -17,8 +16,8 @@ type Requested struct {
 
 	mu         sync.Mutex
 	ask        Ask
-	credential string            // of a pool, by which the call goes
-	settling   *binding.Settling // of a reservation: what its settlement has to know; nil if the call is not settled
+	credential string    // of a pool, by which the call goes
+	settling   *Settling // of a reservation: what its settlement has to know; nil if the call is not settled
 }
 
 // Read reads what a call requests by its Options, as [Reader.Call] does.
@@ -28,7 +27,7 @@ func (k *Requested) Read(ctx context.Context, r *Reader) (Ask, error) {
 }
 
 // Keep remembers how a call is bound.
-func (k *Requested) Keep(a *Ask, s *binding.Settling) {
+func (k *Requested) Keep(a *Ask, s *Settling) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.ask, k.settling = *a, s
@@ -56,7 +55,7 @@ func (k *Requested) Now() Ask {
 }
 
 // Bound returns the policies by which the call is bound, and what its settlement has to know.
-func (k *Requested) Bound() (*binding.Set, binding.Settling) {
+func (k *Requested) Bound() (*Set, Settling) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.ask.Set, *k.settling
@@ -72,17 +71,17 @@ func (k *Requested) Bind() (b waiters.Bound) {
 	return b
 }
 
-func (k *Requested) bind(set *binding.Set) (b waiters.Bound) {
+func (k *Requested) bind(set *Set) (b waiters.Bound) {
 	k.mu.Lock()
 	a, settles := k.ask, k.settling != nil
 	k.mu.Unlock() // functions of the user may block
-	a.Set, a.Which = set, binding.Enforced
+	a.Set, a.Which = set, Enforced
 	if k.reader.place(&a) != nil {
 		return b
 	}
-	var s *binding.Settling
+	var s *Settling
 	if settles {
-		s = new(binding.Settling)
+		s = new(Settling)
 	}
 	var err error
 	b.Request, err = k.reader.Request(&a, nil, s)
@@ -95,7 +94,7 @@ type Reservation struct {
 	Requested
 	waiters.Call
 
-	First binding.Settling // by the policies that held when it was made
+	First Settling // by the policies that held when it was made
 	few   [2]Option
 }
 
@@ -103,7 +102,7 @@ type Reservation struct {
 func (c *Reservation) Init() { c.Options = c.few[:0] }
 
 // Settling returns what the settlement of the call has to know, and by which policies it is bound.
-func (c *Reservation) Settling() (*binding.Set, binding.Settling) {
+func (c *Reservation) Settling() (*Set, Settling) {
 	set, known := c.Bound()
 	if c.Credential() != "" { // bound by one of several credentials
 		a := c.Chosen()

@@ -1,4 +1,4 @@
-package costs
+package binding
 
 // Len returns how many keys are known.
 func (l *Learner) Len() int {

@@ -1,4 +1,4 @@
-package inforce
+package binding
 
 import (
 	"maps"
@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -15,19 +14,20 @@ import (
 
 // Config is what Policies need of their Pacer.
 type Config struct {
-	Bindings binding.Config
+	Upstream string
+	Direct   store.Direct      // the store, if it is one; nil otherwise
+	MaxPause time.Duration     // the longest pause that feedback makes
+	Counts   bool              // what an upstream reports of its limits and of what is left of them is applied, and not only pauses and refusals
 	Declared []policies.Policy // which are valid and go together; they are not copied
 	Observed bool              // all policies are observed
-	// Parse reads the policies of an upstream from the text that a store keeps, and checks them.
-	Parse func(text string) ([]policies.Policy, error)
 	// Changed is called when other policies are in force, under the lock of the Policies.
-	Changed func(before, now *binding.Set)
+	Changed func(before, now *Set)
 }
 
-// Policies are those by which a Pacer paces, as they change. Make them with [New]. They are safe for concurrent use.
+// Policies are those by which a Pacer paces, as they change. Make them with [NewPolicies]. They are safe for concurrent use.
 type Policies struct {
 	config Config
-	now    atomic.Pointer[binding.Set]
+	now    atomic.Pointer[Set]
 
 	mu         sync.Mutex
 	declared   []policies.Policy // by this process
@@ -40,15 +40,15 @@ type Policies struct {
 	closed     bool
 }
 
-// New returns the policies that are declared at first.
-func New(c *Config) *Policies {
+// NewPolicies returns the policies that are declared at first.
+func NewPolicies(c *Config) *Policies {
 	p := &Policies{config: *c, declared: c.Declared, observed: c.Observed}
-	p.now.Store(binding.New(&p.config.Bindings, &binding.InForce{Given: p.declared, AllObserved: p.observed}, nil))
+	p.now.Store(NewSet(&p.config, &InForce{Given: p.declared, AllObserved: p.observed}, nil))
 	return p
 }
 
 // Now returns the policies that are in force.
-func (p *Policies) Now() *binding.Set { return p.now.Load() }
+func (p *Policies) Now() *Set { return p.now.Load() }
 
 // Declare replaces what the process declares by policies that are valid and go together, and which are not copied. It reports whether that is
 // possible: not after Close.
@@ -144,7 +144,7 @@ func (p *Policies) settle() {
 		case one.Until <= now:
 			continue
 		case one.Policy == "":
-			if set, err := p.config.Parse(one.Text); err == nil {
+			if set, err := Parse(one.Text); err == nil {
 				list, source = set, setAt(one.Since)
 			} else {
 				source = "not understood: " + err.Error()
@@ -169,8 +169,8 @@ func (p *Policies) settle() {
 		before.AllObserved == p.observed && slices.Equal(p.fair, before.Fair) && len(before.Allowances) == len(p.allowances) {
 		return
 	}
-	in := &binding.InForce{Given: list, Source: source, AllObserved: p.observed, Special: special, Fair: p.fair, Allowances: p.allowances}
-	set := binding.New(&p.config.Bindings, in, before)
+	in := &InForce{Given: list, Source: source, AllObserved: p.observed, Special: special, Fair: p.fair, Allowances: p.allowances}
+	set := NewSet(&p.config, in, before)
 	p.now.Store(set)
 	p.config.Changed(before, set)
 }

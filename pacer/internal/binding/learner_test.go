@@ -1,4 +1,4 @@
-package costs_test
+package binding_test
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/pacer/internal/costs"
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -20,7 +20,7 @@ var (
 	once   = policies.Learned{Times: 1}
 )
 
-func learn(l *costs.Learner, times int, actual int64, how policies.Learned) {
+func learn(l *binding.Learner, times int, actual int64, how policies.Learned) {
 	for range times {
 		l.Learn(tokens, actual, how)
 	}
@@ -28,8 +28,8 @@ func learn(l *costs.Learner, times int, actual int64, how policies.Learned) {
 
 func TestAnEstimateIsLearnedOnceEnoughIsKnown(t *testing.T) {
 	t.Parallel()
-	var l costs.Learner
-	learn(&l, costs.Enough-1, 100, once)
+	var l binding.Learner
+	learn(&l, binding.Enough-1, 100, once)
 	require.Equal(t, int64(3000), l.Estimate(tokens, 3000, once))
 	learn(&l, 1, 100, once)
 	require.Equal(t, int64(103), l.Estimate(tokens, 3000, once), "the end of the bucket of 100")
@@ -38,8 +38,8 @@ func TestAnEstimateIsLearnedOnceEnoughIsKnown(t *testing.T) {
 
 func TestWhatIsKnownIsNotLearned(t *testing.T) {
 	t.Parallel()
-	var l costs.Learner
-	learn(&l, costs.Enough, 1100, policies.Learned{Known: 1000, Times: 1})
+	var l binding.Learner
+	learn(&l, binding.Enough, 1100, policies.Learned{Known: 1000, Times: 1})
 	require.Equal(t, int64(10+103), l.Estimate(tokens, 1, policies.Learned{Known: 10, Times: 1}))
 	require.Equal(t, int64(10+5*103), l.Estimate(tokens, 1, policies.Learned{Known: 10, Times: 5}), "five answers")
 	require.Equal(t, int64(60), l.Estimate(tokens, 1, policies.Learned{Known: 10, Times: 1, Most: 60}), "never more than it can cost")
@@ -47,20 +47,20 @@ func TestWhatIsKnownIsNotLearned(t *testing.T) {
 
 func TestAnswersAreLearnedOneByOne(t *testing.T) {
 	t.Parallel()
-	var l costs.Learner
-	learn(&l, costs.Enough, 10+4*7, policies.Learned{Known: 10, Times: 4})
+	var l binding.Learner
+	learn(&l, binding.Enough, 10+4*7, policies.Learned{Known: 10, Times: 4})
 	require.Equal(t, int64(10+7), l.Estimate(tokens, 1, policies.Learned{Known: 10, Times: 1}))
 }
 
 // A call that failed costs nothing, and an answer that cost less than its prompt was estimated at costs nothing more.
 func TestWhatFailedTellsNothing(t *testing.T) {
 	t.Parallel()
-	var l costs.Learner
+	var l binding.Learner
 	learn(&l, 100, 0, once)
 	learn(&l, 100, -1, once)
 	learn(&l, 100, 5, policies.Learned{})
 	require.Equal(t, int64(3000), l.Estimate(tokens, 3000, once))
-	learn(&l, costs.Enough, 5, policies.Learned{Known: 10, Times: 1})
+	learn(&l, binding.Enough, 5, policies.Learned{Known: 10, Times: 1})
 	require.Equal(t, int64(10), l.Estimate(tokens, 3000, policies.Learned{Known: 10, Times: 1}))
 	require.Equal(t, int64(1), l.Estimate(tokens, 3000, once), "never nothing")
 }
@@ -70,7 +70,7 @@ func TestTheEstimateIsAQuantileOfWhatWasLately(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		var l costs.Learner
+		var l binding.Learner
 		learn(&l, 1+rng.IntN(3000), 1+rng.Int64N(1_000_000), once) // it was something else before
 		var all []int64
 		for range 10_000 {
@@ -88,7 +88,7 @@ func TestTheEstimateIsAQuantileOfWhatWasLately(t *testing.T) {
 func TestNumbersOfAnySize(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int64{1, 7, 8, 15, 16, 17, 1 << 20, policies.MaxLimit, math.MaxInt64} {
-		var l costs.Learner
+		var l binding.Learner
 		learn(&l, 5000, n, once)
 		got := l.Estimate(tokens, 1, once)
 		require.GreaterOrEqual(t, got, min(n, policies.MaxLimit))
@@ -100,11 +100,11 @@ func TestNumbersOfAnySize(t *testing.T) {
 
 func TestKeysWithoutEnd(t *testing.T) {
 	t.Parallel()
-	var l costs.Learner
+	var l binding.Learner
 	var all sync.WaitGroup
 	for g := range 4 {
 		all.Go(func() {
-			for i := range 2 * costs.MaxKeys {
+			for i := range 2 * binding.MaxKeys {
 				key := store.Key{Policy: "tokens", Scope: fmt.Sprint(g, i)}
 				l.Learn(key, 10, once)
 				l.Estimate(key, 10, once)
@@ -112,5 +112,5 @@ func TestKeysWithoutEnd(t *testing.T) {
 		})
 	}
 	all.Wait()
-	require.LessOrEqual(t, l.Len(), costs.MaxKeys)
+	require.LessOrEqual(t, l.Len(), binding.MaxKeys)
 }

@@ -1,8 +1,6 @@
-package inforce_test
+package binding_test
 
 import (
-	"errors"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,24 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
-	"github.com/headway-go/headway/pacer/internal/inforce"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
-var errUnknown = errors.New("unknown word")
-
-// parse reads policies.
-func parse(text string) ([]policies.Policy, error) {
-	if text == "?" {
-		return nil, errUnknown
-	}
-	return policies.ParseLines(strings.Split(text, "\n")...)
-}
-
 // A rig is policies of which 10 a second are declared, and how often they changed.
 type rig struct {
-	*inforce.Policies
+	*binding.Policies
 
 	changes int
 }
@@ -35,10 +22,9 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{}
-	r.Policies = inforce.New(&inforce.Config{
-		Bindings: binding.Config{Upstream: "test", MaxPause: time.Hour},
+	r.Policies = binding.NewPolicies(&binding.Config{
+		Upstream: "test", MaxPause: time.Hour,
 		Declared: []policies.Policy{policies.PerSecond(10).Per("tenant").Named("p")},
-		Parse:    parse,
 		Changed: func(before, now *binding.Set) {
 			require.Equal(t, before.Generation+1, now.Generation)
 			require.Same(t, now, r.Now(), "it is in force when others learn of it")
@@ -51,7 +37,8 @@ func newRig(t *testing.T) *rig {
 
 // limit returns how many calls a second a tenant has.
 func (r *rig) limit(tenant string) int64 {
-	limits, _ := r.Now().Bind(binding.All, "", func(string) string { return tenant }, nil)
+	a := binding.Ask{Set: r.Now(), Options: []binding.Option{scope("tenant", tenant)}}
+	limits := a.Bindable(false)
 	n, _ := r.Now().PolicyOf(&limits[0]).Limit()
 	return n
 }
@@ -128,7 +115,7 @@ func TestTextsThatAreNotUnderstood(t *testing.T) {
 		r := newRig(t)
 		r.Read(set(1, store.Setting{Text: "?"}, store.Setting{Policy: "p", Scope: "a", Text: "?"}))
 		require.Equal(t, int64(10), r.limit("a"))
-		require.Equal(t, "not understood: unknown word", r.Now().Source)
+		require.Contains(t, r.Now().Source, `not understood: "?": policies: Text is "?"`)
 	})
 }
 

@@ -1,4 +1,4 @@
-package calls
+package binding
 
 import (
 	"context"
@@ -8,13 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/binding"
-	"github.com/headway-go/headway/pacer/internal/costs"
-	"github.com/headway-go/headway/pacer/internal/inforce"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
 )
 
 // A Reader reads the calls of a Pacer, and finds what binds them. Its fields are set before it is used. It is safe for concurrent use.
@@ -24,20 +20,27 @@ type Reader struct {
 	MaxWeight int64         // the highest weight of a call
 	Flow      int64         // of this process, where it is one tenant
 	Counts    bool          // what the upstream reports of what is left is applied: so it matters which calls are tracked
-	Policies  *inforce.Policies
+	Policies  *Policies
 	Direct    store.Direct   // the store, if it is one; nil otherwise
 	Leases    *leases.Leases // of the calls in flight
 	Waiters   *waiters.Waiters
-	Learner   costs.Learner // of what calls cost
+	Learner   Learner // of what calls cost
 	Errors    Errors
 }
 
 // Errors make the errors of users.
-type Errors struct {
-	Invalid func(field, value, reason string) error             // of a setting or an option
-	Missing func(m binding.Missing) error                       // of a call that lacks a scope
-	Excess  func(e binding.Excess, maxWait time.Duration) error // of a call that can never go
-	Nested  func(l *store.Limit) error                          // of a call inside calls that hold all permits of a limit
+type Errors interface {
+	// Missing makes the error of a call that lacks a scope that a policy needs.
+	Missing(policy, scope string) error
+	// Excess makes the error of a call that costs more than a limit ever admits.
+	Excess(l *store.Limit, cost int64, maxWait time.Duration) error
+	// Nested makes the error of a call inside calls that hold all permits of a limit.
+	Nested(l *store.Limit) error
+}
+
+// Invalid returns the error of a setting or an option.
+func Invalid(field, value, reason string) error {
+	return &store.ConfigError{Field: field, Value: value, Reason: reason}
 }
 
 // An Ask is one call as its context and options describe it.
@@ -52,9 +55,9 @@ type Ask struct {
 	Waits     bool // the caller waits until the call may go
 	Untried   bool // the store was not asked yet whether it may go at once
 	Lane      string
-	Set       *binding.Set  // by which the call is bound
-	Wrong     error         // what a call is refused with whose policies are enforced
-	Which     binding.Which // which of its limits are meant
+	Set       *Set  // by which the call is bound
+	Wrong     error // what a call is refused with whose policies are enforced
+	Which     Which // which of its limits are meant
 
 	weight int64
 	scopes *scopeContext
@@ -110,25 +113,25 @@ func (r *Reader) read(ctx context.Context, a *Ask) error {
 		switch o := &a.Options[i]; o.Kind {
 		case Cost:
 			if o.N < 1 {
-				return r.badNumber("Cost", o.N, "must be at least 1")
+				return badNumber("Cost", o.N, "must be at least 1")
 			}
 			a.Cost = o.N
 		case MaxWait:
 			if o.N < 0 {
-				return r.badDuration("MaxWait", o.N, "must not be negative")
+				return badDuration("MaxWait", o.N, "must not be negative")
 			}
 			a.MaxWait = time.Duration(o.N)
 		case NotBefore:
 			if o.N < 0 {
-				return r.badDuration("NotBefore", o.N, "must not be negative")
+				return badDuration("NotBefore", o.N, "must not be negative")
 			}
 			if o.N > int64(store.Forever) {
-				return r.badDuration("NotBefore", o.N, "must be at most Forever")
+				return badDuration("NotBefore", o.N, "must be at most Forever")
 			}
 			a.NotBefore = time.Duration(o.N)
 		case CostOf:
 			if o.N < 0 {
-				return r.badNumber("CostOf("+o.Name+")", o.N, "must not be negative; 0 means that the policy does not bind the call")
+				return badNumber("CostOf("+o.Name+")", o.N, "must not be negative; 0 means that the policy does not bind the call")
 			}
 			a.ByPolicy = true
 		case Tracked:
@@ -147,15 +150,15 @@ func (r *Reader) read(ctx context.Context, a *Ask) error {
 func (r *Reader) place(a *Ask) error {
 	if len(a.Set.Lanes) > 0 {
 		if a.Lane = a.Scope(LaneScope); a.Lane != "" && !slices.Contains(a.Set.Lanes, a.Lane) {
-			return r.Errors.Invalid("Lane", strconv.Quote(a.Lane), fmt.Sprintf(
+			return Invalid("Lane", strconv.Quote(a.Lane), fmt.Sprintf(
 				"no policy of upstream %q has that lane, but %s: give a policy one with Lane; 100 per cent will do", r.Upstream, strings.Join(a.Set.Lanes, ", ")))
 		}
 	}
-	if by := a.Set.FairBy; by != "" && by != binding.ProcessScope {
+	if by := a.Set.FairBy; by != "" && by != ProcessScope {
 		if v := a.Scope(WeightScope); v != "" {
 			n, err := strconv.ParseInt(v, 10, 64)
 			if err != nil || n < 1 || n > r.MaxWeight {
-				return r.Errors.Invalid("Weight", v, fmt.Sprintf("must be from 1 to %d", r.MaxWeight))
+				return Invalid("Weight", v, fmt.Sprintf("must be from 1 to %d", r.MaxWeight))
 			}
 			a.weight = n
 		}
@@ -181,51 +184,10 @@ func (a *Ask) Scope(name string) string {
 	return ""
 }
 
-// CostOption returns the option that sets what the call costs a policy: the last one; nil if none does.
-func (a *Ask) CostOption(policy string) *Option { return costOption(a.Options, policy) }
-
-func costOption(opts []Option, policy string) *Option {
-	for i := len(opts) - 1; i >= 0; i-- {
-		if o := &opts[i]; o.Kind == CostOf && o.Name == policy {
-			return o
-		}
-	}
-	return nil
+func badNumber(field string, n int64, reason string) error {
+	return Invalid(field, strconv.FormatInt(n, 10), reason)
 }
 
-// ownCost returns what an option says that the call costs a policy.
-func (a *Ask) ownCost(policy string) (own binding.Cost, ok bool) {
-	o := a.CostOption(policy)
-	if o == nil {
-		return own, false
-	}
-	return binding.Cost{N: o.N, Estimate: o.Estimate, Learned: o.Learned}, true
-}
-
-// checkCosts returns an error if a CostOf names a policy that a set does not have, or one whose cost cannot be set.
-func (r *Reader) checkCosts(set *binding.Set, opts []Option) error {
-	for i := range opts {
-		o := &opts[i]
-		if o.Kind != CostOf {
-			continue
-		}
-		l := set.Named(o.Name)
-		switch {
-		case l == nil:
-			return r.Errors.Invalid("CostOf", strconv.Quote(o.Name), fmt.Sprintf("no policy of upstream %q has that name", r.Upstream))
-		case l.Whole != "":
-			return r.Errors.Invalid("CostOf", strconv.Quote(o.Name), fmt.Sprintf("is a part of policy %q: a call costs both the same", l.Whole))
-		case l.Spec.Algorithm == policies.Concurrency && o.N > 1:
-			return r.badNumber("CostOf("+o.Name+")", o.N, "a call has one permit: leave it out, or use 0 if the policy does not bind the call")
-		}
-	}
-	return nil
-}
-
-func (r *Reader) badNumber(field string, n int64, reason string) error {
-	return r.Errors.Invalid(field, strconv.FormatInt(n, 10), reason)
-}
-
-func (r *Reader) badDuration(field string, d int64, reason string) error {
-	return r.Errors.Invalid(field, time.Duration(d).String(), reason)
+func badDuration(field string, d int64, reason string) error {
+	return Invalid(field, time.Duration(d).String(), reason)
 }

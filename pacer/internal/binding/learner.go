@@ -1,4 +1,4 @@
-package costs
+package binding
 
 import (
 	"math"

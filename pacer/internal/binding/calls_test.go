@@ -1,4 +1,4 @@
-package calls_test
+package binding_test
 
 import (
 	"context"
@@ -11,8 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
-	"github.com/headway-go/headway/pacer/internal/calls"
-	"github.com/headway-go/headway/pacer/internal/inforce"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/internal/pools"
@@ -24,12 +22,12 @@ import (
 )
 
 // newReader returns a reader of calls that some policies bind, over a store in memory. Its errors are short.
-func newReader(t *testing.T, all ...policies.Policy) *calls.Reader {
+func newReader(t *testing.T, all ...policies.Policy) *binding.Reader {
 	t.Helper()
 	s := memstore.New()
-	r := &calls.Reader{Upstream: "api", MaxWait: time.Minute, MaxWeight: 100, Counts: true, Direct: s}
-	r.Policies = inforce.New(&inforce.Config{
-		Bindings: binding.Config{Upstream: "api", Direct: s, MaxPause: time.Hour}, Declared: all, Changed: func(_, _ *binding.Set) {},
+	r := &binding.Reader{Upstream: "api", MaxWait: time.Minute, MaxWeight: 100, Counts: true, Direct: s}
+	r.Policies = binding.NewPolicies(&binding.Config{
+		Upstream: "api", Direct: s, MaxPause: time.Hour, Declared: all, Changed: func(_, _ *binding.Set) {},
 	})
 	r.Leases = leases.New(leases.Config{
 		Report: func([]notes.Report, bool) {}, Direct: true, PassOn: func(*leases.Lease) bool { return false },
@@ -39,14 +37,7 @@ func newReader(t *testing.T, all ...policies.Policy) *calls.Reader {
 		NotYet:     func(waiters.Refusal) error { return errors.New("not yet") },
 		StoreError: func(_ string, err error) error { return err },
 	})
-	r.Errors = calls.Errors{
-		Invalid: func(field, value, _ string) error { return fmt.Errorf("%s is %s", field, value) },
-		Missing: func(m binding.Missing) error { return fmt.Errorf("%s lacks %s", m.Policy, m.Scope) },
-		Excess: func(e binding.Excess, most time.Duration) error {
-			return fmt.Errorf("%s: %d, %s", e.Limit.Policy, e.Cost, most)
-		},
-		Nested: func(l *store.Limit) error { return fmt.Errorf("nested in %s", l.Policy) },
-	}
+	r.Errors = short{}
 	t.Cleanup(func() {
 		r.Policies.Close()
 		r.Waiters.Close()
@@ -56,20 +47,23 @@ func newReader(t *testing.T, all ...policies.Policy) *calls.Reader {
 	return r
 }
 
-func scope(name, value string) calls.Option {
-	return calls.Option{Kind: calls.Scope, Name: name, Value: value}
+// short makes short errors.
+type short struct{}
+
+func (short) Missing(policy, scope string) error { return fmt.Errorf("%s lacks %s", policy, scope) }
+
+func (short) Excess(l *store.Limit, cost int64, most time.Duration) error {
+	return fmt.Errorf("%s: %d, %s", l.Policy, cost, most)
 }
 
-func costOf(policy string, n int64) calls.Option {
-	return calls.Option{Kind: calls.CostOf, Name: policy, N: n}
+func (short) Nested(l *store.Limit) error { return fmt.Errorf("nested in %s", l.Policy) }
+
+func scope(name, value string) binding.Option {
+	return binding.Option{Kind: binding.Scope, Name: name, Value: value}
 }
 
-// keys returns the keys of limits.
-func keys(limits []store.Limit) (all []string) {
-	for i := range limits {
-		all = append(all, limits[i].Policy+"/"+limits[i].Scope)
-	}
-	return all
+func costOf(policy string, n int64) binding.Option {
+	return binding.Option{Kind: binding.CostOf, Name: policy, N: n}
 }
 
 func rate(name string) policies.Policy { return policies.PerSecond(10).Burst(5).Named(name) }
@@ -84,50 +78,50 @@ func TestWhatACallRequests(t *testing.T) {
 	_, err = r.Request(&a, nil, nil)
 	require.EqualError(t, err, "each lacks tenant")
 
-	ctx := calls.WithScope(calls.WithScope(t.Context(), "tenant", "outer"), "tenant", "inner")
-	a, err = r.Call(ctx, []calls.Option{{Kind: calls.Cost, N: 3}, {Kind: calls.MaxWait, N: 7}, {Kind: calls.NotBefore, N: 8}, {Kind: calls.Tracked}})
+	ctx := binding.WithScope(binding.WithScope(t.Context(), "tenant", "outer"), "tenant", "inner")
+	a, err = r.Call(ctx, []binding.Option{{Kind: binding.Cost, N: 3}, {Kind: binding.MaxWait, N: 7}, {Kind: binding.NotBefore, N: 8}, {Kind: binding.Tracked}})
 	require.NoError(t, err)
 	q, err := r.Request(&a, nil, nil)
 	require.NoError(t, err)
-	require.Equal(t, []string{"all/", "each/inner"}, keys(q.Limits))
+	require.Equal(t, []string{"all/", "each/inner"}, names(q.Limits))
 	require.Equal(t, store.Call{Cost: 3}, q.Call, "how long it waits is for the caller to add")
 	require.Equal(t, []time.Duration{7, 8}, []time.Duration{a.MaxWait, a.NotBefore})
 
-	a, err = r.Call(ctx, []calls.Option{scope("tenant", "first"), scope("tenant", "last"), costOf("each", 4), costOf("each", 2), {Kind: calls.Tracked}})
+	a, err = r.Call(ctx, []binding.Option{scope("tenant", "first"), scope("tenant", "last"), costOf("each", 4), costOf("each", 2), {Kind: binding.Tracked}})
 	require.NoError(t, err)
 	r.Counts = false
 	q, err = r.Request(&a, nil, nil)
 	require.NoError(t, err)
-	require.Equal(t, []string{"all/", "each/last"}, keys(q.Limits))
+	require.Equal(t, []string{"all/", "each/last"}, names(q.Limits))
 	require.Equal(t, store.Call{Cost: 1, Costs: []int64{1, 2}}, q.Call, "tracked in vain: counts are not applied")
 
-	a, err = r.Call(calls.WithoutScopes(ctx), nil)
+	a, err = r.Call(binding.WithoutScopes(ctx), nil)
 	require.NoError(t, err)
 	require.Empty(t, a.Scope("tenant"))
 	var all []string
-	calls.Scopes(ctx, func(_, value string) { all = append(all, value) })
+	binding.Scopes(ctx, func(_, value string) { all = append(all, value) })
 	require.Equal(t, []string{"inner", "outer"}, all)
 }
 
 func TestWhatACallCannotRequest(t *testing.T) {
 	t.Parallel()
 	r := newReader(t, rate("all").Lane("bulk", 50), policies.InFlight(3).Named("permits"))
-	for want, o := range map[string]calls.Option{
-		"Cost is 0":                {Kind: calls.Cost},
-		"MaxWait is -1ns":          {Kind: calls.MaxWait, N: -1},
-		"NotBefore is -1ns":        {Kind: calls.NotBefore, N: -1},
+	for want, o := range map[string]binding.Option{
+		"Cost is 0":                {Kind: binding.Cost},
+		"MaxWait is -1ns":          {Kind: binding.MaxWait, N: -1},
+		"NotBefore is -1ns":        {Kind: binding.NotBefore, N: -1},
 		"CostOf(all) is -1":        costOf("all", -1),
 		`CostOf is "none"`:         costOf("none", 1),
-		`Lane is "other"`:          scope(calls.LaneScope, "other"),
+		`Lane is "other"`:          scope(binding.LaneScope, "other"),
 		"all: 6, 1m0s":             costOf("all", 6),
 		"CostOf(permits) is 2":     costOf("permits", 2),
-		"NotBefore is 175200h0m1s": {Kind: calls.NotBefore, N: int64(store.Forever + time.Second)},
+		"NotBefore is 175200h0m1s": {Kind: binding.NotBefore, N: int64(store.Forever + time.Second)},
 	} {
-		a, err := r.Call(t.Context(), []calls.Option{o})
+		a, err := r.Call(t.Context(), []binding.Option{o})
 		if err == nil {
 			_, err = r.Request(&a, nil, nil)
 		}
-		require.EqualError(t, err, want)
+		require.ErrorContains(t, err, want)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -144,9 +138,9 @@ func TestWhatACallCannotRequest(t *testing.T) {
 func TestNothingIsEnforced(t *testing.T) {
 	t.Parallel()
 	r := newReader(t, rate("all").Lane("bulk", 50).Observed())
-	a, err := r.Call(t.Context(), []calls.Option{scope(calls.LaneScope, "other")})
+	a, err := r.Call(t.Context(), []binding.Option{scope(binding.LaneScope, "other")})
 	require.NoError(t, err)
-	require.EqualError(t, a.Wrong, `Lane is "other"`)
+	require.ErrorContains(t, a.Wrong, `Lane is "other"`)
 	require.Empty(t, a.Lane)
 }
 
@@ -154,9 +148,9 @@ func TestNothingIsEnforced(t *testing.T) {
 func TestBoundAnew(t *testing.T) {
 	t.Parallel()
 	r := newReader(t, rate("before"))
-	ctx := calls.WithScope(t.Context(), "tenant", "acme")
-	var c calls.Reservation
-	c.Options = []calls.Option{{Kind: calls.Cost, N: 2}, costOf("after", 0), scope(calls.LaneScope, "bulk")}
+	ctx := binding.WithScope(t.Context(), "tenant", "acme")
+	var c binding.Reservation
+	c.Options = []binding.Option{{Kind: binding.Cost, N: 2}, costOf("after", 0), scope(binding.LaneScope, "bulk")}
 	_, err := c.Read(ctx, r)
 	require.NoError(t, err)
 	r.Policies.Declare([]policies.Policy{rate("after").Per("tenant"), rate("other").Per("tenant")})
@@ -168,11 +162,11 @@ func TestBoundAnew(t *testing.T) {
 	r.Policies.Declare([]policies.Policy{rate("after"), rate("new").Per("tenant")})
 	b := c.Bind()
 	require.True(t, b.OK)
-	require.Equal(t, []string{"new/acme"}, keys(b.Limits))
+	require.Equal(t, []string{"new/acme"}, names(b.Limits))
 	b.Keep()
 	set, known := c.Settling()
 	require.Same(t, r.Policies.Now(), set)
-	require.Equal(t, []string{"after/"}, keys(known.Free), "a settlement may charge it")
+	require.Equal(t, []string{"after/"}, names(known.Free), "a settlement may charge it")
 
 	r.Policies.Declare([]policies.Policy{rate("after"), rate("new").Per("user")})
 	require.False(t, c.Bind().OK, "it lacks a scope")
@@ -183,14 +177,14 @@ func TestBoundAnew(t *testing.T) {
 
 	options := c.Options
 	c.Forget()
-	require.Equal(t, make([]calls.Option, 3), options, "nothing of it is kept")
+	require.Equal(t, make([]binding.Option, 3), options, "nothing of it is kept")
 }
 
 func TestSettlements(t *testing.T) {
 	t.Parallel()
 	r := newReader(t, rate("a"), rate("b"))
 	set := r.Policies.Now()
-	s, err := r.Settlement(set, []calls.Option{costOf("a", 0), {Kind: calls.Cost, N: 7}, costOf("a", 5)})
+	s, err := r.Settlement(set, []binding.Option{costOf("a", 0), {Kind: binding.Cost, N: 7}, costOf("a", 5)})
 	require.NoError(t, err)
 	require.Equal(t, []int64{5, 7}, []int64{s.CostOf("a"), s.CostOf("b")})
 	require.True(t, s.Names("a"))
@@ -198,15 +192,15 @@ func TestSettlements(t *testing.T) {
 	s, err = r.Settlement(set, nil)
 	require.NoError(t, err)
 	require.EqualValues(t, -1, s.CostOf("a"), "as it was charged")
-	for want, o := range map[string]calls.Option{
-		"Settle is an option": {Kind: calls.Tracked},
-		"Settle is -1":        {Kind: calls.Cost, N: -1},
+	for want, o := range map[string]binding.Option{
+		"Settle is an option": {Kind: binding.Tracked},
+		"Settle is -1":        {Kind: binding.Cost, N: -1},
 		`CostOf is "c"`:       costOf("c", 1),
 	} {
-		_, err := r.Settlement(set, []calls.Option{o})
-		require.EqualError(t, err, want)
+		_, err := r.Settlement(set, []binding.Option{o})
+		require.ErrorContains(t, err, want)
 	}
-	_, err = r.Settlement(set, []calls.Option{{Kind: calls.Cost, N: policies.MaxLimit + 1}})
+	_, err = r.Settlement(set, []binding.Option{{Kind: binding.Cost, N: policies.MaxLimit + 1}})
 	require.Error(t, err)
 }
 
@@ -214,8 +208,8 @@ func TestSettlements(t *testing.T) {
 func TestNestedCalls(t *testing.T) {
 	t.Parallel()
 	r := newReader(t, policies.InFlight(2).Named("permits").Per("tenant"), rate("all"))
-	ctx := calls.WithScope(t.Context(), "tenant", "acme")
-	ask := func(ctx context.Context, r *calls.Reader, opts ...calls.Option) (waiters.Request, error) {
+	ctx := binding.WithScope(t.Context(), "tenant", "acme")
+	ask := func(ctx context.Context, r *binding.Reader, opts ...binding.Option) (waiters.Request, error) {
 		a, err := r.Call(ctx, opts)
 		require.NoError(t, err)
 		a.Permits = true
@@ -239,9 +233,9 @@ func TestNestedCalls(t *testing.T) {
 	require.NoError(t, err, "a limit of its own")
 	_, err = ask(inTwo, newReader(t, policies.InFlight(2).Named("permits").Per("tenant")))
 	require.NoError(t, err, "the permits of another Pacer")
-	q, err := ask(inTwo, r, scope(calls.NestedScope, "yes"))
+	q, err := ask(inTwo, r, scope(binding.NestedScope, "yes"))
 	require.NoError(t, err)
-	require.Equal(t, []string{"all/"}, keys(q.Limits), "it shares a permit")
+	require.Equal(t, []string{"all/"}, names(q.Limits), "it shares a permit")
 
 	r.Leases.Release(two.Lease())
 	_, err = ask(inTwo, r)
@@ -251,8 +245,8 @@ func TestNestedCalls(t *testing.T) {
 	require.Equal(t, ctx, r.WithCall(ctx, free), "nor does one without permits")
 }
 
-func newPool(scopes ...string) *calls.Pool {
-	return &calls.Pool{Pool: pools.New([]pools.Credential{{ID: "a"}, {ID: "b"}, {ID: "c", Weight: 2}}, scopes)}
+func newPool(scopes ...string) *binding.Pool {
+	return &binding.Pool{Pool: pools.New([]pools.Credential{{ID: "a"}, {ID: "b"}, {ID: "c", Weight: 2}}, scopes)}
 }
 
 // The request of a pooled call has the limits of all accounts, each of them once.
@@ -261,7 +255,7 @@ func TestPooledCalls(t *testing.T) {
 	small := rate("each").Per("key").Override(policies.PerSecond(10).Burst(1), "b")
 	r := newReader(t, rate("all"), small)
 	l := newPool("key")
-	ask := func(opts ...calls.Option) (calls.Ask, waiters.Request, error) {
+	ask := func(opts ...binding.Option) (binding.Ask, waiters.Request, error) {
 		a, err := r.Call(t.Context(), opts)
 		require.NoError(t, err)
 		a.ByAny(l)
@@ -272,30 +266,30 @@ func TestPooledCalls(t *testing.T) {
 	}
 	a, q, err := ask()
 	require.NoError(t, err)
-	require.Equal(t, []string{"all/", "each/a", "each/b", "each/c"}, keys(q.Limits))
+	require.Equal(t, []string{"all/", "each/a", "each/b", "each/c"}, names(q.Limits))
 	require.Equal(t, [][]int{{0, 1}, {0, 2}, {0, 3}}, q.Call.AnyOf)
-	require.Equal(t, []calls.Option{scope("key", "c")}, a.ScopesBy(2))
+	require.Equal(t, []binding.Option{scope("key", "c")}, a.ScopesBy(2))
 
 	again, q2, err := ask()
 	require.NoError(t, err)
 	require.Same(t, &q.Limits[0], &q2.Limits[0], "usual calls are bound once")
-	require.Equal(t, []calls.Option{scope("key", "b")}, again.ScopesBy(1))
+	require.Equal(t, []binding.Option{scope("key", "b")}, again.ScopesBy(1))
 
-	a, q, err = ask(calls.Option{Kind: calls.Cost, N: 2})
+	a, q, err = ask(binding.Option{Kind: binding.Cost, N: 2})
 	require.NoError(t, err)
-	require.Equal(t, []string{"all/", "each/a", "each/c"}, keys(q.Limits), "b never admits it")
+	require.Equal(t, []string{"all/", "each/a", "each/c"}, names(q.Limits), "b never admits it")
 	require.Equal(t, [][]int{{0, 1}, {0, 2}}, q.Call.AnyOf)
-	require.Equal(t, []calls.Option{scope("key", "c")}, a.ScopesBy(1))
-	_, _, err = ask(calls.Option{Kind: calls.Cost, N: 6})
+	require.Equal(t, []binding.Option{scope("key", "c")}, a.ScopesBy(1))
+	_, _, err = ask(binding.Option{Kind: binding.Cost, N: 6})
 	require.EqualError(t, err, "all: 6, 1m0s", "nobody admits it")
 
 	r.Policies.Declare([]policies.Policy{rate("each").Per("key")})
 	_, q, err = ask()
 	require.NoError(t, err)
-	require.Equal(t, []string{"each/a", "each/b", "each/c"}, keys(q.Limits), "other policies hold")
+	require.Equal(t, []string{"each/a", "each/b", "each/c"}, names(q.Limits), "other policies hold")
 	r.Policies.Declare([]policies.Policy{rate("each").Per("key").Lane("batch", 50)})
 	_, _, err = ask()
-	require.EqualError(t, err, "Pool is impossible")
+	require.ErrorContains(t, err, "Pool is impossible: ")
 }
 
 // A call that sticks to a credential has the limits of that one alone, as long as it is neither left nor paused.
@@ -315,7 +309,7 @@ func TestPooledCallsThatStick(t *testing.T) {
 	require.Len(t, ask().Limits, 3)
 	l.Pick("b", l.StickOf(ctx))
 	q := ask()
-	require.Equal(t, []string{"each/b"}, keys(q.Limits))
+	require.Equal(t, []string{"each/b"}, names(q.Limits))
 	require.Nil(t, q.Call.AnyOf)
 	l.Leave("b", time.Hour)
 	require.Len(t, ask().Limits, 3)
@@ -326,7 +320,7 @@ func TestAPoolOfSeveralScopes(t *testing.T) {
 	t.Parallel()
 	r := newReader(t, rate("k").Per("key").Optional(), rate("u").Per("user").Optional())
 	l := newPool("key", "user")
-	for want, carried := range map[string][]calls.Option{"k/a u/a": nil, "u/a": {scope("user", "?")}} {
+	for want, carried := range map[string][]binding.Option{"k/a u/a": nil, "u/a": {scope("user", "?")}} {
 		a, err := r.Call(t.Context(), carried)
 		require.NoError(t, err)
 		a.ByAny(l)
@@ -334,7 +328,7 @@ func TestAPoolOfSeveralScopes(t *testing.T) {
 		require.NoError(t, err)
 		var first []string
 		for _, i := range q.Call.AnyOf[0] {
-			first = append(first, keys(q.Limits[i:i+1])...)
+			first = append(first, names(q.Limits[i:i+1])...)
 		}
 		require.Equal(t, want, strings.Join(first, " "))
 	}
@@ -345,7 +339,7 @@ func TestTheFirstChoice(t *testing.T) {
 	t.Parallel()
 	r := newReader(t, rate("each").Per("key"))
 	l := newPool("key")
-	for name, opts := range map[string][]calls.Option{"usual": nil, "unusual": {{Kind: calls.Cost, N: 2}}} {
+	for name, opts := range map[string][]binding.Option{"usual": nil, "unusual": {{Kind: binding.Cost, N: 2}}} {
 		n := make([]int, 3)
 		for range 2000 {
 			a, err := r.Call(t.Context(), opts)

@@ -1,0 +1,142 @@
+package binding
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// Settling is what the settlement of a call has to know, besides its charges. A nil one is of a call that is not settled.
+type Settling struct {
+	Free    []store.Limit // that the call cost nothing at first
+	Lessons []Lesson
+}
+
+// Costs returns the limits that a call costs something, and how much; no costs if each is Ask.Cost. What the settlement has to know goes
+// to s; nil if there will be none.
+func (r *Reader) Costs(a *Ask, limits []store.Limit, s *Settling) ([]store.Limit, []int64, error) {
+	if err := r.checkCosts(a.Set, a.Options); err != nil {
+		return nil, nil, err
+	}
+	return r.costs(a, limits, s)
+}
+
+// costs is Costs of a call whose options are checked: its error is that a limit never admits the call.
+func (r *Reader) costs(a *Ask, limits []store.Limit, s *Settling) ([]store.Limit, []int64, error) {
+	var all []int64
+	if a.ByPolicy {
+		limits, all = r.ownCosts(a, limits, s)
+	}
+	for i := range limits {
+		l, n := &limits[i], a.Cost
+		if all != nil {
+			n = all[i]
+		}
+		if l.Spec.Algorithm != policies.Concurrency && n > l.Spec.Limit { // a call has one permit, whatever it costs
+			return nil, nil, r.Errors.Excess(l, n, a.MaxWait)
+		}
+	}
+	return limits, all, nil
+}
+
+// ownCosts returns the limits that a call costs something, and how much. Only a whole policy is learned, not a lane's part of it.
+func (r *Reader) ownCosts(a *Ask, limits []store.Limit, s *Settling) ([]store.Limit, []int64) {
+	bound, all := make([]store.Limit, 0, len(limits)), make([]int64, 0, len(limits))
+	for i := range limits {
+		l, own := &limits[i], Option{N: a.Cost}
+		policy := a.Set.WholeOf(l.Policy)
+		if o := a.CostOption(policy); o != nil {
+			own = *o
+		}
+		learns := own.Learned.Times > 0
+		if learns {
+			own.N = r.Learner.Estimate(store.Key{Policy: policy, Scope: l.Scope}, own.N, own.Learned)
+		}
+		if own.N == 0 {
+			if s != nil && (l.Spec.Algorithm == policies.GCRA || l.Spec.Algorithm == policies.Window) { // nothing else is settled
+				s.Free = append(s.Free, *l)
+			}
+			continue
+		}
+		if learns && s != nil && policy == l.Policy {
+			s.Lessons = append(s.Lessons, Lesson{Key: l.Key(), How: own.Learned})
+		}
+		if own.Estimate {
+			own.N = min(own.N, l.Spec.Limit)
+		}
+		bound, all = append(bound, *l), append(all, own.N)
+	}
+	return bound, all
+}
+
+// checkCosts returns an error if a CostOf names a policy that a set does not have, or one whose cost cannot be set.
+func (r *Reader) checkCosts(set *Set, opts []Option) error {
+	for i := range opts {
+		o := &opts[i]
+		if o.Kind != CostOf {
+			continue
+		}
+		l := set.Named(o.Name)
+		switch {
+		case l == nil:
+			return Invalid("CostOf", strconv.Quote(o.Name), fmt.Sprintf("no policy of upstream %q has that name", r.Upstream))
+		case l.Whole != "":
+			return Invalid("CostOf", strconv.Quote(o.Name), fmt.Sprintf("is a part of policy %q: a call costs both the same", l.Whole))
+		case l.Spec.Algorithm == policies.Concurrency && o.N > 1:
+			return badNumber("CostOf("+o.Name+")", o.N, "a call has one permit: leave it out, or use 0 if the policy does not bind the call")
+		}
+	}
+	return nil
+}
+
+// CostOption returns the option that sets what the call costs a policy: the last one; nil if none does.
+func (a *Ask) CostOption(policy string) *Option { return costOption(a.Options, policy) }
+
+func costOption(opts []Option, policy string) *Option {
+	for i := len(opts) - 1; i >= 0; i-- {
+		if o := &opts[i]; o.Kind == CostOf && o.Name == policy {
+			return o
+		}
+	}
+	return nil
+}
+
+// A Settlement is what a call really cost, as its caller says it afterwards.
+type Settlement struct {
+	set  *Set
+	opts []Option
+	all  int64 // by policies that are not named; −1 if that is as it was charged
+}
+
+// Settlement reads what a call really cost that is bound by a set.
+func (r *Reader) Settlement(set *Set, opts []Option) (*Settlement, error) {
+	s := &Settlement{set: set, opts: opts, all: -1}
+	for i := range opts {
+		o := &opts[i]
+		if o.Kind != Cost && o.Kind != CostOf {
+			return nil, Invalid("Settle", "an option", "is neither a Cost nor a CostOf")
+		}
+		if o.N < 0 || o.N > policies.MaxLimit {
+			return nil, badNumber("Settle", o.N, "must be from 0 to policies.MaxLimit")
+		}
+		if o.Kind == Cost {
+			s.all = o.N
+		}
+	}
+	return s, r.checkCosts(set, opts)
+}
+
+// CostOf returns what the call cost a policy, or a lane's part of one, which costs what the whole does; −1 if that is what it was charged.
+func (s *Settlement) CostOf(policy string) int64 {
+	if o := costOption(s.opts, s.set.WholeOf(policy)); o != nil {
+		return o.N
+	}
+	return s.all
+}
+
+// Names reports whether it says what the call cost this policy.
+func (s *Settlement) Names(policy string) bool {
+	return costOption(s.opts, s.set.WholeOf(policy)) != nil
+}

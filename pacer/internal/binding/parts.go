@@ -1,0 +1,71 @@
+package binding
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// A Part is a policy, or what a lane has of one.
+type Part struct {
+	policies.Policy
+
+	Lane  string // it binds calls of this lane alone; "" for all
+	Whole string // of a lane's part: the policy that it is a part of
+}
+
+// PartsOf returns all policies, each followed by its lanes' parts.
+func PartsOf(all []policies.Policy) []Part {
+	var ps []Part
+	for _, policy := range all {
+		ps = append(ps, Part{Policy: policy})
+		for _, lane := range policy.Lanes() {
+			if own, ok := policy.InLane(lane); ok {
+				ps = append(ps, Part{own, lane, policy.Name()})
+			}
+		}
+	}
+	return ps
+}
+
+// NoPolicies is the text of an empty list.
+const NoPolicies = "none"
+
+// Parse reads the policies of an upstream, one on each line, with lines for their overrides, and checks them.
+func Parse(text string) ([]policies.Policy, error) {
+	if text == NoPolicies {
+		return []policies.Policy{}, nil
+	}
+	list, err := policies.ParseLines(strings.Split(text, "\n")...)
+	if err != nil {
+		return nil, err
+	}
+	return list, Check("Policies", list)
+}
+
+// Check returns an error about the first policy that is not valid, or does not go together with those before.
+func Check(field string, list []policies.Policy) error {
+	names, fairBy := make(map[string]bool), ""
+	for i, p := range list {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		if err := p.Validate(); err != nil {
+			return &store.ConfigError{Field: at, Err: err}
+		}
+		for _, one := range PartsOf(list[i : i+1]) {
+			if names[one.Name()] {
+				return Invalid(at, strconv.Quote(one.Name()), "the name of an earlier policy, or of a lane's part of one: give one of them another with Named")
+			}
+			names[one.Name()] = true
+		}
+		if by := p.FairBy(); by != "" && fairBy != "" && by != fairBy {
+			return Invalid(at, fmt.Sprintf("fair by %q", by),
+				fmt.Sprintf("another policy is fair by %q: a call belongs to one share, so all of them must name the same scope", fairBy))
+		}
+		fairBy = cmp.Or(fairBy, p.FairBy())
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package binding
+
+import (
+	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// Request returns what a call requests of the store by the limits that bind it, which are in room if there is enough. What its settlement
+// has to know goes to s; nil if there will be none. How long it waits is for the caller to add.
+func (r *Reader) Request(a *Ask, room []store.Limit, s *Settling) (q waiters.Request, err error) {
+	if a.pooled != nil {
+		q, err = r.RequestAny(a)
+	} else if q.Limits, err = r.Bind(a, room); err == nil {
+		q.Limits, q.Call.Costs, err = r.Costs(a, a.share(q.Limits), s)
+	}
+	if err == nil && a.pooled == nil {
+		err = r.checkNested(a, q.Limits)
+	}
+	if err != nil {
+		return q, err
+	}
+	q.Call.Cost, q.Tracked = a.Cost, a.Tracked && r.Counts
+	return q, r.queueUp(a, &q)
+}
+
+// RequestMany is [Reader.Request] for several calls at once, which nobody waits for.
+func (r *Reader) RequestMany(a *Ask) (q waiters.Request, err error) {
+	if q.Limits, err = r.Bind(a, nil); err != nil {
+		return q, err
+	}
+	if q.Limits, q.Call.Costs, err = r.Costs(a, a.share(q.Limits), nil); err != nil {
+		return q, err
+	}
+	q.Call.Cost = a.Cost
+	return q, r.queueUp(a, &q)
+}
+
+// queueUp gives a call what it needs to be queued in the store, if one of its limits has a queue there.
+func (r *Reader) queueUp(a *Ask, q *waiters.Request) error {
+	if !a.Set.HasQueues {
+		return nil
+	}
+	fair := ""
+	for i := range q.Limits {
+		l := &q.Limits[i]
+		q.HasQueue = q.HasQueue || l.Spec.HasQueue()
+		if l.Spec.Queue == policies.FairQueue {
+			fair = l.Policy
+		}
+	}
+	if !q.HasQueue {
+		return nil
+	}
+	q.Call.Weight = a.weight
+	if fair != "" && a.Set.FairBy == ProcessScope {
+		q.Call.Flow = r.Flow
+	} else if fair != "" {
+		who := a.Scope(a.Set.FairBy)
+		if who == "" {
+			return r.Errors.Missing(fair, a.Set.FairBy)
+		}
+		q.Call.Flow = FlowOf(who)
+	}
+	return nil
+}
