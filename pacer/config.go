@@ -17,7 +17,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/failover"
 	"github.com/headway-go/headway/pacer/internal/inforce"
 	"github.com/headway-go/headway/pacer/internal/leases"
-	"github.com/headway-go/headway/pacer/internal/reports"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/internal/warnings"
 	"github.com/headway-go/headway/pacer/memstore"
@@ -201,7 +201,7 @@ func New(c Config) (*Pacer, error) {
 		Policies: p.policies, Direct: p.direct, Leases: p.leases,
 		Errors: calls.Errors{Invalid: invalid, Missing: p.missing, Excess: p.excess, Nested: p.nested},
 	}
-	p.reports = &reports.Reporter{
+	p.reports = &readings.Reporter{
 		Upstream: p.upstream, Far: isShared,
 		Unbound: p.policies.AddAllowances, Applied: p.feedbackApplied,
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/bookings"
-	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -350,7 +350,7 @@ func (p *Pacer) notYet(r waiters.Refusal) error {
 		Deadline: r.ByDeadline, Queued: r.Queued, Ahead: r.Ahead,
 	}
 	if l := r.Limit; l != nil {
-		e.Policy, e.Scope = feedback.PolicyOf(l.Policy), p.set().Describe(l)
+		e.Policy, e.Scope = readings.PolicyOf(l.Policy), p.set().Describe(l)
 		if l.Spec.Algorithm == policies.Allowance {
 			e.Stated = true
 		}

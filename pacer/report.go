@@ -10,7 +10,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/calls"
-	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -42,7 +42,7 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 	if lacking != nil {
 		bound = a.Set.Bindable(a.Lane, false, a.Scope) // an answer to a call that lacks a scope is not about that scope
 	}
-	answer := &feedback.Answer{Limits: bound, Partial: lacking != nil, Flying: p.waiters.Flying()}
+	answer := &readings.Answer{Limits: bound, Partial: lacking != nil, Flying: p.waiters.Flying()}
 	if answer.Flying == 0 { // calls by Wait, whose answers nobody reports otherwise
 		answer.Blind = a.Cost
 	}
@@ -72,7 +72,7 @@ func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error
 }
 
 // withObserved adds the limits that are observed to those that an answer is about.
-func (p *Pacer) withObserved(a *feedback.Answer, k calls.Ask) {
+func (p *Pacer) withObserved(a *readings.Answer, k calls.Ask) {
 	k.Which = binding.All
 	_, lacking := p.calls.Bind(&k, nil)
 	a.Partial = lacking != nil
@@ -91,7 +91,7 @@ func (p *Pacer) withObserved(a *feedback.Answer, k calls.Ask) {
 }
 
 // apply gives the store what was reported of a call.
-func (p *Pacer) apply(ctx context.Context, set *binding.Set, a *feedback.Answer, now time.Time, fs ...policies.Feedback) error {
+func (p *Pacer) apply(ctx context.Context, set *binding.Set, a *readings.Answer, now time.Time, fs ...policies.Feedback) error {
 	for i := range fs {
 		if err := checkFeedback(&fs[i]); err != nil {
 			return err
@@ -117,7 +117,7 @@ func (p *Pacer) notApplied(err error) error {
 	if err == nil {
 		return nil
 	}
-	unbound, ok := errors.AsType[*feedback.UnboundError](err)
+	unbound, ok := errors.AsType[*readings.UnboundError](err)
 	switch {
 	case !ok:
 		return p.storeError(opReport, err)

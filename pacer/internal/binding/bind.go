@@ -1,7 +1,7 @@
 package binding
 
 import (
-	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -76,7 +76,7 @@ func (s *Set) AllowancesOf(limits []store.Limit) (all []store.Limit) {
 		}
 		for j := range limits {
 			if of := &limits[j]; of.Policy == l.Whole {
-				all = append(all, feedback.AllowanceOf(*of))
+				all = append(all, readings.AllowanceOf(*of))
 			}
 		}
 	}

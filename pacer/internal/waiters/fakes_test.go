@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/pacer/internal/leases"
-	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
@@ -277,7 +277,7 @@ type rig struct {
 func newRig(t *testing.T, s store.Store, change func(*waiters.Config)) *rig {
 	t.Helper()
 	r := &rig{start: time.Now()}
-	r.leases = leases.New(leases.Config{Report: func(all []notes.Report, closed bool) { r.ReportPermits(all, closed) }, PassOn: func(l *leases.Lease) bool { return r.PassOn(l) }})
+	r.leases = leases.New(leases.Config{Report: func(all []readings.Report, closed bool) { r.ReportPermits(all, closed) }, PassOn: func(l *leases.Lease) bool { return r.PassOn(l) }})
 	c := waiters.Config{
 		Upstream: "api", Store: s, Given: s, MaxLate: 500 * ms, Leases: r.leases,
 		Meter:      usage.NewMeter([]string{"limit"}, true),
