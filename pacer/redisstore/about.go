@@ -53,7 +53,7 @@ const (
 func describe(a *store.About, version string) (string, error) {
 	source := a.Source[:min(len(a.Source), maxSource)]
 	d := description{
-		Name: a.Name, Version: version, Source: source, Waiting: toUses(a.Waiting), Keys: toUses(a.Keys), Stated: toSaid(a.Stated),
+		Name: a.Name, Version: version, Source: source, Waiting: toUses(a.Waiting), Keys: toUses(a.Keys), Stated: toStated(a.Stated),
 	}
 	b, err := json.Marshal(d)
 	return string(b), err
@@ -65,7 +65,7 @@ func parseAbout(s string) (about store.About, version string) {
 	if len(s) > maxDescription || json.Unmarshal([]byte(s), &d) != nil || len(d.Version) > maxVersion || len(d.Source) > 4*maxSource {
 		return store.About{}, ""
 	}
-	about = store.About{Name: d.Name, Source: d.Source, Waiting: fromUses(d.Waiting), Keys: fromUses(d.Keys), Stated: fromSaid(d.Stated)}
+	about = store.About{Name: d.Name, Source: d.Source, Waiting: fromUses(d.Waiting), Keys: fromUses(d.Keys), Stated: fromStated(d.Stated)}
 	return about, d.Version
 }
 
@@ -88,7 +88,7 @@ func fromUses(all []use) []store.KeyUse {
 	return ks
 }
 
-func toSaid(all []store.Statement) []said {
+func toStated(all []store.Statement) []said {
 	ss := make([]said, 0, len(all))
 	for _, s := range all {
 		ss = append(ss, said{
@@ -99,7 +99,7 @@ func toSaid(all []store.Statement) []said {
 	return ss
 }
 
-func fromSaid(all []said) []store.Statement {
+func fromStated(all []said) []store.Statement {
 	const most = 1 << 53
 	var ss []store.Statement
 	for _, s := range all[:min(len(all), maxStated)] {

@@ -189,14 +189,12 @@ func (r *ledger) granted(stack *store.Stack, grants []store.Grant) {
 			}
 			from := min(c.From, int64(g.At))
 			if g.Binds == j {
-				if from = now; g.Paused {
-					from = c.From
-				}
+				from = now
 			}
 			t.take(from, c.To, now)
 		}
-		if g.Paused {
-			r.pause(&stack.Limits[g.Binds], g.At, now)
+		if g.Paused > 0 {
+			r.pause(&stack.Limits[g.Binds], g.Paused, now)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/luascripts/numbers"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -19,6 +20,9 @@ const shortPeriod = 2 * time.Second
 
 // FirstOpen is how many calls go to an upstream without policies before it has answered one.
 const FirstOpen = 3
+
+// Apart is how far apart calls go after the end of an allowance, until one of them is answered.
+const Apart = numbers.Apart * time.Microsecond
 
 // AllowanceOf returns the allowance of a limit; that of the whole upstream for the zero Limit.
 func AllowanceOf(l store.Limit) store.Limit {

@@ -74,9 +74,9 @@ func (f *fake) Reserve(_ context.Context, _ store.Stack, calls []store.Call, gra
 
 // slot grants the first slot that is free.
 func (f *fake) slot(now store.Instant, c *store.Call, g *store.Grant) {
-	at, binds, paused := max(now, f.from).Add(c.NotBefore), store.BindsNothing, false
+	at, binds, paused := max(now, f.from).Add(c.NotBefore), store.BindsNothing, store.Instant(0)
 	if f.paused > at {
-		at, binds, paused = f.paused, 0, true
+		at, binds, paused = f.paused, 0, f.paused
 	}
 	for one, near := f.near(at); near; one, near = f.near(at) {
 		at, binds = one.Add(f.gap), 0
