@@ -140,7 +140,7 @@ func (s *Status) say(l *store.Limit, scope string, seen *store.LimitStatus) {
 	if !slices.Contains(s.Allowances, one) { // a key may be asked for twice
 		s.Allowances = append(s.Allowances, one)
 	}
-	if one.Policy == "" {
+	if one.Policy == "" && scope == "" {
 		s.PausedFor = max(s.PausedFor, seen.Paused.Sub(now))
 	}
 	for i := range s.Policies {
@@ -264,11 +264,7 @@ func (p *Pacer) describeProcess(name string) {
 
 // stated returns what the upstream stated to this process, of n limits at most.
 func (p *Pacer) stated(n int) []store.Statement {
-	all := p.reports.Memory.Stated(n)
-	for i := range all {
-		all[i].Scope = p.set().Describe(&store.Limit{Policy: all[i].Policy, Scope: all[i].Scope})
-	}
-	return all
+	return p.reports.Memory.Stated(n, p.set().Describe)
 }
 
 // about returns what this process reports of itself, and a function to call when the store has received it.

@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -180,6 +181,44 @@ func TestRefusalsNameTheAllowance(t *testing.T) {
 			require.Equal(t, first.Until, third.Until)
 			require.Equal(t, int64(2), third.Ahead)
 			require.Empty(t, third.Source)
+		})
+	}
+}
+
+// What one process finds out of how calls are counted holds for all that share its store.
+func TestThatTenantsAreCountedApartIsKnownToAll(t *testing.T) {
+	t.Parallel()
+	for name, shared := range map[string]store.Store{"memory": memstore.New(), "redis": must(redisstore.New(redistest.Start(t).Client()))} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			made := func() *pacer.Pacer {
+				p, err := pacer.New(pacer.Config{Upstream: "crm", Store: shared})
+				require.NoError(t, err)
+				t.Cleanup(func() { require.NoError(t, p.Close()) })
+				return p
+			}
+			p, other := made(), made()
+			left := []int64{500, 900}
+			for i := range 100 {
+				tenant := i / 2 % 2
+				left[tenant]--
+				require.NoError(t, p.Do(t.Context(), func(context.Context) (policies.Reading, error) {
+					return policies.Reading{Feedback: []policies.Feedback{
+						{Limit: policies.Reported(1000), Remaining: policies.Reported(left[tenant]), Reset: time.Hour, Source: "X-RateLimit"},
+					}}, nil
+				}, pacer.Scope("tenant", "t"+strconv.Itoa(tenant))))
+			}
+			require.Eventually(t, func() bool {
+				_ = other.Wait(t.Context()) // a request tells that there is something new
+				s, err := other.Status(t.Context(), pacer.Scope("tenant", "t1"))
+				require.NoError(t, err)
+				return len(s.Allowances) == 1 && s.Allowances[0].Scope == "tenant=t1" && s.Allowances[0].Limit == "1000" && s.Allowances[0].Left < left[1]+50
+			}, patience, time.Millisecond)
+			s, err := other.Status(t.Context())
+			require.NoError(t, err)
+			require.Len(t, s.Allowances, 1)
+			require.Empty(t, s.Allowances[0].Scope, "of calls without a tenant")
+			require.Zero(t, s.PausedFor)
 		})
 	}
 }

@@ -71,7 +71,7 @@ func (s *Set) Bindable(lane string, lanes bool, carried Carried) []store.Limit {
 // AllowancesOf returns the allowances of some limits that bind calls, and those that no policy is about.
 func (s *Set) AllowancesOf(limits []store.Limit) (all []store.Limit) {
 	for _, l := range s.All[len(s.Limits):] {
-		if l.Whole == "" {
+		if l.Whole == "" && len(l.Scopes) == 0 {
 			all = append(all, l.Limit)
 		}
 		for j := range limits {
@@ -84,7 +84,12 @@ func (s *Set) AllowancesOf(limits []store.Limit) (all []store.Limit) {
 }
 
 // ScopeOf returns the value of the limit's scopes for a call, or the name of the first that the call lacks.
-func (l *Limit) ScopeOf(carried Carried) (value, missing string) { return ScopeOf(l.Scopes, carried) }
+func (l *Limit) ScopeOf(carried Carried) (value, missing string) {
+	if l.without != "" && carried(l.without) != "" {
+		return "", l.without
+	}
+	return ScopeOf(l.Scopes, carried)
+}
 
 // ScopeOf returns the value of some scopes for a call, or the name of the first that the call lacks.
 func ScopeOf(scopes []string, carried Carried) (value, missing string) {

@@ -48,6 +48,7 @@ type Limit struct {
 
 	Prepared store.Prepared // if the store is direct
 
+	without   string                                            // it binds only calls that lack this scope
 	own       func(scope string, values []string) policies.Spec // what holds for a key
 	overrides func() map[string][]string                        // the values of the keys that the policy has overrides for, by scope
 }
@@ -116,6 +117,9 @@ func New(c *Config, in *InForce, before *Set) *Set {
 	s.Rules.Own = s.PolicyOf
 	s.Free = in.AllObserved || s.Observes && !slices.ContainsFunc(s.Limits, func(l Limit) bool { return !l.Observed })
 	s.addAllowances(c)
+	if s.Scoped { // some readings may be of calls with some scopes only
+		s.Tracked = nil
+	}
 	if !s.Scoped && !s.Observes {
 		s.fixed = make([]store.Limit, 0, len(s.All))
 		for i := range s.All {
@@ -144,6 +148,11 @@ func (s *Set) addAllowances(c *Config) {
 			}
 			of := &s.Limits[i]
 			l.Scopes, l.Optional, l.Observed, l.Lane = of.Scopes, of.Optional, of.Observed, of.Lane
+		}
+		if by := readings.ApartBy(name); by != "" {
+			l.Scopes, l.Optional, s.Scoped = []string{by}, true, true
+		} else if l.without = readings.ApartFrom(name, names); l.without != "" {
+			l.Optional = true
 		}
 		l.own = func(string, []string) policies.Spec { return l.Spec }
 		if c.Direct != nil {

@@ -16,6 +16,9 @@ func (s *Set) Describe(l *store.Limit) string {
 	if of := s.byName[readings.PolicyOf(l.Policy)]; of != nil {
 		return Describe(of.Scopes, l.Scope)
 	}
+	if by := readings.ApartBy(l.Policy); by != "" {
+		return Describe([]string{by}, l.Scope)
+	}
 	return l.Scope // of a policy that only another process has
 }
 

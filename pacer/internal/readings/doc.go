@@ -26,7 +26,10 @@
 //
 // A reading is about the policies that it names, or else the policy that has its number or its period, the one with the most scopes first,
 // or else the upstream: for each name or number that readings carry there is one allowance, at most eight, and the rest is one. Nothing is
-// dropped for not fitting. Policies of two seconds and less are not bound by readings that say so little, which come too late.
+// dropped for not fitting. Once readings show that the values of a scope which calls carry are counted apart, such as tenants, there is one
+// allowance for each value in place of that, under the same name, "/" and the scope's; calls that lack the scope keep the one for all. It
+// shows when what is left rises where the value changes, and not where it stays. Each process looks for itself at its own replies, which come
+// in order to it alone; what one finds out is a name, which the store tells to all. Policies of two seconds and less are not bound by readings that say so little, which come too late.
 //
 // A profile that does not say when there is more leaves that to the policy, if the reading fits one, and to the store: see package engine.
 // A reset beyond 31 days cannot be, and counts as not said.

@@ -21,6 +21,8 @@ type Memory struct {
 	keys   map[store.Key]sent
 	said   map[store.Key]bool
 	stated map[store.Key]*stated // of allowances
+
+	sampled map[string]*sampled // by name of an allowance that fits no policy
 }
 
 // sent is a lower limit, and when the store received it.
@@ -57,7 +59,7 @@ func (m *Memory) of(k store.Key) *stated {
 	if len(m.stated) >= maxStated { // forgotten limits are stated again; those without scopes are few
 		maps.DeleteFunc(m.stated, func(k store.Key, _ *stated) bool { return k.Scope != "" })
 	}
-	s := &stated{Statement: store.Statement{Policy: PolicyOf(k.Policy), Name: TagOf(k.Policy), Scope: k.Scope}}
+	s := &stated{Statement: store.Statement{Policy: PolicyOf(k.Policy), Name: TagOf(k.Policy)}}
 	m.stated[k] = s
 	return s
 }
@@ -104,14 +106,18 @@ func (m *Memory) Source(k store.Key, until store.Instant) string {
 	return ""
 }
 
-// Stated returns what the upstream stated, of n limits at most: of each policy and name the one that holds longest, and then others.
-func (m *Memory) Stated(n int) []store.Statement {
+// Stated returns what the upstream stated, of n limits at most: of each policy and name the one that holds longest, and then others. A
+// function describes the scopes of a limit.
+func (m *Memory) Stated(n int, describe func(*store.Limit) string) []store.Statement {
 	m.mu.Lock()
-	all := make([]store.Statement, 0, len(m.stated))
-	for _, s := range m.stated {
-		all = append(all, s.Statement)
+	all, limits := make([]store.Statement, 0, len(m.stated)), make([]store.Limit, 0, len(m.stated))
+	for k, s := range m.stated {
+		all, limits = append(all, s.Statement), append(limits, store.Limit{Policy: k.Policy, Scope: k.Scope})
 	}
 	m.mu.Unlock()
+	for i := range limits {
+		all[i].Scope = describe(&limits[i])
+	}
 	slices.SortFunc(all, func(a, b store.Statement) int {
 		return cmp.Or(cmp.Compare(b.Until, a.Until), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Scope, b.Scope))
 	})

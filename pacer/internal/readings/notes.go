@@ -214,7 +214,7 @@ func (r *Rules) reading(
 	n.Near = n.Near || !limited || left <= limit/nearEnd
 	one := readingOf(f, left, refusal)
 	one.For = min(one.For, r.maxPause)
-	for _, j := range r.allowances(n, a, f, t) {
+	for _, j := range r.allowances(n, m, a, f, t) {
 		m.learn(n.Limits[j].Key(), f, now)
 		if one.For == 0 && left == 0 {
 			one.For, one.Guessed, one.Source = r.release(&n.Limits[j], now), true, ""

@@ -56,6 +56,9 @@ type Answer struct {
 	Took  time.Duration // how long after its slot it was answered
 	Cost  int64         // of the call
 
+	// Scopes returns the values of all scopes that the call carries, by the names of those that policies can have; nil if that is not known.
+	Scopes func() map[string]string
+
 	Flying int64 // the cost of calls of this process that are not answered, and whose answers will be reported
 
 	Blind int64 // the cost of a call that was answered, of which nothing else is known; 0 if there was none

@@ -57,7 +57,7 @@ func (s *Waiters) paused(c *Call) bool {
 func (s *Waiters) anyAllowance(limits []store.Limit, is func(changed) bool) bool {
 	for k, e := range s.changed {
 		of := readings.PolicyOf(k.Policy)
-		if of != k.Policy && is(e) && (of == "" || slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Policy == of && l.Scope == k.Scope })) {
+		if of != k.Policy && is(e) && (of == "" && k.Scope == "" || slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Policy == of && l.Scope == k.Scope })) {
 			return true
 		}
 	}
