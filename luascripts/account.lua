@@ -67,6 +67,9 @@ end
 -- paused returns until when an account is an allowance of which nothing is left, if that is after an instant.
 local function paused(o, after) return o.unit == 'a ' and o.low == 1 and o.till > after and o.till or nil end
 
+-- said returns until when an account is an allowance of which something was said, if that is still to come; 0 otherwise.
+local function said(o, now) return o and o.unit == 'a ' and o.till > now and o.till or 0 end
+
 -- reset marks an account that is reset, whose charges matter until an instant: what was charged by now is not given back later, because
 -- others may have it by then.
 local function reset(o, now, till)

@@ -74,7 +74,7 @@ return function(entries, c, up, now, reply, size, changed)
         local place = o.run.earliest(o, now, s, cost(i), (asked - asked % n) / n)
         places[i] = place
         if place.at > s then
-          s, binds, quiet = place.at, paused(o, now) and -i or i, 0
+          s, binds, quiet = place.at, i, 0
         end
         quiet, asked, spent = quiet + 1, asked + 1, spent + 1
       end
@@ -137,7 +137,7 @@ return function(entries, c, up, now, reply, size, changed)
   local function charge(v)
     local _, _, places = joint(v.at, 0, v.kinds)
     known = {}
-    answer(0, v.binds, v.at, 0)
+    answer(0, v.binds, v.at, said(of[v.binds], now), 0)
     local slack, at = math.huge, size
     for i = 1, p do
       local o = of[i]
@@ -302,7 +302,7 @@ return function(entries, c, up, now, reply, size, changed)
   local joined, ok, lives
   if best.class == refused then
     lives = C.MaxDebt -- it hurries nobody
-    answer(-1, best.binds, best.at)
+    answer(-1, best.binds, best.at, said(of[best.binds], now))
   elseif best.class == waits then
     -- While slots by other choices come nearer, the first in a queue asks again in time for them.
     if best.first then best.again = math.min(best.again, far - best.lead) end

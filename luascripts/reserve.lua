@@ -34,15 +34,16 @@
 -- Reply  now, then for each call or some at once, in order (slots: µs since the epoch; slacks: µs):
 --          n > 0, slack, charges            n calls go now; these are the charges of the first (see below); the slack is
 --                                           that of the windows (0 for a rate whose windows are exact), −1 if there is none
---          0, binds, slot, slack, charges   one call goes at its slot
---          −n, binds, slot                  n calls are refused, whose slot this would have been
+--          0, binds, slot, said, slack, charges   one call goes at its slot
+--          −n, binds, slot, said            n calls are refused, whose slot this would have been
 --          1, i, again, ahead               of a call with an id: it is queued for account i behind so many, charged
 --                                           nothing, and asks again then; it never is one of n that go now
 --        Charges are as in charge.lua. Of n calls, the slack of a call reaches to the first of its charges, and to that of the
 --        windows.
 --        The answer to a call with choices begins with the choice that binds it, or for which it is queued, from 1; it is none of the
 --        first form, and the accounts in it are those of the choice.
---        What binds: 0 nothing, i the limit of account i of the run, −i if that is an allowance of which nothing is left.
+--        What binds: 0 nothing, i the limit of account i of the run; said: if that is an allowance of which not so much is left, until when
+--        (µs since the epoch); 0 if not.
 --        A run that has worked enough leaves the rest of the calls without an answer: they are to be requested again. It decides one
 --        at least.
 --        now, −2^30 and the epoch in two numbers: the server has forgotten, or its clock stepped back by more than a second; nothing was
@@ -79,7 +80,7 @@ local function search(entries, cost, costs, notbefore, maxwait)
     local place = o.run.earliest(o, now, s, costs and costs[i] or cost, (asked - asked % p) / p)
     places[i] = place
     if place.at > s then
-      s, binds, quiet = place.at, paused(o, now) and -i or i, 0
+      s, binds, quiet = place.at, i, 0
     end
     quiet = quiet + 1
     asked = asked + 1
@@ -94,9 +95,9 @@ local function search(entries, cost, costs, notbefore, maxwait)
       end
     end
   end
-  reply[size + 1], reply[size + 2], reply[size + 3] = 0, binds, s
+  reply[size + 1], reply[size + 2], reply[size + 3], reply[size + 4] = 0, binds, s, said(entries[binds], now)
   if not ok then return false end
-  local slack, at = p > 0 and math.huge or C.UnboundSlack, size + 4
+  local slack, at = p > 0 and math.huge or C.UnboundSlack, size + 5
   size, spent = at, spent + p
   for i = 1, p do
     local o = entries[i]
@@ -210,7 +211,7 @@ while nextarg <= #ARGV and spent < enough do
     if search(of, cost, at, notbefore, maxwait) then
       wrote = true
     else
-      reply[size + 1], size, left = -left, size + 3, 1 -- so it is for all that are alike
+      reply[size + 1], size, left = -left, size + 4, 1 -- so it is for all that are alike
     end
     left = left - 1
   end

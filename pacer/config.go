@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/failover"
 	"github.com/headway-go/headway/pacer/internal/leases"
-	"github.com/headway-go/headway/pacer/internal/reports"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/internal/warnings"
 	"github.com/headway-go/headway/pacer/memstore"
@@ -197,7 +197,7 @@ func New(c Config) (*Pacer, error) {
 		Upstream: p.upstream, MaxWait: p.maxWait, MaxWeight: MaxWeight, Flow: 1 + rand.Int64N(1<<53-1), Counts: !c.IgnoreCounts,
 		Policies: p.policies, Direct: p.direct, Leases: p.leases, Errors: refusals{p},
 	}
-	p.reports = &reports.Reporter{
+	p.reports = &readings.Reporter{
 		Upstream: p.upstream, Far: isShared,
 		Unbound: p.policies.AddAllowances, Applied: p.feedbackApplied,
 	}

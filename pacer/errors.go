@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/bookings"
-	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -51,8 +51,9 @@ type LimitError struct {
 	Cost     int64         // of the call
 	Limit    int64         // if Never, the highest cost that the policy admits at once; if InFlight, the number of permits; otherwise 0
 	Never    bool          // waiting does not help
-	Paused   bool          // because the upstream answered "slow down", or said that nothing is left, or an operator paused it
-	Stated   bool          // because of what the upstream or an operator said: no more goes before its reset
+	Paused   bool          // because of what the upstream or an operator said: until Until, not so much is left
+	Until    time.Time     // if Paused, by the store's clock
+	Source   string        // if Paused, where the upstream stated that, such as "Retry-After"; "" if an operator did, or only to other processes
 	Wait     time.Duration // how long until it could go, as far as is known; 0 (unknown) if Never, Queued or InFlight: see RetryAfter
 	About    bool          // Wait is an estimate from the calls of this process that already wait and the pace at which they go
 	AtLeast  bool          // the slot may be later: all windows of a calendar policy within MaxWait are full, or all of the next 61
@@ -61,7 +62,7 @@ type LimitError struct {
 	Deadline bool          // MaxWait is what the context's deadline left
 	InFlight bool          // all permits of a policy that counts calls in flight were taken
 	Queued   bool          // the call was queued, and its turn did not come in time
-	Ahead    int64         // how many queued calls were before it, as last reported
+	Ahead    int64         // how many calls were before it, as last reported: queued, or, if Paused, with slots after Until
 
 	_ struct{}
 }
@@ -106,12 +107,7 @@ func (e *LimitError) reason(b *strings.Builder) {
 		b.WriteString(" for longer than ")
 		e.advise(b)
 	default:
-		switch {
-		case e.Paused:
-			b.WriteString(": paused")
-		case e.Stated:
-			b.WriteString(": the upstream says that no more is left until its reset")
-		}
+		e.pause(b)
 		about := ""
 		switch {
 		case e.About:
@@ -125,6 +121,20 @@ func (e *LimitError) reason(b *strings.Builder) {
 			break
 		}
 		e.advise(b)
+	}
+}
+
+// pause writes until when the call is paused, and by what.
+func (e *LimitError) pause(b *strings.Builder) {
+	if !e.Paused {
+		return
+	}
+	fmt.Fprintf(b, ": paused until %s", e.Until.UTC().Format(time.DateTime))
+	if e.Source != "" {
+		fmt.Fprintf(b, " by %s", e.Source)
+	}
+	if e.Ahead > 0 {
+		fmt.Fprintf(b, ", with %d before this one", e.Ahead)
 	}
 }
 
@@ -349,9 +359,9 @@ func (p *Pacer) notYet(r waiters.Refusal) error {
 		Deadline: r.ByDeadline, Queued: r.Queued, Ahead: r.Ahead,
 	}
 	if l := r.Limit; l != nil {
-		e.Policy, e.Scope = feedback.PolicyOf(l.Policy), p.set().Describe(l)
-		if l.Spec.Algorithm == policies.Allowance {
-			e.Stated = true
+		e.Policy, e.Scope = readings.PolicyOf(l.Policy), p.set().Describe(l)
+		if r.Paused {
+			e.Until, e.Source = time.UnixMicro(int64(r.Until)), p.reports.Memory.Source(l.Key(), r.Until)
 		}
 		if l.Spec.Algorithm == policies.Concurrency && !r.Paused {
 			e.InFlight, e.Limit, e.Wait = true, l.Spec.Limit, 0

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/failover"
-	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/internal/warnings"
@@ -30,7 +30,7 @@ var _ waiters.Events = waitEvents{}
 func (e waitEvents) waitOf(w *waiters.Wait) Waiting {
 	one := Waiting{Upstream: e.upstream, Cost: w.Cost, Paused: w.Paused, Queued: w.Queued, Ahead: w.Ahead, At: w.At, Wait: w.For}
 	if w.Limit != nil {
-		one.Policy, one.Scope = feedback.PolicyOf(w.Limit.Policy), e.set().Describe(w.Limit)
+		one.Policy, one.Scope = readings.PolicyOf(w.Limit.Policy), e.set().Describe(w.Limit)
 	}
 	return one
 }
@@ -50,7 +50,7 @@ func (e waitEvents) WaitDone(ctx context.Context, last *waiters.Wait, since time
 func (e waitEvents) Admitted(ctx context.Context, call *store.Call, limits []store.Limit, limit *store.Limit, waited, late time.Duration) {
 	one := Admitted{Upstream: e.upstream, Cost: call.Cost, Costs: e.costsOf(call, limits), Waited: waited, Late: late}
 	if limit != nil {
-		one.Policy, one.Scope = feedback.PolicyOf(limit.Policy), e.set().Describe(limit)
+		one.Policy, one.Scope = readings.PolicyOf(limit.Policy), e.set().Describe(limit)
 	}
 	telemetry.EmitCall(ctx, e.telemetry, one, func(h *Hooks) func(context.Context, Admitted) { return h.Admitted })
 }
@@ -105,7 +105,7 @@ func (e waitEvents) Refused(ctx context.Context, err error) { e.refused(ctx, err
 func (e waitEvents) PausesChanged(news []store.Change) {
 	for i := range news {
 		c := &news[i]
-		one := Pause{Upstream: e.upstream, Policy: feedback.PolicyOf(c.Policy), Scope: e.set().Describe(&store.Limit{Policy: c.Policy, Scope: c.Scope})}
+		one := Pause{Upstream: e.upstream, Policy: readings.PolicyOf(c.Policy), Scope: e.set().Describe(&store.Limit{Policy: c.Policy, Scope: c.Scope})}
 		if c.Kind == store.Paused {
 			one.For = max(0, c.Until.Sub(c.Now))
 			telemetry.Emit(e.telemetry, one, func(h *Hooks) func(Pause) { return h.Paused })
@@ -147,12 +147,8 @@ func (p *Pacer) feedbackApplied(ctx context.Context, at store.Instant, stack sto
 			e.Value = max(0, n.Remaining)
 		}
 		l := &stack.Limits[n.Limit]
-		e.Policy, e.Scope = feedback.PolicyOf(l.Policy), p.set().Describe(l)
-		if n.Kind == store.NoteAnswer && n.For > 0 && !n.Guessed {
-			one := store.Statement{Policy: e.Policy, Limit: feedback.TagOf(l.Policy), Scope: e.Scope, Source: e.Source, Until: at.Add(n.For)}
-			e.Long = p.process.Stated.Keep(one, n.Empties() > 0, at)
-		}
-		if e.Long {
+		e.Policy, e.Scope = readings.PolicyOf(l.Policy), p.set().Describe(l)
+		if e.Long = p.reports.Memory.Keep(l.Key(), n, at); e.Long {
 			p.log.Stated(warnings.Wait{Upstream: p.upstream, Policy: e.Policy, Scope: e.Scope, Source: e.Source, For: e.For}) //nolint:contextcheck // a line of the log is of no call
 		}
 		if p.telemetry != nil {

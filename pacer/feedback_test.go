@@ -383,7 +383,7 @@ func TestAReadingThatFitsNoPolicyBinds(t *testing.T) {
 				p := newPacer(t, pacer.Config{MaxWait: time.Hour, Policies: stack})
 				acme := pacer.Scope("tenant", "acme")
 				start := time.Now()
-				said := policies.Feedback{Limit: policies.Reported(60), Remaining: policies.Reported(0), Reset: 7 * time.Second}
+				said := policies.Feedback{Limit: policies.Reported(60), Remaining: policies.Reported(0), Reset: 7 * time.Second, Source: "X-RateLimit"}
 				answer := func(context.Context) (policies.Reading, error) {
 					return policies.Reading{Feedback: []policies.Feedback{said}}, nil
 				}
@@ -393,12 +393,12 @@ func TestAReadingThatFitsNoPolicyBinds(t *testing.T) {
 				}
 				var limit *pacer.LimitError
 				require.ErrorAs(t, p.Allow(t.Context(), acme), &limit)
-				require.True(t, limit.Stated)
-				require.ErrorContains(t, limit, "paused: the next slot is 7s away")
-				require.Equal(t, 7*time.Second, limit.Wait)
+				require.True(t, limit.Paused)
+				require.ErrorContains(t, limit, "paused until 2000-01-01 00:00:21 by X-RateLimit: the next slot is 7s away")
+				require.Equal(t, 7*time.Second, limit.RetryAfter())
 				s, err := p.Status(t.Context(), acme)
 				require.NoError(t, err)
-				require.Equal(t, []pacer.Allowance{{Limit: "60", For: 7 * time.Second}}, s.Allowances)
+				require.Equal(t, []pacer.Allowance{{Limit: "60", For: 7 * time.Second, Source: "X-RateLimit"}}, s.Allowances)
 				require.NoError(t, p.Resume(t.Context(), acme))
 				require.NoError(t, p.Wait(t.Context(), acme))
 				require.LessOrEqual(t, time.Since(start), 14100*ms)

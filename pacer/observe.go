@@ -117,8 +117,8 @@ func (p *Pacer) refusal(err error) Observed {
 func (p *Pacer) outcome(one *observe.Observation, g *store.Grant) Observed {
 	if !g.OK {
 		r := waiters.Refusal{
-			Wait:    waiters.Wait{Cost: one.Call.Cost, Paused: g.Paused, For: g.Wait()},
-			MaxWait: one.Call.MaxWait, ByDeadline: one.Ends,
+			Wait:  waiters.Wait{Cost: one.Call.Cost, Paused: g.Paused > 0, For: g.Wait()},
+			Until: g.Paused, MaxWait: one.Call.MaxWait, ByDeadline: one.Ends,
 		}
 		if g.Binds >= 0 {
 			r.Limit, r.Cost = &one.Limits[g.Binds], one.Cost(g.Binds)
@@ -127,7 +127,7 @@ func (p *Pacer) outcome(one *observe.Observation, g *store.Grant) Observed {
 	}
 	e := Observed{Cost: one.Call.Cost, Wait: max(0, g.Wait()-one.Delay)}
 	if e.Wait > 0 {
-		e.Paused = g.Paused
+		e.Paused = g.Paused > 0
 		if g.Binds >= 0 {
 			e.Policy, e.Scope, e.Cost = one.Limits[g.Binds].Policy, p.set().Describe(&one.Limits[g.Binds]), one.Cost(g.Binds)
 		}

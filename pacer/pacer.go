@@ -9,9 +9,8 @@ import (
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/bookings"
 	"github.com/headway-go/headway/pacer/internal/leases"
-	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/internal/observe"
-	"github.com/headway-go/headway/pacer/internal/reports"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/internal/waiters"
@@ -47,7 +46,7 @@ type Pacer struct {
 	observer   *observe.Observer
 
 	waiters  *waiters.Waiters
-	reports  *reports.Reporter
+	reports  *readings.Reporter
 	bookings *bookings.Bookings
 	leases   *leases.Leases // of the permits of calls in flight
 	spares   spares
@@ -297,7 +296,9 @@ func (p *Pacer) newAsk(ctx context.Context, opts []Option) (binding.Ask, error) 
 }
 
 // reportLeases reports to the store which calls are done, or go on.
-func (p *Pacer) reportLeases(all []notes.Report, closed bool) { p.waiters.ReportPermits(all, closed) }
+func (p *Pacer) reportLeases(all []readings.Report, closed bool) {
+	p.waiters.ReportPermits(all, closed)
+}
 
 // passOn gives the permits of a call that is over to the next one, if there is one.
 func (p *Pacer) passOn(l *leases.Lease) bool { return p.waiters.PassOn(l) }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
-	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/pools"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -217,7 +217,7 @@ func (l *Pool) Leave(ctx context.Context, credential string, d time.Duration) er
 
 // backOff has the limits of a credential rest whose call was refused, if the upstream asked no wait and named no limit of others. A nil pool
 // changes nothing.
-func (l *Pool) backOff(set *binding.Set, a *feedback.Answer, credential string, now time.Time, fs []policies.Feedback) []policies.Feedback {
+func (l *Pool) backOff(set *binding.Set, a *readings.Answer, credential string, now time.Time, fs []policies.Feedback) []policies.Feedback {
 	if l == nil || credential == "" {
 		return fs
 	}

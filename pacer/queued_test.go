@@ -570,7 +570,7 @@ func TestARefusalAfterAWaitReportsWhatWasLeft(t *testing.T) {
 		require.NoError(t, p.Wait(t.Context()))
 		time.AfterFunc(400*ms, func() { _ = p.Report(t.Context(), policies.Feedback{Wait: 5 * time.Second}) })
 		err := p.Wait(t.Context(), pacer.MaxWait(4*time.Second))
-		require.EqualError(t, err, `pacer: upstream "test": paused: the next slot is 5s away, further than what is left (3.6s) of the longest wait allowed (4s): `+
+		require.EqualError(t, err, `pacer: upstream "test": paused until 2000-01-01 00:00:06: the next slot is 5s away, further than what is left (3.6s) of the longest wait allowed (4s): `+
 			`try again after it, or raise MaxWait`)
 		var limit *pacer.LimitError
 		require.ErrorAs(t, err, &limit)

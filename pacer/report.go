@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
-	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -41,7 +41,7 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 	if lacking != nil {
 		bound = a.Bindable(false) // an answer to a call that lacks a scope is not about that scope
 	}
-	answer := &feedback.Answer{Limits: bound, Partial: lacking != nil, Flying: p.waiters.Flying()}
+	answer := &readings.Answer{Limits: bound, Partial: lacking != nil, Flying: p.waiters.Flying(), Scopes: scopesCarried(ctx, a.Options)}
 	if answer.Flying == 0 { // calls by Wait, whose answers nobody reports otherwise
 		answer.Blind = a.Cost
 	}
@@ -68,11 +68,33 @@ func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error
 	if set.Observes {
 		r.pacer.withObserved(&a, r.call.Chosen())
 	}
+	if len(fs) > 0 {
+		a.Scopes = scopesCarried(ctx, r.call.Chosen().Options)
+	}
 	return r.pacer.apply(ctx, set, &a, now, fs...)
 }
 
+// scopesCarried returns a function that returns the values of all scopes that a call carries which policies can have.
+func scopesCarried(ctx context.Context, opts []binding.Option) func() map[string]string {
+	return func() map[string]string {
+		all := make(map[string]string)
+		visit := func(name, value string) {
+			if _, inner := all[name]; !inner && value != "" && policies.ValidName(name) {
+				all[name] = value
+			}
+		}
+		for _, o := range slices.Backward(opts) {
+			if o.Kind == binding.Scope {
+				visit(o.Name, o.Value)
+			}
+		}
+		binding.Scopes(ctx, visit)
+		return all
+	}
+}
+
 // withObserved adds the limits that are observed to those that an answer is about.
-func (p *Pacer) withObserved(a *feedback.Answer, k binding.Ask) {
+func (p *Pacer) withObserved(a *readings.Answer, k binding.Ask) {
 	k.Which = binding.All
 	_, lacking := p.calls.Bind(&k, nil)
 	a.Partial = lacking != nil
@@ -91,7 +113,7 @@ func (p *Pacer) withObserved(a *feedback.Answer, k binding.Ask) {
 }
 
 // apply gives the store what was reported of a call.
-func (p *Pacer) apply(ctx context.Context, set *binding.Set, a *feedback.Answer, now time.Time, fs ...policies.Feedback) error {
+func (p *Pacer) apply(ctx context.Context, set *binding.Set, a *readings.Answer, now time.Time, fs ...policies.Feedback) error {
 	for i := range fs {
 		if err := checkFeedback(&fs[i]); err != nil {
 			return err
@@ -117,7 +139,7 @@ func (p *Pacer) notApplied(err error) error {
 	if err == nil {
 		return nil
 	}
-	unbound, ok := errors.AsType[*feedback.UnboundError](err)
+	unbound, ok := errors.AsType[*readings.UnboundError](err)
 	switch {
 	case !ok:
 		return p.storeError(opReport, err)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
-	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -96,7 +96,7 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 			s.Policies = append(s.Policies, policyStatus(a.Set.PolicyOf(l), p.set().Describe(l), &seen.Limits[i], seen.Now))
 		}
 	}
-	s.Attribute(p.process.Stated.Now(seen.Now, math.MaxInt))
+	s.Attribute(p.stated(math.MaxInt))
 	return s, nil
 }
 
@@ -133,14 +133,14 @@ func (s *Status) statedBy(stated []store.Statement, policy, scope string, d time
 // say adds what was said of a limit, and what it means for the policy that it is about, which comes before it.
 func (s *Status) say(l *store.Limit, scope string, seen *store.LimitStatus) {
 	now := store.Instant(s.At.UnixMicro())
-	one := Allowance{Policy: feedback.PolicyOf(l.Policy), Limit: feedback.TagOf(l.Policy), Scope: scope, Left: seen.Pace, Free: seen.Remaining}
+	one := Allowance{Policy: readings.PolicyOf(l.Policy), Limit: readings.TagOf(l.Policy), Scope: scope, Left: seen.Pace, Free: seen.Remaining}
 	if one.For = seen.Full.Sub(now); one.For <= 0 {
 		return
 	}
 	if !slices.Contains(s.Allowances, one) { // a key may be asked for twice
 		s.Allowances = append(s.Allowances, one)
 	}
-	if one.Policy == "" {
+	if one.Policy == "" && scope == "" {
 		s.PausedFor = max(s.PausedFor, seen.Paused.Sub(now))
 	}
 	for i := range s.Policies {
@@ -253,13 +253,18 @@ func (p *Pacer) describeProcess(name string) {
 		Waiting: func() map[store.Key]int64 {
 			all := make(map[store.Key]int64)
 			for k, n := range p.waiters.Waiting() {
-				all[store.Key{Policy: feedback.PolicyOf(k.Policy), Scope: k.Scope}] += n
+				all[store.Key{Policy: readings.PolicyOf(k.Policy), Scope: k.Scope}] += n
 			}
 			return all
 		},
-		Learned: p.reports.Learned,
+		Stated: p.stated,
 	}
 	p.process.SetPolicies(set.Names(), set.Texts(), set.Source)
+}
+
+// stated returns what the upstream stated to this process, of n limits at most.
+func (p *Pacer) stated(n int) []store.Statement {
+	return p.reports.Memory.Stated(n, p.set().Describe)
 }
 
 // about returns what this process reports of itself, and a function to call when the store has received it.

@@ -80,8 +80,9 @@ func pastTheDeadline(t *testing.T) error {
 
 func pausedUpstream(t *testing.T) error {
 	t.Helper()
+	time.Sleep(time.Until(time.Date(2026, time.November, 26, 15, 2, 32, 0, time.UTC)))
 	p := newPacer(t, "zendesk", nil, []policies.Policy{policies.PerSecond(2)})
-	require.NoError(t, p.Report(t.Context(), policies.Feedback{Refused: true, Wait: 93 * time.Second}))
+	require.NoError(t, p.Report(t.Context(), policies.Feedback{Refused: true, Wait: 93 * time.Second, Source: "Retry-After"}))
 	return p.Wait(t.Context(), pacer.MaxWait(time.Minute))
 }
 

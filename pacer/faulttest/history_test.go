@@ -151,7 +151,7 @@ func (a *answer) describe(now store.Instant) string {
 			if g.Now != now {
 				word += fmt.Sprintf(" at %v after its now,", g.Now.Sub(now))
 			}
-			grants = append(grants, fmt.Sprintf("%s a wait of %v, slack %v, bound by %d, paused=%t, charges %v", word, g.Wait(), g.Slack, g.Binds, g.Paused, g.Charges))
+			grants = append(grants, fmt.Sprintf("%s a wait of %v, slack %v, bound by %d, paused=%d, charges %v", word, g.Wait(), g.Slack, g.Binds, g.Paused, g.Charges))
 		}
 		return strings.Join(grants, "; ")
 	case a.now != 0:

@@ -207,7 +207,7 @@ func TestEveryMicrosecondOfAnAnswerCounts(t *testing.T) {
 		"At":      func(g *store.Grant) { g.At++ },
 		"Slack":   func(g *store.Grant) { g.Slack += time.Microsecond },
 		"Binds":   func(g *store.Grant) { g.Binds = store.BindsStore },
-		"Paused":  func(g *store.Grant) { g.Paused = true },
+		"Paused":  func(g *store.Grant) { g.Paused = 1 },
 		"Charges": func(g *store.Grant) { g.Charges[0].To++ },
 	} {
 		h := reserved(earliest, earliest+1, earliest+2)

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -45,7 +45,7 @@ func stacks(rng *rand.Rand) []store.Stack {
 			all[i].Limits = append(all[i].Limits, l)
 		}
 		if some == nil || rng.IntN(2) == 0 {
-			all[i].Limits = append(all[i].Limits, feedback.AllowanceOf(store.Limit{}))
+			all[i].Limits = append(all[i].Limits, readings.AllowanceOf(store.Limit{}))
 		}
 	}
 	return all

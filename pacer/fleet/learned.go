@@ -26,13 +26,17 @@ type Learned struct {
 	_ struct{}
 }
 
-// learn adds what one process has learned.
-func (v *view) learn(all []store.Learned) {
+// learn adds what was stated to one process.
+func (v *view) learn(all []store.Statement) {
 	for _, one := range all {
+		one.Source = printable(one.Source)
+		if v.stated = append(v.stated, one); one.Readings == 0 { // an operator has paused it
+			continue
+		}
 		l := Learned{
 			Scopes: v.scopes(one.Policy),
 			Policy: printable(one.Policy), Name: printable(one.Name), Limit: one.Limit, Window: one.Window, Reset: one.Reset,
-			Source: printable(one.Source), Readings: one.Readings, Since: time.UnixMicro(int64(one.Since)), Last: time.UnixMicro(int64(one.Last)),
+			Source: one.Source, Readings: one.Readings, Since: time.UnixMicro(int64(one.Since)), Last: time.UnixMicro(int64(one.Last)),
 		}
 		i, found := slices.BinarySearchFunc(v.Learned, l, func(a, b Learned) int {
 			return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Name, b.Name))

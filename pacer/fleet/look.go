@@ -136,11 +136,7 @@ func (v *view) read(index *store.Index) {
 				Source: printable(one.Source), Version: printable(one.Version),
 			})
 		}
-		v.learn(one.Learned)
-		for _, s := range one.Stated {
-			s.Source = printable(s.Source)
-			v.stated = append(v.stated, s)
-		}
+		v.learn(one.Stated)
 		for _, k := range one.Keys {
 			if l := v.named(k.Policy); l != nil && len(l.Scopes()) > 0 && store.IsEscaped(k.Scope) {
 				spent[k.Key()] += k.Cost

@@ -31,7 +31,7 @@ func chosen(c *store.Call, now int64, entries []engine.Entry, ask engine.Call, r
 	}
 	of = store.Grant{
 		OK: g.OK, Now: store.Instant(now), At: store.Instant(g.At), Slack: time.Duration(g.Slack) * time.Microsecond,
-		Binds: c.LimitOf(k, g.Binds), Paused: g.Paused, Charges: room, Choice: k, Queued: g.Queued, Ahead: g.Ahead,
+		Binds: c.LimitOf(k, g.Binds), Paused: store.Instant(g.Paused), Charges: room, Choice: k, Queued: g.Queued, Ahead: g.Ahead,
 	}
 	if g.OK {
 		of.Charges = append(of.Charges, make([]store.Charge, len(entries))...)

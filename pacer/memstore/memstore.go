@@ -127,7 +127,7 @@ func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Gr
 		}
 		grants[i] = store.Grant{
 			OK: g.OK, Now: store.Instant(o.now), At: store.Instant(g.At), Slack: time.Duration(g.Slack) * time.Microsecond,
-			Binds: g.Binds, Paused: g.Paused, Charges: grants[i].Charges[:0], Queued: g.Queued, Ahead: g.Ahead,
+			Binds: g.Binds, Paused: store.Instant(g.Paused), Charges: grants[i].Charges[:0], Queued: g.Queued, Ahead: g.Ahead,
 		}
 		grants[i].Bound(stack.Limits, c, reach)
 		for _, c := range taken {

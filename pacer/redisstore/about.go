@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
@@ -15,29 +16,21 @@ type description struct {
 	Waiting []use  `json:"w,omitempty"`
 	Keys    []use  `json:"k,omitempty"`
 	Stated  []said `json:"s,omitempty"`
-
-	Learned []learned `json:"l,omitempty"`
 }
 
+// said is what the upstream stated of a limit. Times are in microseconds.
 type said struct {
-	Policy string        `json:"p,omitempty"`
-	Limit  string        `json:"l,omitempty"`
-	Scope  string        `json:"s,omitempty"`
-	Source string        `json:"f,omitempty"`
-	Until  store.Instant `json:"u"`
-}
-
-// learned is what replies stated of a limit. Times are in microseconds.
-type learned struct {
 	Policy   string `json:"p,omitempty"`
-	Name     string `json:"n,omitempty"`
+	Name     string `json:"l,omitempty"`
+	Scope    string `json:"s,omitempty"`
 	Source   string `json:"f,omitempty"`
-	Limit    int64  `json:"l,omitempty"`
+	Limit    int64  `json:"n,omitempty"`
 	Window   int64  `json:"w,omitempty"`
 	Reset    int64  `json:"r,omitempty"`
-	Readings int64  `json:"c"`
-	Since    int64  `json:"s"`
-	Last     int64  `json:"a"`
+	Readings int64  `json:"c,omitempty"`
+	Since    int64  `json:"b,omitempty"`
+	Last     int64  `json:"a,omitempty"`
+	Until    int64  `json:"u"`
 }
 
 type use struct {
@@ -53,17 +46,14 @@ const (
 	maxUses        = 256
 	maxVersion     = 32
 	maxSource      = 512
-	maxLearned     = 16
 	maxStated      = 64
+	maxField       = 64 // of a reply: where something was stated
 )
 
 func describe(a *store.About, version string) (string, error) {
 	source := a.Source[:min(len(a.Source), maxSource)]
 	d := description{
-		Name: a.Name, Version: version, Source: source, Waiting: toUses(a.Waiting), Keys: toUses(a.Keys), Learned: toLearned(a.Learned),
-	}
-	for _, s := range a.Stated {
-		d.Stated = append(d.Stated, said{Policy: s.Policy, Limit: s.Limit, Scope: s.Scope, Source: s.Source, Until: s.Until})
+		Name: a.Name, Version: version, Source: source, Waiting: toUses(a.Waiting), Keys: toUses(a.Keys), Stated: toStated(a.Stated),
 	}
 	b, err := json.Marshal(d)
 	return string(b), err
@@ -75,10 +65,7 @@ func parseAbout(s string) (about store.About, version string) {
 	if len(s) > maxDescription || json.Unmarshal([]byte(s), &d) != nil || len(d.Version) > maxVersion || len(d.Source) > 4*maxSource {
 		return store.About{}, ""
 	}
-	about = store.About{Name: d.Name, Source: d.Source, Waiting: fromUses(d.Waiting), Keys: fromUses(d.Keys), Learned: fromLearned(d.Learned)}
-	for _, s := range d.Stated[:min(len(d.Stated), maxStated)] {
-		about.Stated = append(about.Stated, store.Statement{Policy: s.Policy, Limit: s.Limit, Scope: s.Scope, Source: s.Source, Until: s.Until})
-	}
+	about = store.About{Name: d.Name, Source: d.Source, Waiting: fromUses(d.Waiting), Keys: fromUses(d.Keys), Stated: fromStated(d.Stated)}
 	return about, d.Version
 }
 
@@ -101,31 +88,29 @@ func fromUses(all []use) []store.KeyUse {
 	return ks
 }
 
-func toLearned(all []store.Learned) []learned {
-	ls := make([]learned, 0, len(all))
-	for _, l := range all {
-		source := l.Source[:min(len(l.Source), maxSource/maxLearned)]
-		ls = append(ls, learned{
-			l.Policy, l.Name, source, l.Limit, l.Window.Microseconds(), l.Reset.Microseconds(), l.Readings, int64(l.Since), int64(l.Last),
+func toStated(all []store.Statement) []said {
+	ss := make([]said, 0, len(all))
+	for _, s := range all {
+		ss = append(ss, said{
+			s.Policy, s.Name, s.Scope, s.Source[:min(len(s.Source), maxField)], s.Limit, s.Window.Microseconds(), s.Reset.Microseconds(), s.Readings,
+			int64(s.Since), int64(s.Last), int64(s.Until),
 		})
 	}
-	return ls
+	return ss
 }
 
-func fromLearned(all []learned) []store.Learned {
+func fromStated(all []said) []store.Statement {
 	const most = 1 << 53
-	var ls []store.Learned
-	for _, l := range all[:min(len(all), maxLearned)] {
-		valid := true
-		for _, n := range []int64{l.Limit, l.Window, l.Reset, l.Readings, l.Since, l.Last} {
-			valid = valid && 0 <= n && n < most
+	var ss []store.Statement
+	for _, s := range all[:min(len(all), maxStated)] {
+		if slices.ContainsFunc([]int64{s.Limit, s.Window, s.Reset, s.Readings, s.Since, s.Last, s.Until}, func(n int64) bool { return n < 0 || n >= most }) {
+			continue
 		}
-		if valid {
-			ls = append(ls, store.Learned{
-				Policy: l.Policy, Name: l.Name, Source: l.Source, Limit: l.Limit, Window: time.Duration(l.Window) * time.Microsecond,
-				Reset: time.Duration(l.Reset) * time.Microsecond, Readings: l.Readings, Since: store.Instant(l.Since), Last: store.Instant(l.Last),
-			})
-		}
+		ss = append(ss, store.Statement{
+			Policy: s.Policy, Name: s.Name, Scope: s.Scope, Source: s.Source, Limit: s.Limit, Window: time.Duration(s.Window) * time.Microsecond,
+			Reset: time.Duration(s.Reset) * time.Microsecond, Readings: s.Readings, Since: store.Instant(s.Since), Last: store.Instant(s.Last),
+			Until: store.Instant(s.Until),
+		})
 	}
-	return ls
+	return ss
 }

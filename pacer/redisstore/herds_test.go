@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
-	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -530,7 +530,7 @@ func TestCatchingUpAfterABrokenSubscription(t *testing.T) {
 	policy := policies.Every(time.Hour).Per("tenant")
 	backing, err := redisstore.New(rdb)
 	require.NoError(t, err)
-	_, _, err = backing.Report(ctx, store.Stack{Upstream: "test", Limits: []store.Limit{feedback.AllowanceOf(store.Limit{Policy: policy.Name(), Scope: "7"})}},
+	_, _, err = backing.Report(ctx, store.Stack{Upstream: "test", Limits: []store.Limit{readings.AllowanceOf(store.Limit{Policy: policy.Name(), Scope: "7"})}},
 		[]store.Note{store.Pause(0, 5*time.Hour)})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return line[7].Delay() > 2*time.Hour }, patience, 10*time.Millisecond)

@@ -52,15 +52,12 @@ func (r *reply) instant() store.Instant { return store.Instant(r.upTo(0, maxInst
 
 func (r *reply) count() int64 { return r.upTo(0, maxInstant) }
 
-// binds returns what binds a call, of which so many limits could: see reserve.lua.
-func (r *reply) binds(limits int) (index int, paused bool) {
-	switch n := int(r.upTo(-int64(limits), int64(limits))); {
-	case n > 0:
-		return n - 1, false
-	case n < 0:
-		return -n - 1, true
+// binds returns the index of what binds a call, of which so many limits could: see reserve.lua.
+func (r *reply) binds(limits int) int {
+	if n := int(r.upTo(0, int64(limits))); n > 0 {
+		return n - 1
 	}
-	return store.BindsNothing, false
+	return store.BindsNothing
 }
 
 // status reads the state of a stack of so many limits: see status.lua.

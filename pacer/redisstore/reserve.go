@@ -206,16 +206,14 @@ func (r *reply) grants(b *store.Batch, now int64, first, deferred bool) bool {
 		*g = store.Grant{OK: n >= 0, Now: store.Instant(now), At: store.Instant(now), Binds: store.BindsNothing, Charges: g.Charges[:0], Choice: choice}
 		if n == 1 && b.Calls[i].ID != 0 {
 			g.OK, g.Queued = false, true
-			g.Binds, _ = r.binds(limits)
-			g.Binds = b.Calls[i].LimitOf(choice, g.Binds)
+			g.Binds = b.Calls[i].LimitOf(choice, r.binds(limits))
 			g.At, g.Ahead = r.instant(), r.count()
 			i++
 			continue
 		}
 		if n <= 0 {
-			g.Binds, g.Paused = r.binds(limits)
-			g.Binds = b.Calls[i].LimitOf(choice, g.Binds)
-			g.At = store.Instant(r.upTo(0, maxRefused))
+			g.Binds = b.Calls[i].LimitOf(choice, r.binds(limits))
+			g.At, g.Paused = store.Instant(r.upTo(0, maxRefused)), r.instant()
 		}
 		if n < 0 {
 			for range -n {

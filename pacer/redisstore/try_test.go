@@ -1,6 +1,8 @@
 package redisstore_test
 
 import (
+	"context"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +14,9 @@ import (
 	"github.com/headway-go/headway/luascripts"
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
+	"github.com/headway-go/headway/pacer/memstore"
+	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -133,4 +138,87 @@ func TestAllowAtMostIsOneRequest(t *testing.T) {
 		}
 	}
 	require.Equal(t, 6, requests)
+}
+
+// A refusal because of what the upstream said names until when that is, in which field it was, and how many calls are before: to the process
+// that received it, and but for the field to all others.
+func TestRefusalsNameTheAllowance(t *testing.T) {
+	t.Parallel()
+	for name, shared := range map[string]store.Store{"memory": memstore.New(), "redis": must(redisstore.New(redistest.Start(t).Client()))} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			made := func() *pacer.Pacer {
+				p, err := pacer.New(pacer.Config{Upstream: "crm", Store: shared, MaxWait: time.Hour})
+				require.NoError(t, err)
+				t.Cleanup(func() { require.NoError(t, p.Close()) })
+				return p
+			}
+			p, other := made(), made()
+			require.NoError(t, p.Do(t.Context(), func(context.Context) (policies.Reading, error) {
+				return policies.Reading{Feedback: []policies.Feedback{
+					{Limit: policies.Reported(60), Remaining: policies.Reported(0), Reset: 10 * time.Minute, Source: "X-RateLimit"},
+				}}, nil
+			}))
+			refusal := func(p *pacer.Pacer) (e *pacer.LimitError) {
+				require.ErrorAs(t, p.Allow(t.Context()), &e)
+				require.True(t, e.Paused)
+				return e
+			}
+			first := refusal(p)
+			require.Equal(t, "X-RateLimit", first.Source)
+			require.Zero(t, first.Ahead)
+			require.LessOrEqual(t, first.RetryAfter(), 10*time.Minute)
+			for range 2 {
+				_, err := p.Reserve(t.Context())
+				require.NoError(t, err)
+			}
+			second := refusal(p)
+			require.Equal(t, int64(2), second.Ahead)
+			require.Equal(t, first.Until, second.Until)
+			require.ErrorContains(t, second, "paused until "+first.Until.UTC().Format(time.DateTime)+" by X-RateLimit, with 2 before this one: the next slot")
+			require.Eventually(t, func() bool { return other.Allow(t.Context()) != nil }, patience, time.Millisecond, "it knows of the allowance")
+			third := refusal(other)
+			require.Equal(t, first.Until, third.Until)
+			require.Equal(t, int64(2), third.Ahead)
+			require.Empty(t, third.Source)
+		})
+	}
+}
+
+// What one process finds out of how calls are counted holds for all that share its store.
+func TestThatTenantsAreCountedApartIsKnownToAll(t *testing.T) {
+	t.Parallel()
+	for name, shared := range map[string]store.Store{"memory": memstore.New(), "redis": must(redisstore.New(redistest.Start(t).Client()))} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			made := func() *pacer.Pacer {
+				p, err := pacer.New(pacer.Config{Upstream: "crm", Store: shared})
+				require.NoError(t, err)
+				t.Cleanup(func() { require.NoError(t, p.Close()) })
+				return p
+			}
+			p, other := made(), made()
+			left := []int64{500, 900}
+			for i := range 100 {
+				tenant := i / 2 % 2
+				left[tenant]--
+				require.NoError(t, p.Do(t.Context(), func(context.Context) (policies.Reading, error) {
+					return policies.Reading{Feedback: []policies.Feedback{
+						{Limit: policies.Reported(1000), Remaining: policies.Reported(left[tenant]), Reset: time.Hour, Source: "X-RateLimit"},
+					}}, nil
+				}, pacer.Scope("tenant", "t"+strconv.Itoa(tenant))))
+			}
+			require.Eventually(t, func() bool {
+				_ = other.Wait(t.Context()) // a request tells that there is something new
+				s, err := other.Status(t.Context(), pacer.Scope("tenant", "t1"))
+				require.NoError(t, err)
+				return len(s.Allowances) == 1 && s.Allowances[0].Scope == "tenant=t1" && s.Allowances[0].Limit == "1000" && s.Allowances[0].Left < left[1]+50
+			}, patience, time.Millisecond)
+			s, err := other.Status(t.Context())
+			require.NoError(t, err)
+			require.Len(t, s.Allowances, 1)
+			require.Empty(t, s.Allowances[0].Scope, "of calls without a tenant")
+			require.Zero(t, s.PausedFor)
+		})
+	}
 }

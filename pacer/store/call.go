@@ -56,8 +56,8 @@ type Grant struct {
 
 	// Binds is the index of the limit that decided At, or BindsNothing or BindsStore.
 	Binds int
-	// Paused says that Binds is an allowance of which nothing is left.
-	Paused bool
+	// Paused is until when not so much is left of the allowance Binds; 0 if Binds is none, or nothing is said of it.
+	Paused Instant
 
 	// AtLeast says that the slot of a refused call may be later than At, because the windows of a calendar are not known behind it.
 	AtLeast bool

@@ -44,34 +44,24 @@ type About struct {
 	Waiting  []KeyUse      // its waiting calls, by the policy that they wait for, all keys together: see KeyUse.Waiting
 	Keys     []KeyUse      // the top keys: those with scopes that spend or wait most
 	Went     []Went        // what was spent since the last report
-	Learned  []Learned     // what replies stated
-	Stated   []Statement   // what the upstream stated to it, and holds: of the limits for which it holds longest
+	Stated   []Statement   // what the upstream stated to it, of the limits for which that holds longest, and one of each policy and name
 
 	_ struct{}
 }
 
-// A Learned is what replies stated of one limit.
-type Learned struct {
+// A Statement is what an upstream stated of one limit, to one process.
+type Statement struct {
 	Policy   string        // that it is about; "" for a limit that fits no policy
 	Name     string        // of one that fits none: its name or number; "" if it was not stated
+	Scope    string        // as people read it, such as `tenant=acme`
 	Limit    int64         // how much it allows, as stated last; 0 if it was not
 	Window   time.Duration // in how much time, as stated last; 0 if it was not
 	Reset    time.Duration // the longest time until there was more
-	Source   string        // the field of the last of them
-	Readings int64         // how many there were
+	Readings int64         // how many replies stated something
 	Since    Instant       // of the first
 	Last     Instant
-
-	_ struct{}
-}
-
-// A Statement is when there is more of a limit, as an upstream stated it to one process.
-type Statement struct {
-	Policy string // that it is about; "" for the whole upstream
-	Limit  string // of one that fits no policy: its name or number
-	Scope  string // as people read it, such as `tenant=acme`
-	Source string // where it was stated, such as "Retry-After"
-	Until  Instant
+	Until    Instant // when there is more, as stated last; 0 if it was not
+	Source   string  // where that was stated, such as "Retry-After", or else the rest
 
 	_ struct{}
 }

@@ -108,7 +108,7 @@ func choiceCases() []Case {
 				}
 			}
 			s.Report(st, store.Pause(6, time.Hour))
-			if g := s.Ask(st, call); g.Choice != 1 || g.Wait() != time.Second || !g.Paused || g.Binds != 5 {
+			if g := s.Ask(st, call); g.Choice != 1 || g.Wait() != time.Second || Since(g.Paused) != time.Second || g.Binds != 5 {
 				t.Fatalf("got %+v, want choice 1 at the end of its pause", g)
 			}
 		}},

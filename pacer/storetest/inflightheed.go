@@ -15,11 +15,11 @@ func permitHeedCases() []Case {
 			s.Pause(st, time.Second)
 			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			c.MaxWait = 500 * ms
-			if g := s.Ask(st, *c); g.OK || g.Queued || !g.Paused || g.Binds != 2 || Since(g.At) != time.Second {
+			if g := s.Ask(st, *c); g.OK || g.Queued || Since(g.Paused) != time.Second || g.Binds != 2 || Since(g.At) != time.Second {
 				t.Fatalf("got %+v, want a refusal because of the pause", g)
 			}
 			g := s.far(st, a, time.Second)
-			if !g.Paused || g.Binds != 2 {
+			if Since(g.Paused) != time.Second || g.Binds != 2 {
 				t.Fatalf("got %+v, want the pause to bind", g)
 			}
 			s.expect(st, 0, 2, 0)

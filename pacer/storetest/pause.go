@@ -16,8 +16,8 @@ func pauseCases() []Case {
 				a, b := Key{Policy: p, Scope: "a"}, Key{Policy: p, Scope: "b"}
 				st := s.Stack(a, left(a))
 				s.Pause(st, 2*time.Second)
-				if g := s.Go(st, 1, 2*time.Second); g.Binds != 1 || !g.Paused {
-					t.Fatalf("%v: binds %d, paused %v", p, g.Binds, g.Paused)
+				if g := s.Go(st, 1, 2*time.Second); g.Binds != 1 || Since(g.Paused) != 2*time.Second {
+					t.Fatalf("%v: binds %d, paused until %v", p, g.Binds, Since(g.Paused))
 				}
 				s.Go(s.Stack(b, left(b)), 1, 0)
 			}
@@ -41,7 +41,7 @@ func pauseCases() []Case {
 		{"pause/refusal", "a pause that is longer than MaxWait refuses", func(t testing.TB, s *Session) {
 			st := s.Stack(rate, left(rate))
 			s.Pause(st, time.Hour)
-			if g := s.Ask(st, store.Call{Cost: 1, MaxWait: time.Minute}); g.OK || g.Wait() != time.Hour || !g.Paused {
+			if g := s.Ask(st, store.Call{Cost: 1, MaxWait: time.Minute}); g.OK || g.Wait() != time.Hour || Since(g.Paused) != time.Hour {
 				t.Fatalf("got %+v, want a refusal for an hour", g)
 			}
 		}},

@@ -21,9 +21,9 @@ func registryCases() []Case {
 	}
 	peak := policies.PerSecond(25).Burst(10).Named(peakName).String()
 	daily := policies.Daily(1000, time.UTC).String()
-	learned := []store.Learned{
-		{Name: "60", Limit: 60, Reset: 59 * time.Second, Source: "X-RateLimit", Readings: 9, Since: Epoch, Last: Epoch + 1},
-		{Policy: peakName, Limit: 30, Window: time.Second, Readings: 1, Since: Epoch, Last: Epoch},
+	stated := []store.Statement{
+		{Name: "60", Limit: 60, Reset: 59 * time.Second, Source: "X-RateLimit", Readings: 9, Since: Epoch, Last: Epoch + 1, Until: Epoch + 2},
+		{Policy: peakName, Scope: "tenant=acme", Limit: 30, Window: time.Second, Readings: 1, Since: Epoch, Last: Epoch},
 	}
 	return []Case{
 		registry("nothing", "of an upstream that nobody paces nothing is known", func(t testing.TB, s *Session, r store.Registry) {
@@ -41,7 +41,7 @@ func registryCases() []Case {
 				ID: "a", Name: "host/a", Policies: []string{peak},
 				Waiting: []store.KeyUse{{Waiting: 2}, {Policy: peakName, Waiting: 3}},
 				Keys:    []store.KeyUse{{Policy: "tenant", Scope: "acme%7B", Cost: 7, Waiting: 1}},
-				Learned: learned,
+				Stated:  stated,
 			})
 			x := s.index(r)
 			if x.Alive != 2 || len(x.Processes) != 2 || x.Processes[0].ID != "b" || Since(x.Processes[1].Came) != time.Second {
@@ -52,8 +52,8 @@ func registryCases() []Case {
 			if a.Name != "host/a" || !slices.Equal(a.Waiting, want) || !slices.Equal(a.Keys, []store.KeyUse{{Policy: "tenant", Scope: "acme%7B", Cost: 7, Waiting: 1}}) {
 				t.Fatalf("a says %+v", a)
 			}
-			if !slices.Equal(a.Learned, learned) {
-				t.Fatalf("a has learned %+v", a.Learned)
+			if !slices.Equal(a.Stated, stated) {
+				t.Fatalf("to a was stated %+v", a.Stated)
 			}
 			s.heartbeat(store.Heartbeat{ID: "b"})
 			s.describe(r, store.About{ID: "b", Left: true})

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -127,7 +127,7 @@ func (s *Session) Stack(keys ...Key) store.Stack {
 		}
 		l := store.Limit{Policy: k.Policy.Name(), Scope: k.Scope, Spec: k.Policy.Spec()}
 		if k.Left {
-			l = feedback.AllowanceOf(l)
+			l = readings.AllowanceOf(l)
 			l.Spec.First = k.First
 		}
 		st.Limits = append(st.Limits, l)

@@ -3,7 +3,7 @@ package binding
 import (
 	"slices"
 
-	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -46,7 +46,7 @@ func (r *Reader) Bind(a *Ask, room []store.Limit) ([]store.Limit, error) {
 		if l.Lane != "" && l.Lane != a.Lane || !a.Which.has(l) {
 			continue
 		}
-		scope, missing := a.ScopeOf(l.Scopes)
+		scope, missing := a.scopeOf(l)
 		if missing == "" {
 			room = a.add(room, l, scope)
 		} else if !l.Optional {
@@ -65,7 +65,7 @@ func (a *Ask) Bindable(lanes bool) []store.Limit {
 		if l.Lane != "" && l.Lane != a.Lane && (!lanes || a.Lane != "") {
 			continue
 		}
-		if scope, missing := a.ScopeOf(l.Scopes); missing == "" {
+		if scope, missing := a.scopeOf(l); missing == "" {
 			limits = a.add(limits, l, scope)
 		}
 	}
@@ -78,6 +78,14 @@ func (a *Ask) add(limits []store.Limit, l *Limit, scope string) []store.Limit {
 	bound := &limits[len(limits)-1]
 	bound.Scope, bound.Spec = scope, a.SpecOf(l, scope)
 	return limits
+}
+
+// scopeOf returns the value of a limit's scopes for the call, or the name of one by which it does not bind it.
+func (a *Ask) scopeOf(l *Limit) (value, missing string) {
+	if l.without != "" && a.Scope(l.without) != "" {
+		return "", l.without
+	}
+	return a.ScopeOf(l.Scopes)
 }
 
 // ScopeOf returns the value of some scopes for the call, or the name of the first that it lacks.
@@ -121,7 +129,7 @@ func (r *Reader) AtOnce(a *Ask) bool {
 	call := store.Admission{Cost: a.Cost}
 	for i := range a.Set.All {
 		l := &a.Set.All[i]
-		scope, missing := a.ScopeOf(l.Scopes)
+		scope, missing := a.scopeOf(l)
 		if missing != "" && l.Optional {
 			continue
 		}
@@ -137,12 +145,12 @@ func (r *Reader) AtOnce(a *Ask) bool {
 // AllowancesOf returns the allowances of some limits that bind calls, and those that no policy is about.
 func (s *Set) AllowancesOf(limits []store.Limit) (all []store.Limit) {
 	for _, l := range s.All[len(s.Limits):] {
-		if l.Whole == "" {
+		if l.Whole == "" && len(l.Scopes) == 0 {
 			all = append(all, l.Limit)
 		}
 		for j := range limits {
 			if of := &limits[j]; of.Policy == l.Whole {
-				all = append(all, feedback.AllowanceOf(*of))
+				all = append(all, readings.AllowanceOf(*of))
 			}
 		}
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/leases"
-	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/internal/pools"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/memstore"
@@ -30,7 +30,7 @@ func newReader(t *testing.T, all ...policies.Policy) *binding.Reader {
 		Upstream: "api", Direct: s, MaxPause: time.Hour, Declared: all, Changed: func(_, _ *binding.Set) {},
 	})
 	r.Leases = leases.New(leases.Config{
-		Report: func([]notes.Report, bool) {}, Direct: true, PassOn: func(*leases.Lease) bool { return false },
+		Report: func([]readings.Report, bool) {}, Direct: true, PassOn: func(*leases.Lease) bool { return false },
 	})
 	r.Waiters = waiters.New(&waiters.Config{
 		Upstream: "api", Store: s, Given: s, Direct: true, Leases: r.Leases, Meter: usage.NewMeter(nil, false),

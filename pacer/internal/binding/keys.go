@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -131,11 +131,11 @@ func (s *Set) WholeOf(name string) string {
 	if l := s.byName[name]; l != nil {
 		return cmp.Or(l.Whole, l.Policy)
 	}
-	return feedback.PolicyOf(name)
+	return readings.PolicyOf(name)
 }
 
 // IsPart reports whether a limit is a lane's part of a policy, or its allowance.
 func (s *Set) IsPart(name string) bool {
 	l := s.byName[name]
-	return l != nil && l.Whole != "" || feedback.IsAllowance(name)
+	return l != nil && l.Whole != "" || readings.IsAllowance(name)
 }

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -89,7 +89,7 @@ func (p *Policies) AddAllowances(names []string) {
 func (p *Policies) add(names []string) bool {
 	before := len(p.allowances)
 	for _, name := range names {
-		if feedback.IsAllowance(name) && !slices.Contains(p.allowances, name) && len(p.allowances) < maxAllowances {
+		if readings.IsAllowance(name) && !slices.Contains(p.allowances, name) && len(p.allowances) < maxAllowances {
 			p.allowances = append(slices.Clip(p.allowances), name)
 		}
 	}

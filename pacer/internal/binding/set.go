@@ -7,7 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -38,6 +38,7 @@ type Limit struct {
 
 	Prepared store.Prepared // if the store is direct
 
+	without string // it binds only calls that lack this scope
 	// own is what holds for a key. It is a function so that the options of a call stay on the stack: the compiler believes that they go
 	// where the Set of their Ask does.
 	own       func(scope string, values []string) policies.Spec
@@ -69,7 +70,7 @@ type Set struct {
 	Free       bool   // none is enforced, and calls do not heed the upstream's pauses either: all are observed
 	Varies     bool   // some keys have numbers of their own: those that operators have set, and those that the policies know
 
-	Rules *feedback.Rules
+	Rules *readings.Rules
 
 	byName map[string]*Limit // with those of the sets before, of which calls may still be on their way
 	fixed  []store.Limit     // the stack of every call, if no limit has a scope
@@ -107,10 +108,13 @@ func NewSet(c *Config, in *InForce, before *Set) *Set {
 		s.Bound = append(s.Bound, all[i].Policy)
 		s.addLimit(c, i, &all[i])
 	}
-	s.Rules = feedback.NewRules(s.Bound, c.MaxPause, c.Counts, in.Allowances...)
+	s.Rules = readings.NewRules(s.Bound, c.MaxPause, c.Counts, in.Allowances...)
 	s.Rules.Own = s.PolicyOf
 	s.Free = in.AllObserved || s.Observes && !slices.ContainsFunc(s.Limits, func(l Limit) bool { return !l.Observed })
 	s.addAllowances(c)
+	if s.Scoped { // some readings may be of calls with some scopes only
+		s.Tracked = nil
+	}
 	if !s.Scoped && !s.Observes {
 		s.fixed = make([]store.Limit, 0, len(s.All))
 		for i := range s.All {
@@ -124,13 +128,13 @@ func NewSet(c *Config, in *InForce, before *Set) *Set {
 // start.
 func (s *Set) addAllowances(c *Config) {
 	s.All = slices.Clone(s.Limits)
-	names, first := s.Allowances, feedback.AllowanceOf(store.Limit{}).Policy
+	names, first := s.Allowances, readings.AllowanceOf(store.Limit{}).Policy
 	bare := len(s.Limits) == 0 && c.Counts && !s.Free
 	if bare && !slices.Contains(names, first) {
 		names = append([]string{first}, names...)
 	}
 	for _, name := range names {
-		l := Limit{Limit: feedback.AllowanceOf(store.Limit{}), Whole: feedback.PolicyOf(name)}
+		l := Limit{Limit: readings.AllowanceOf(store.Limit{}), Whole: readings.PolicyOf(name)}
 		l.Policy, l.Observed = name, s.Free
 		if l.Whole != "" {
 			i := slices.IndexFunc(s.Limits, func(of Limit) bool { return of.Policy == l.Whole })
@@ -140,13 +144,18 @@ func (s *Set) addAllowances(c *Config) {
 			of := &s.Limits[i]
 			l.Scopes, l.Optional, l.Observed, l.Lane = of.Scopes, of.Optional, of.Observed, of.Lane
 		}
+		if by := readings.ApartBy(name); by != "" {
+			l.Scopes, l.Optional, s.Scoped = []string{by}, true, true
+		} else if l.without = readings.ApartFrom(name, names); l.without != "" {
+			l.Optional = true
+		}
 		if c.Direct != nil {
 			l.Prepared = c.Direct.Prepare(c.Upstream, &l.Limit)
 		}
 		s.All = append(s.All, l)
 		if bare {
 			if l.Policy == first {
-				l.Spec.First = feedback.FirstOpen
+				l.Spec.First = readings.FirstOpen
 			}
 			s.Tracked = append(s.Tracked, l.Limit)
 		}

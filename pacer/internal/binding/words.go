@@ -4,7 +4,7 @@ import (
 	"hash/fnv"
 	"strings"
 
-	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -13,8 +13,11 @@ const maxShown = 64
 
 // Describe returns the scopes of a limit and their values, for people.
 func (s *Set) Describe(l *store.Limit) string {
-	if of := s.byName[feedback.PolicyOf(l.Policy)]; of != nil {
+	if of := s.byName[readings.PolicyOf(l.Policy)]; of != nil {
 		return Describe(of.Scopes, l.Scope)
+	}
+	if by := readings.ApartBy(l.Policy); by != "" {
+		return Describe([]string{by}, l.Scope)
 	}
 	return l.Scope // of a policy that only another process has
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/bookings"
 	"github.com/headway-go/headway/pacer/internal/leases"
-	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/memstore"
@@ -90,7 +90,7 @@ func newProcess(t *testing.T, s store.Store, all ...policies.Policy) *process {
 		Upstream: "api", MaxPause: time.Hour, Declared: all, Changed: func(_, _ *binding.Set) {},
 	})
 	r.Leases = leases.New(leases.Config{
-		Report: func(all []notes.Report, closed bool) { r.Waiters.ReportPermits(all, closed) }, Direct: true,
+		Report: func(all []readings.Report, closed bool) { r.Waiters.ReportPermits(all, closed) }, Direct: true,
 		PassOn: func(*leases.Lease) bool { return false },
 	})
 	r.Waiters = waiters.New(&waiters.Config{

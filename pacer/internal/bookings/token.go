@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
-	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -241,7 +241,7 @@ func (r *tokenReader) text(most int) string {
 
 func (r *tokenReader) policy() string {
 	name := r.text(store.MaxScope)
-	r.failed = r.failed || !store.IsEscaped(name) && !feedback.IsAllowance(name) // it is looked up by this name, and nothing is made of it
+	r.failed = r.failed || !store.IsEscaped(name) && !readings.IsAllowance(name) // it is looked up by this name, and nothing is made of it
 	return name
 }
 

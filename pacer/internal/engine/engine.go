@@ -117,10 +117,10 @@ func (e *Entry) unknown() {
 	panic(fmt.Sprintf("engine: no such algorithm: an account of an unknown type under a limit of algorithm %d", e.Limit.Spec.Algorithm))
 }
 
-// paused returns until when the entry is an allowance of which nothing is left; 0 if it is none.
-func (e *Entry) paused() int64 {
-	if a, ok := e.Account.(*Allowance); ok {
-		return a.Paused()
+// said returns until when the entry is an allowance of which something was said, if that is still to come; 0 otherwise.
+func (e *Entry) said(now int64) int64 {
+	if a, ok := e.Account.(*Allowance); ok && a.until > now {
+		return a.until
 	}
 	return 0
 }
@@ -205,8 +205,8 @@ type Grant struct {
 	OK     bool
 	At     int64 // the slot; if not OK, when it would have been
 	Slack  int64
-	Binds  int  // the index of the entry that decided At, or BindsNothing
-	Paused bool // Binds is an allowance of which nothing is left
+	Binds  int   // the index of the entry that decided At, or BindsNothing
+	Paused int64 // Binds is an allowance of which not so much is left until then; 0 if it is none, or nothing is said
 
 	Queued bool  // it is queued for entry Binds, and requests again at At
 	Ahead  int64 // how many calls are before it in the queue
@@ -248,13 +248,15 @@ func Reserve(now int64, stack []Entry, c Call, charges []Charge) (Grant, []Charg
 			i, round = 0, round+1
 		}
 	}
-	g.Paused = g.Binds >= 0 && stack[g.Binds].paused() > now
+	if g.Binds >= 0 {
+		g.Paused = stack[g.Binds].said(now)
+	}
 	if g.At-now > c.MaxWait {
 		return g, charges
 	}
 	for i := range stack {
 		if g.At >= stack[i].Limit.horizon() {
-			g.Binds, g.Paused = i, false
+			g.Binds, g.Paused = i, 0
 			return g, charges
 		}
 	}

@@ -19,9 +19,9 @@ func TestReservePauses(t *testing.T) {
 	}{
 		"none":       {0, 0, engine.Grant{At: 20, Binds: engine.BindsNothing}},
 		"past":       {15, 20, engine.Grant{At: 20, Binds: engine.BindsNothing}},
-		"of the one": {60, 40, engine.Grant{At: 60, Binds: 1, Paused: true}},
-		"of another": {60, 61, engine.Grant{At: 61, Binds: 2, Paused: true}},
-		"of both":    {60, 60, engine.Grant{At: 60, Binds: 1, Paused: true}},
+		"of the one": {60, 40, engine.Grant{At: 60, Binds: 1, Paused: 60}},
+		"of another": {60, 61, engine.Grant{At: 61, Binds: 2, Paused: 61}},
+		"of both":    {60, 60, engine.Grant{At: 60, Binds: 1, Paused: 60}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -32,7 +32,7 @@ func TestReservePauses(t *testing.T) {
 				}
 			}
 			g, _ := engine.Reserve(epoch, r.stack, engine.Call{Cost: 1, NotBefore: 20, MaxWait: always}, nil)
-			g.At -= epoch
+			g.At, g.Paused = g.At-epoch, max(0, g.Paused-epoch)
 			c.want.OK, c.want.Slack = true, g.Slack
 			require.Equal(t, c.want, g)
 		})

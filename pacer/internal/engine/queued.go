@@ -304,7 +304,7 @@ func (q *queuedCall) joint(from int64, kinds kind, g *Grant, places []Placement)
 			places[i] = p
 		}
 		if p.At > g.At {
-			g.At, g.Binds, g.Paused = p.At, i, q.stack[i].paused() > q.now
+			g.At, g.Binds, g.Paused = p.At, i, q.stack[i].said(q.now)
 			quiet = 0
 		}
 		quiet++
@@ -497,7 +497,7 @@ func (q *queuedCall) granted(slot Grant, kinds kind) verdict {
 	v.at.OK = slot.At-q.now <= q.call.MaxWait
 	for i := 0; v.at.OK && i < len(q.stack); i++ {
 		if slot.At >= q.stack[i].Limit.horizon() {
-			v.at.OK, v.at.Binds, v.at.Paused = false, i, false
+			v.at.OK, v.at.Binds, v.at.Paused = false, i, 0
 		}
 	}
 	return v

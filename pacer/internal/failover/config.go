@@ -3,7 +3,7 @@ package failover
 import (
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -17,7 +17,7 @@ type Config struct {
 	Policies  []policies.Policy // of all limits, those of lanes included
 
 	// Permits reports which calls of this process are in flight: the one that decides must know. nil if there are no permits.
-	Permits func() []notes.Report
+	Permits func() []readings.Report
 	// Describe returns what the process reports to a registry, and what is to be called when that has arrived.
 	Describe func(now store.Instant, left bool) (about store.About, sent func())
 	// Versions receives how many different lists of policies processes have, each time that is reported. nil for nobody.

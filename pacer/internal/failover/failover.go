@@ -12,7 +12,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/internal/deadline"
-	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -157,7 +157,7 @@ func (w *Store) SetPolicies(all []policies.Policy) {
 	keep := time.Duration(0)
 	for _, p := range all {
 		s := p.Spec()
-		if len(p.Scopes()) == 0 && len(unscoped) < notes.MaxLimits-maxCurious {
+		if len(p.Scopes()) == 0 && len(unscoped) < readings.MaxLimits-maxCurious {
 			unscoped = append(unscoped, store.Limit{Policy: p.Name(), Spec: s})
 		}
 		keep = max(keep, time.Duration((s.Buckets+2)*s.Interval+max(0, s.Tolerance())+s.Within)*time.Microsecond)

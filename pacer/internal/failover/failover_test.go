@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/failover"
-	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -191,16 +191,16 @@ type scene struct {
 
 	mu    sync.Mutex
 	seen  []failover.Change
-	calls notes.Reports // that run
-	busy  bool          // one more begins each time that they are looked at
+	calls readings.Reports // that run
+	busy  bool             // one more begins each time that they are looked at
 }
 
-func (s *scene) running() []notes.Report {
+func (s *scene) running() []readings.Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.busy {
 		id := 1e14 + int64(len(s.calls.All))
-		s.calls.All = append(s.calls.All, notes.Report{Limits: s.stack.Limits, Notes: []store.Note{{Kind: store.NoteRenew, Value: id, At: s.Now()}}})
+		s.calls.All = append(s.calls.All, readings.Report{Limits: s.stack.Limits, Notes: []store.Note{{Kind: store.NoteRenew, Value: id, At: s.Now()}}})
 	}
 	return slices.Clone(s.calls.All)
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -96,7 +96,7 @@ func (r *ledger) evict(now int64) {
 }
 
 // learned remembers what limits hold, some of it for calls of this process that ran meanwhile.
-func (r *ledger) learned(limits []store.Limit, all []store.Holding, running []notes.Report, at store.Instant) {
+func (r *ledger) learned(limits []store.Limit, all []store.Holding, running []readings.Report, at store.Instant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now, own := int64(at), permitsOf(running)
@@ -189,14 +189,12 @@ func (r *ledger) granted(stack *store.Stack, grants []store.Grant) {
 			}
 			from := min(c.From, int64(g.At))
 			if g.Binds == j {
-				if from = now; g.Paused {
-					from = c.From
-				}
+				from = now
 			}
 			t.take(from, c.To, now)
 		}
-		if g.Paused {
-			r.pause(&stack.Limits[g.Binds], g.At, now)
+		if g.Paused > 0 {
+			r.pause(&stack.Limits[g.Binds], g.Paused, now)
 		}
 	}
 }
@@ -280,10 +278,10 @@ func (r *ledger) cancelled(stack *store.Stack, grants []store.Grant) {
 
 // messages returns all that is remembered, in pieces that a store can take at once. If the store is not known to have forgotten anything,
 // messages leaves out what rates were charged by others: they may have given it back since.
-func (r *ledger) messages(now store.Instant, forgotten bool) []notes.Report {
+func (r *ledger) messages(now store.Instant, forgotten bool) []readings.Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var m notes.Reports
+	var m readings.Reports
 	for _, t := range r.keys {
 		if t.over() > int64(now) {
 			m.Add(&t.limit, t.notes(0, now, forgotten)...)

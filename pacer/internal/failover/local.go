@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -24,14 +24,14 @@ type localStore struct {
 
 	mu        sync.Mutex
 	store     *memstore.Store
-	permits   func() []notes.Report // which calls hold permits
-	permitsIn int                   // the absence for which the local accounts know of those
-	firstID   int64                 // of the permits that reserveShares reserves
-	reserved  map[store.Key]int64   // how many of them the process owes the store
-	covered   map[store.Key]bool    // the limits whose shares are reserved; nil unless the process is returning
-	grants    []*localGrant         // granted, and not known to have gone
-	folded    int                   // how many tickets there were when those that had gone were last looked for
-	spent     map[store.Key]*record // of what has gone
+	permits   func() []readings.Report // which calls hold permits
+	permitsIn int                      // the absence for which the local accounts know of those
+	firstID   int64                    // of the permits that reserveShares reserves
+	reserved  map[store.Key]int64      // how many of them the process owes the store
+	covered   map[store.Key]bool       // the limits whose shares are reserved; nil unless the process is returning
+	grants    []*localGrant            // granted, and not known to have gone
+	folded    int                      // how many tickets there were when those that had gone were last looked for
+	spent     map[store.Key]*record    // of what has gone
 	owed      []debt
 	owing     int // grants and notes of those
 	dropped   int // grants and notes that were too many to keep
@@ -177,7 +177,7 @@ func (a *localStore) begin(ctx context.Context, known *ledger, stack, own *store
 }
 
 // running returns which calls hold permits.
-func (a *localStore) running() []notes.Report {
+func (a *localStore) running() []readings.Report {
 	if a.permits == nil {
 		return nil
 	}
@@ -190,11 +190,11 @@ func newID() int64 { return 1e14 + rand.Int64N(9e14) }
 // reserveShares returns reports that reserve, of each limit in use, the permits that calls of this process may begin to use until the store
 // decides again: from then on others get permits, perhaps before this process has reported which calls run. It owes the store their return.
 // Running are the calls that the store learns of with them. Calls that need more than maxReserved wait until the process is back.
-func (a *localStore) reserveShares(known *ledger, running []notes.Report, away absence) []notes.Report {
+func (a *localStore) reserveShares(known *ledger, running []readings.Report, away absence) []readings.Report {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.covered = make(map[store.Key]bool)
-	var reserve, release notes.Reports
+	var reserve, release readings.Reports
 	now, held, room := a.store.Now(), permitsOf(running), int64(maxReserved)
 	known.mu.Lock()
 	defer known.mu.Unlock()
@@ -236,7 +236,7 @@ const (
 )
 
 // permitsOf returns how many permits of each limit calls hold.
-func permitsOf(all []notes.Report) map[store.Key]int64 {
+func permitsOf(all []readings.Report) map[store.Key]int64 {
 	held := make(map[store.Key]int64)
 	for _, m := range all {
 		for i := range m.Notes {
@@ -250,10 +250,10 @@ func permitsOf(all []notes.Report) map[store.Key]int64 {
 
 // cancel gives local grants back to the accounts that they were charged to, which are of shares. It returns reports for the store about
 // those that it knows of.
-func (a *localStore) cancel(ctx context.Context, upstream string, grants []store.Grant) ([]notes.Report, error) {
+func (a *localStore) cancel(ctx context.Context, upstream string, grants []store.Grant) ([]readings.Report, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var m notes.Reports
+	var m readings.Reports
 	for i := range grants {
 		t := localGrantOf(&grants[i])
 		if err := a.store.Cancel(ctx, store.Stack{Upstream: upstream, Limits: t.shares}, []store.Grant{{Charges: t.charges}}); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/failover"
-	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -152,7 +152,7 @@ func TestAResumptionIsNotLate(t *testing.T) {
 	for _, kind := range []store.NoteKind{store.NoteResume, store.NoteReset} {
 		synctest.Test(t, func(t *testing.T) {
 			s := quota()
-			s.stack.Limits = append(s.stack.Limits, feedback.AllowanceOf(s.stack.Limits[0]))
+			s.stack.Limits = append(s.stack.Limits, readings.AllowanceOf(s.stack.Limits[0]))
 			_, err := s.reserve(t.Context())
 			require.NoError(t, err)
 			s.shared.set(func() { s.shared.down = true })

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/batch"
-	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -154,7 +154,7 @@ func (w *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 }
 
 // reportOrOwe sends a report to the store now, or when it is back.
-func (w *Store) reportOrOwe(ctx context.Context, m *notes.Report) {
+func (w *Store) reportOrOwe(ctx context.Context, m *readings.Report) {
 	d := debt{limits: m.Limits, notes: m.Notes}
 	if began := w.Now(); w.state.Load() == shared {
 		var err error

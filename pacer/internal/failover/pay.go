@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/headway-go/headway/pacer/internal/batch"
-	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -19,7 +19,7 @@ func (w *Store) pay(ctx context.Context, b *bill) error {
 	if err := w.payGrants(ctx, b); err != nil {
 		return err
 	}
-	var due notes.Reports
+	var due readings.Reports
 	for k, t := range b.spent {
 		notes := t.due(int64(now))
 		if len(notes) == 0 {
@@ -27,7 +27,7 @@ func (w *Store) pay(ctx context.Context, b *bill) error {
 		}
 		due.Add(&t.limit, notes...)
 	}
-	_, err := w.sendReports(ctx, due.All, func(m *notes.Report) {
+	_, err := w.sendReports(ctx, due.All, func(m *readings.Report) {
 		for i := range m.Notes {
 			l := &m.Limits[m.Notes[i].Limit]
 			b.spent[l.Key()].paid(&m.Notes[i])
@@ -141,15 +141,15 @@ func (w *Store) lapse(d *debt) {
 
 // owedNotes returns the first notes that are owed as reports, and how many debts they are: those up to one with a number, as long as they
 // fit in one request.
-func (w *Store) owedNotes(b *bill) (all []notes.Report, n int) {
-	var m notes.Reports
+func (w *Store) owedNotes(b *bill) (all []readings.Report, n int) {
+	var m readings.Reports
 	limits, noted := 0, 0
 	for ; n < len(b.owed); n++ {
 		d := &b.owed[n]
 		if w.lapse(d); d.number > 0 {
 			break
 		}
-		if limits, noted = limits+len(d.limits), noted+len(d.notes); n > 0 && (limits > notes.MaxLimits || noted > notes.MaxNotes) {
+		if limits, noted = limits+len(d.limits), noted+len(d.notes); n > 0 && (limits > readings.MaxLimits || noted > readings.MaxNotes) {
 			break
 		}
 		for i := range d.notes {
@@ -160,7 +160,7 @@ func (w *Store) owedNotes(b *bill) (all []notes.Report, n int) {
 }
 
 // payReports sends reports of the first n debts. There is one, but for a debt that is too large by itself. What fails is owed further on.
-func (w *Store) payReports(ctx context.Context, b *bill, all []notes.Report, n int) error {
+func (w *Store) payReports(ctx context.Context, b *bill, all []readings.Report, n int) error {
 	for i := range all {
 		if w.isClosing() {
 			return store.ErrClosed

@@ -118,7 +118,7 @@ func (t *record) take(from, to, now int64) {
 
 // reached notes how far ahead a slot is that the store granted: of a rate, if it made the call wait, which is limit j of its stack.
 func (t *record) reached(g *store.Grant, j int) {
-	if t.limit.Spec.Algorithm == policies.Window || g.Binds == j && !g.Paused {
+	if t.limit.Spec.Algorithm == policies.Window || g.Binds == j {
 		t.ahead = max(int64(g.At.Sub(g.Now)/time.Microsecond), t.ahead-t.ahead/8)
 	}
 }

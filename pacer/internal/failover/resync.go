@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -167,7 +167,7 @@ func (w *Store) settle(ctx context.Context) error {
 // sendReports sends the store reports whose order does not matter, unless the process is about to leave the fleet: then it returns
 // store.ErrClosed. Sent is called for each that arrived, or is owed because it may have arrived; nil for nothing. It returns how many notes
 // made a difference: see [store.Store].
-func (w *Store) sendReports(ctx context.Context, all []notes.Report, sent func(*notes.Report)) (changed int, err error) {
+func (w *Store) sendReports(ctx context.Context, all []readings.Report, sent func(*readings.Report)) (changed int, err error) {
 	var (
 		sending errgroup.Group
 		mu      sync.Mutex
@@ -214,7 +214,7 @@ func (w *Store) isClosing() bool {
 
 // sendReport sends the store a report, and returns how many of its notes made a difference. A key that holds something else must not keep
 // the others from arriving. If it is not known whether all arrived, and that matters, what is not known to have arrived is owed.
-func (w *Store) sendReport(ctx context.Context, m *notes.Report) (changed int, owed bool, err error) {
+func (w *Store) sendReport(ctx context.Context, m *readings.Report) (changed int, owed bool, err error) {
 	say := func(limits []store.Limit, notes []store.Note) error {
 		did, number, err := w.report(ctx, limits, notes, 0)
 		changed += did

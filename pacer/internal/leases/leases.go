@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -16,7 +16,7 @@ const renewals = 3
 // A Config says how permits are reported.
 type Config struct {
 	// Report sends reports to the store. Closed says that Close was called.
-	Report func(all []notes.Report, closed bool)
+	Report func(all []readings.Report, closed bool)
 	// Direct says that Report takes no time.
 	Direct bool
 	// PassOn is called with the lease of a call that is done. It returns true if another call has its permits, or may have them soon.
@@ -272,7 +272,7 @@ func (s *Leases) Close() {
 }
 
 // Held reports which calls of this process hold permits.
-func (s *Leases) Held() []notes.Report {
+func (s *Leases) Held() []readings.Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := make([]*Lease, 0, len(s.inFlight))
@@ -283,8 +283,8 @@ func (s *Leases) Held() []notes.Report {
 }
 
 // pack makes reports with a note of a kind about each permit of some calls.
-func pack(all []*Lease, kind store.NoteKind) []notes.Report {
-	var m notes.Reports
+func pack(all []*Lease, kind store.NoteKind) []readings.Report {
+	var m readings.Reports
 	for _, f := range all {
 		for i := range f.Limits {
 			m.Add(&f.Limits[i], store.Note{Kind: kind, Value: f.ID, At: f.Began})

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/leases"
-	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -27,7 +27,7 @@ type received struct {
 	late     int // reports after Close
 }
 
-func (r *received) report(all []notes.Report, closed bool) {
+func (r *received) report(all []readings.Report, closed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if closed {
@@ -232,7 +232,7 @@ func TestCallsThatEndHoldUpNoRenewal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newReceived()
-		s := leases.New(leases.Config{PassOn: never, Report: func(all []notes.Report, closed bool) {
+		s := leases.New(leases.Config{PassOn: never, Report: func(all []readings.Report, closed bool) {
 			time.Sleep(200 * time.Millisecond)
 			r.report(all, closed)
 		}})

@@ -3,6 +3,7 @@ package usage
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,8 @@ import (
 const (
 	// maxAboutKeys is how many keys a process reports.
 	maxAboutKeys = 16
+	// maxAboutStated is of how many limits it reports what was stated.
+	maxAboutStated = 16
 	// maxIndexKeys is how many keys a registry of one process returns: as many as package fleet shows.
 	maxIndexKeys = 20
 )
@@ -27,10 +30,9 @@ const (
 type Process struct {
 	Upstream string
 	Name     string
-	Meter    *Meter                     // of what it spends
-	Waiting  func() map[store.Key]int64 // how many calls wait for each limit; the empty key: for the end of a pause of all
-	Learned  func() []store.Learned     // what replies stated
-	Stated   Stated                     // what the upstream stated to it
+	Meter    *Meter                        // of what it spends
+	Waiting  func() map[store.Key]int64    // how many calls wait for each limit; the empty key: for the end of a pause of all
+	Stated   func(n int) []store.Statement // what the upstream stated to it, of n limits at most
 
 	mu       sync.Mutex
 	policies []string             // as policies.Policy.String writes them
@@ -64,7 +66,7 @@ func (p *Process) About(now store.Instant, left bool) (a store.About, received f
 	byPolicy, byKey := split(p.Waiting())
 	a = store.About{Name: p.Name, Left: left, Waiting: byPolicy, Went: went}
 	a.Policies, a.Source = p.Policies()
-	a.Keys, a.Stated, a.Learned = p.topKeys(spent, byKey, maxAboutKeys), p.Stated.Now(now, maxAboutStated), p.Learned()
+	a.Keys, a.Stated = p.topKeys(spent, byKey, maxAboutKeys), p.Stated(maxAboutStated)
 	return a, func() { p.Meter.deliver(until) }
 }
 
@@ -158,7 +160,7 @@ func (r *Registry) Index(_ context.Context, upstream string) (*store.Index, erro
 	index.Policies, source = p.Policies()
 	about := store.About{
 		Name: p.Name, Policies: index.Policies, Source: source, Waiting: byPolicy, Keys: p.topKeys(spent, byKey, maxIndexKeys),
-		Stated: p.Stated.Now(now, maxStated), Learned: p.Learned(),
+		Stated: p.Stated(math.MaxInt),
 	}
 	index.Alive, index.Processes = 1, []store.IndexedProcess{{About: about, Came: now, Version: store.VersionOf(index.Policies)}}
 	return index, nil

@@ -18,7 +18,7 @@ func TestWhatIsSpentIsReportedOnce(t *testing.T) {
 	m := usage.NewMeter([]string{"a", "b"}, true)
 	p := usage.Process{
 		Upstream: "api", Name: "worker", Meter: m,
-		Learned: func() []store.Learned { return nil },
+		Stated: func(int) []store.Statement { return nil },
 		Waiting: func() map[store.Key]int64 {
 			return map[store.Key]int64{{}: 1, {Policy: "b"}: 2, {Policy: "b", Scope: "acme"}: 3}
 		},
@@ -51,7 +51,7 @@ func TestWhatIsSpentIsReportedOnce(t *testing.T) {
 func TestWhatIsSettledIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	m := usage.NewMeter([]string{"tokens"}, true)
-	p := usage.Process{Meter: m, Waiting: func() map[store.Key]int64 { return nil }, Learned: func() []store.Learned { return nil }}
+	p := usage.Process{Meter: m, Waiting: func() map[store.Key]int64 { return nil }, Stated: func(int) []store.Statement { return nil }}
 	limits := []store.Limit{{Policy: "unknown"}, {Policy: "tokens", Scope: "acme"}}
 	spend := func(at, cost int64) func(more int64) {
 		counted := m.Add(limits, &store.Call{Cost: cost}, store.Instant(at)*second, store.BindsNothing, 0)
@@ -95,7 +95,7 @@ func TestARegistryOfOneProcess(t *testing.T) {
 	t.Parallel()
 	closed := false
 	m := usage.NewMeter([]string{"a"}, false)
-	p := &usage.Process{Upstream: "api", Name: "worker", Meter: m, Waiting: func() map[store.Key]int64 { return nil }, Learned: func() []store.Learned { return nil }}
+	p := &usage.Process{Upstream: "api", Name: "worker", Meter: m, Waiting: func() map[store.Key]int64 { return nil }, Stated: func(int) []store.Statement { return nil }}
 	r := &usage.Registry{Process: p, IsClosed: func() bool { return closed }}
 	require.False(t, m.IsOn())
 	other, err := r.Index(t.Context(), "other")

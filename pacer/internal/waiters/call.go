@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/feedback"
 	"github.com/headway-go/headway/pacer/internal/leases"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -149,11 +149,11 @@ func (s *Waiters) Flying() int64 {
 }
 
 // Answered counts the call as done at now, and returns what is known of it.
-func (c *Call) Answered(ctx context.Context, now time.Time) feedback.Answer {
+func (c *Call) Answered(ctx context.Context, now time.Time) readings.Answer {
 	s := c.set
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := feedback.Answer{Limits: c.stack.Limits}
+	a := readings.Answer{Limits: c.stack.Limits}
 	s.useIfReserved(ctx, c)
 	if c.state != used {
 		return a

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/leases"
-	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -81,7 +81,7 @@ func TestPermitsGoBackUnderNoLock(t *testing.T) {
 	var q *queue
 	kept := true // at first
 	s = New(&Config{Leases: leases.New(leases.Config{
-		Report: func([]notes.Report, bool) {
+		Report: func([]readings.Report, bool) {
 			free := s.mu.TryLock()
 			require.True(t, free)
 			s.mu.Unlock()

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -140,7 +140,7 @@ func (c *Call) standsBy(keys map[store.Key]bool) bool {
 
 // returned has calls with choices ask again, because permits went back to the store: one for each permit for which no call of this process
 // stands in the store's queue. The store wakes the calls that stand there.
-func (s *Waiters) returned(all []notes.Report) {
+func (s *Waiters) returned(all []readings.Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for q := range s.queues.pools {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -47,6 +48,7 @@ type Wait struct {
 type Refusal struct {
 	Wait
 
+	Until      store.Instant // of a pause: until when what was said holds; Ahead is how many calls hold slots behind that
 	MaxWait    time.Duration // the longest wait that was allowed
 	Waited     time.Duration // how much of it was over
 	About      bool          // For is an estimate
@@ -108,7 +110,7 @@ func (s *Waiters) waits(ctx context.Context, c *Call, now time.Time, wait time.D
 		c.since = now.Sub(s.made)
 	}
 	if first || g.Binds != store.BindsNothing { // a call that has its permit, and waits for its slot, waits for the same reason as before
-		c.binding = binding{int32(g.Binds), g.Paused} //nolint:gosec // an index into a stack
+		c.binding = binding{int32(g.Binds), g.Paused > 0} //nolint:gosec // an index into a stack
 	}
 	if s.Events == nil {
 		return
@@ -167,12 +169,16 @@ func (s *Waiters) notYetAt(c *Call, began time.Time) error { return s.NotYet(s.r
 
 func (s *Waiters) refusal(c *Call) Refusal {
 	g, call := &c.grant[0], &c.request[0]
+	ahead := g.Ahead
+	if g.Paused > 0 {
+		ahead = int64(max(0, g.At.Sub(g.Paused)) / readings.Apart)
+	}
 	return Refusal{
 		Wait: Wait{
-			Limit: c.limit(g.Binds), Cost: c.cost(g.Binds), Paused: g.Paused,
-			Queued: g.Queued, Ahead: g.Ahead, For: g.Wait(),
+			Limit: c.limit(g.Binds), Cost: c.cost(g.Binds), Paused: g.Paused > 0,
+			Queued: g.Queued, Ahead: ahead, For: g.Wait(),
 		},
-		MaxWait: call.MaxWait, ByDeadline: c.byDeadline, AtLeast: g.AtLeast, NoShare: g.Binds == store.BindsStore,
+		Until: g.Paused, MaxWait: call.MaxWait, ByDeadline: c.byDeadline, AtLeast: g.AtLeast, NoShare: g.Binds == store.BindsStore,
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/pacer/internal/leases"
-	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
@@ -74,9 +74,9 @@ func (f *fake) Reserve(_ context.Context, _ store.Stack, calls []store.Call, gra
 
 // slot grants the first slot that is free.
 func (f *fake) slot(now store.Instant, c *store.Call, g *store.Grant) {
-	at, binds, paused := max(now, f.from).Add(c.NotBefore), store.BindsNothing, false
+	at, binds, paused := max(now, f.from).Add(c.NotBefore), store.BindsNothing, store.Instant(0)
 	if f.paused > at {
-		at, binds, paused = f.paused, 0, true
+		at, binds, paused = f.paused, 0, f.paused
 	}
 	for one, near := f.near(at); near; one, near = f.near(at) {
 		at, binds = one.Add(f.gap), 0
@@ -277,7 +277,7 @@ type rig struct {
 func newRig(t *testing.T, s store.Store, change func(*waiters.Config)) *rig {
 	t.Helper()
 	r := &rig{start: time.Now()}
-	r.leases = leases.New(leases.Config{Report: func(all []notes.Report, closed bool) { r.ReportPermits(all, closed) }, PassOn: func(l *leases.Lease) bool { return r.PassOn(l) }})
+	r.leases = leases.New(leases.Config{Report: func(all []readings.Report, closed bool) { r.ReportPermits(all, closed) }, PassOn: func(l *leases.Lease) bool { return r.PassOn(l) }})
 	c := waiters.Config{
 		Upstream: "api", Store: s, Given: s, MaxLate: 500 * ms, Leases: r.leases,
 		Meter:      usage.NewMeter([]string{"limit"}, true),

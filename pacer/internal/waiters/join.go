@@ -206,6 +206,9 @@ func (s *Waiters) refusalIn(q *queue, c *Call, now time.Time, wait time.Duration
 	g := &c.grant[0]
 	g.Binds, g.Paused, g.Queued = q.last.Binds, q.last.Paused, false
 	g.Now, g.At = 0, store.Instant(wait.Microseconds())
+	if g.Paused < s.storeTime(now) {
+		g.Paused = 0
+	}
 	r := s.refusalAt(c, now)
 	r.About = true
 	return r

@@ -134,7 +134,7 @@ func (s *Waiters) grant(ctx context.Context, q *queue, a *Answer, i int, call *C
 	g := &q.grants[i]
 	at := began.Add(g.Wait()).Sub(s.made)
 	if g.Wait() > 0 || !g.OK {
-		a.Waits, a.Paused = true, a.Paused || g.Paused || g.Binds < store.BindsNothing
+		a.Waits, a.Paused = true, a.Paused || g.Paused > 0 || g.Binds < store.BindsNothing
 		q.last.Binds, q.last.Paused = g.Binds, g.Paused
 	}
 	q.last.OK, q.last.At, q.lastCost = g.OK, g.At, q.calls[i].Cost

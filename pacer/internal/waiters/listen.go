@@ -5,13 +5,13 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 )
 
 // maxCatchUp bounds how many different limits are checked, in a few requests, after news may have been missed. A limit that is not
 // checked may cost a refusal.
-const maxCatchUp = 16 * notes.MaxLimits
+const maxCatchUp = 16 * readings.MaxLimits
 
 // A subscription receives changes that other processes report, from when the first call waits until the Waiters are closed. A call that
 // does not have to wait needs no changes: its store knows them.
@@ -101,7 +101,7 @@ func (s *Waiters) catchUp(ctx context.Context) {
 	defer cancel()
 	limits := s.limits(maxCatchUp)
 	for first := true; first || len(limits) > 0; first = false {
-		some := limits[:min(len(limits), notes.MaxLimits)]
+		some := limits[:min(len(limits), readings.MaxLimits)]
 		limits = limits[len(some):]
 		seen, err := s.pausesOf(ctx, store.Stack{Upstream: s.Upstream, Limits: some})
 		if err != nil || s.IsClosed() {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -56,8 +56,8 @@ func (s *Waiters) paused(c *Call) bool {
 // is for those that nobody binds anew. The caller holds mu.
 func (s *Waiters) anyAllowance(limits []store.Limit, is func(changed) bool) bool {
 	for k, e := range s.changed {
-		of := feedback.PolicyOf(k.Policy)
-		if of != k.Policy && is(e) && (of == "" || slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Policy == of && l.Scope == k.Scope })) {
+		of := readings.PolicyOf(k.Policy)
+		if of != k.Policy && is(e) && (of == "" && k.Scope == "" || slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Policy == of && l.Scope == k.Scope })) {
 			return true
 		}
 	}

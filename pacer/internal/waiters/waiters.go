@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/leases"
-	"github.com/headway-go/headway/pacer/internal/notes"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -125,7 +125,7 @@ func (s *Waiters) Echoes() bool {
 }
 
 // ReportPermits reports to the store which calls are done, or go on. Permits whose report is lost come back when their leases run out.
-func (s *Waiters) ReportPermits(all []notes.Report, closed bool) {
+func (s *Waiters) ReportPermits(all []readings.Report, closed bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), Timeout) // their own contexts may have ended
 	defer cancel()
 	to := s.Store

@@ -3,6 +3,7 @@ package browsertest_test
 import (
 	"context"
 	"errors"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -205,7 +206,7 @@ func TestHostileTenantIsHarmless(t *testing.T) {
 	require.Equal(t, "undefined", value[string](b, `typeof window.hacked`))
 }
 
-// What the upstream said is left is shown with its end and its header, as text, while it holds.
+// What the upstream said is left is shown with its end and its header, as text, while it holds; and what was learned, with its header.
 func TestAllowancesShow(t *testing.T) {
 	t.Parallel()
 	source := &fixture{}
@@ -218,16 +219,22 @@ func TestAllowancesShow(t *testing.T) {
 		s.Allowances = []pacer.Allowance{
 			{For: 81654 * time.Second, Source: "Retry-After"}, {Policy: "tenant", Scope: "tenant=" + hostile, Left: 12, Free: 9, For: 90 * time.Second, Source: hostile},
 		}
+		s.Learned = []fleet.Learned{
+			{Name: "60", Limit: 60, Window: time.Minute, Source: "X-RateLimit", Readings: 1234, Since: time.Now()}, {Reset: time.Hour, Readings: 1, Source: hostile},
+		}
 	}
 	source.more.Store(&more)
-	b.until(`!document.getElementById("left-section").hidden`)
+	b.until(`!document.getElementById("left-section").hidden && !document.getElementById("learned-section").hidden`)
 	require.Regexp(t, `^No call starts for 22 h 40 min, until .+ \(Retry-After\)\.$`, value[string](b, `document.getElementById("because").textContent`))
 	rows := `[...document.querySelectorAll("#left tbody tr")].map((r) => [...r.cells].map((c) => c.textContent).join("|"))`
 	require.Regexp(t, `^upstream\|0\|0\|for 22 h 40 min, until .+ \(Retry-After\)$`, value[string](b, rows+`[0]`))
 	require.Contains(t, value[string](b, rows+`[1]`), "tenant · tenant="+hostile+"|12|9|for 90 s, until ")
+	learned := strings.ReplaceAll(rows, "#left", "#learned")
+	require.Regexp(t, `^limit-60: at most 60 in any 1m, in 100 buckets\|–\|1,234\|.+\|X-RateLimit$`, value[string](b, learned+`[0]`))
+	require.Regexp(t, `^upstream\|1 h\|1\|.+\|`+regexp.QuoteMeta(hostile)+`$`, value[string](b, learned+`[1]`))
 	require.Equal(t, "undefined", value[string](b, `typeof window.hacked`))
 	source.more.Store(nil)
-	b.until(`document.getElementById("left-section").hidden`)
+	b.until(`document.getElementById("left-section").hidden && document.getElementById("learned-section").hidden`)
 }
 
 // What is set by hand and who disagrees is shown as text, while it is so.

@@ -82,10 +82,18 @@ export class Busiest {
   }
 }
 
-// Said shows what the upstream said is left of its limits.
+// Said shows what the upstream said of its limits: what is left of them, and what was learned of those.
 export class Said {
   constructor() {
     this.section = document.getElementById("left-section");
+    this.learnedSection = document.getElementById("learned-section");
+    this.learned = new Table(document.getElementById("learned"), "What replies stated", [
+      text("Limit", (l) => l.text || l.policy || l.name || "upstream", { wide: true }),
+      text("Longest reset", (l) => (l.resetSeconds > 0 ? duration(l.resetSeconds) : "–")),
+      number("Replies", (l) => count(l.readings)),
+      text("Since", (l) => new Date(l.since).toLocaleString()),
+      text("From", (l) => l.source || "–"),
+    ], "");
     this.table = new Table(document.getElementById("left"), "What the upstream said is left", [
       text("Limit", (a) => [a.policy ?? "upstream", a.limit, a.scope].filter((one) => one).join(" · "), { wide: true }),
       number("Left", (a) => count(a.left)),
@@ -97,6 +105,8 @@ export class Said {
   update(view) {
     show(this.section, view.allowances.length > 0);
     this.table.update(view.allowances, (a) => JSON.stringify([a.policy, a.limit, a.scope]));
+    show(this.learnedSection, view.learned.length > 0);
+    this.learned.update(view.learned, (l) => JSON.stringify([l.policy, l.name]));
   }
 }
 

@@ -139,7 +139,7 @@ func (q *queue) answered(requested []*call, began store.Instant) {
 		if g.Wait() > 0 && g.Binds >= 0 {
 			q.binds = g.Binds
 		}
-		a.Paused = a.Paused || g.Paused
+		a.Paused = a.Paused || g.Paused > 0
 		switch {
 		case g.OK:
 			if a.Granted == 0 || at < a.First {

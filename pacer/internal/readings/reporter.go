@@ -1,12 +1,10 @@
-package reports
+package readings
 
 import (
 	"context"
 	"sync"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/feedback"
-	"github.com/headway-go/headway/pacer/internal/notes"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -31,10 +29,11 @@ type Reporter struct {
 	// Changed is called with what calls of this process that wait are to heed.
 	Changed func(ctx context.Context, changes []store.Change)
 
-	memory feedback.Memory
+	// Memory is what the upstream stated to this process.
+	Memory Memory
 
 	mu      sync.Mutex
-	pending notes.Reports
+	pending Reports
 	timer   *time.Timer // until it is sent; nil if nothing is pending
 	ends    time.Time   // when that is
 	sent    time.Time   // when something was sent last
@@ -42,12 +41,9 @@ type Reporter struct {
 	sending sync.WaitGroup
 }
 
-// Learned returns what replies stated.
-func (r *Reporter) Learned() []store.Learned { return r.memory.Learned() }
-
-// Apply turns feedback on a call into notes, and gives them to the store. It returns a [*feedback.UnboundError] if feedback names a policy that
+// Apply turns feedback on a call into notes, and gives them to the store. It returns a [*UnboundError] if feedback names a policy that
 // does not bind the call, and otherwise the error of the store.
-func (r *Reporter) Apply(ctx context.Context, rules *feedback.Rules, a *feedback.Answer, now time.Time, fs ...policies.Feedback) error {
+func (r *Reporter) Apply(ctx context.Context, rules *Rules, a *Answer, now time.Time, fs ...policies.Feedback) error {
 	strays, err := rules.Strays(a, fs)
 	if err != nil {
 		return err
@@ -56,7 +52,7 @@ func (r *Reporter) Apply(ctx context.Context, rules *feedback.Rules, a *feedback
 	if err != nil {
 		return err
 	}
-	n, err := rules.Notes(&r.memory, a, fs, len(strays) > 0 && others == 0, now)
+	n, err := rules.Notes(&r.Memory, a, fs, len(strays) > 0 && others == 0, now)
 	if err != nil {
 		return err
 	}
@@ -67,7 +63,6 @@ func (r *Reporter) Apply(ctx context.Context, rules *feedback.Rules, a *feedback
 		}
 		r.Unbound(names)
 	}
-	attribute(n.Answers, fs)
 	stack := store.Stack{Upstream: r.Upstream, Limits: n.Limits}
 	if !r.Far || n.Soon || len(n.Rates) > 0 {
 		r.mu.Lock()
@@ -81,7 +76,7 @@ func (r *Reporter) Apply(ctx context.Context, rules *feedback.Rules, a *feedback
 }
 
 // batch keeps answers for a while.
-func (r *Reporter) batch(ctx context.Context, n *feedback.Notes) {
+func (r *Reporter) batch(ctx context.Context, n *Notes) {
 	if len(n.Answers) == 0 {
 		return
 	}
@@ -114,7 +109,7 @@ func (r *Reporter) batch(ctx context.Context, n *feedback.Notes) {
 func (r *Reporter) sendPending(ctx context.Context) {
 	r.mu.Lock()
 	all := r.pending.All
-	r.pending, r.timer, r.sent = notes.Reports{}, nil, time.Now()
+	r.pending, r.timer, r.sent = Reports{}, nil, time.Now()
 	r.mu.Unlock()
 	for i := range all {
 		_, _ = r.send(ctx, store.Stack{Upstream: r.Upstream, Limits: all[i].Limits}, all[i].Notes)

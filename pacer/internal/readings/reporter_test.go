@@ -1,4 +1,4 @@
-package reports_test
+package readings_test
 
 import (
 	"context"
@@ -9,8 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/pacer/internal/feedback"
-	"github.com/headway-go/headway/pacer/internal/reports"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -40,11 +39,11 @@ func kinds(notes []store.Note) (all []store.NoteKind) {
 
 // A rig is a Reporter on a fake store, a call that a policy with a margin binds, and what others learn of reports.
 type rig struct {
-	reports.Reporter
+	readings.Reporter
 
 	store   fake
-	rules   *feedback.Rules
-	call    feedback.Answer
+	rules   *readings.Rules
+	call    readings.Answer
 	applied [][]store.NoteKind
 	changes []store.Change
 	said    []string // the names of allowances
@@ -52,9 +51,9 @@ type rig struct {
 
 func newRig() *rig {
 	p := policies.AtMost(100, time.Second).Named("p")
-	r := &rig{rules: feedback.NewRules([]policies.Policy{p}, time.Hour, true)}
-	r.call = feedback.Answer{Limits: []store.Limit{{Policy: "p", Spec: p.Spec()}}, Grant: &store.Grant{OK: true}}
-	r.Reporter = reports.Reporter{
+	r := &rig{rules: readings.NewRules([]policies.Policy{p}, time.Hour, true)}
+	r.call = readings.Answer{Limits: []store.Limit{{Policy: "p", Spec: p.Spec()}}, Grant: &store.Grant{OK: true}}
+	r.Reporter = readings.Reporter{
 		Upstream: "test", Store: &r.store, Far: true,
 		Unbound: func(names []string) { r.said = append(r.said, names...) },
 		Applied: func(_ context.Context, _ store.Instant, stack store.Stack, notes []store.Note) {
@@ -106,7 +105,7 @@ func TestWhatTheStoreDoesNotReceive(t *testing.T) {
 func TestNothingToReport(t *testing.T) {
 	t.Parallel()
 	r := newRig()
-	var unbound *feedback.UnboundError
+	var unbound *readings.UnboundError
 	require.ErrorAs(t, r.apply(t, policies.Feedback{Wait: time.Second, Policies: []string{"other"}}), &unbound)
 	require.NoError(t, r.apply(t))
 	require.NoError(t, r.apply(t, policies.Feedback{}))
@@ -118,7 +117,7 @@ func TestUndo(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []store.NoteKind{store.NoteResume, store.NoteReset} {
 		r := newRig()
-		limits := []store.Limit{r.call.Limits[0], feedback.AllowanceOf(r.call.Limits[0])}
+		limits := []store.Limit{r.call.Limits[0], readings.AllowanceOf(r.call.Limits[0])}
 		require.NoError(t, r.Undo(t.Context(), kind, limits))
 		want := []store.NoteKind{store.NoteReset, store.NoteReset}
 		if kind == store.NoteResume {

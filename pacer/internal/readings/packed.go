@@ -1,4 +1,4 @@
-package notes
+package readings
 
 import "github.com/headway-go/headway/pacer/store"
 

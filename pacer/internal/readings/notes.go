@@ -1,4 +1,4 @@
-package feedback
+package readings
 
 import (
 	"slices"
@@ -181,7 +181,8 @@ func (r *Rules) said(
 	for i := range fs {
 		waits = waits || fs[i].Wait > 0
 		if f := &fs[i]; f.Refused {
-			refusal.Refused, refusal.Wait = true, shorter(refusal.Wait, f.Wait)
+			refusal.Refused = true
+			shorten(&refusal.Wait, &refusal.Source, f.Wait, f.Source)
 		}
 		if _, counted := fs[i].Left().Value(); counted {
 			counts++
@@ -198,7 +199,7 @@ func (r *Rules) said(
 	for i := 0; i < len(fs) && !alone; i++ {
 		left, counted := fs[i].Left().Value()
 		if !explained || about[i].named && (!counted || left > 0) {
-			r.wait(said, n, a, &fs[i], about[i])
+			r.wait(said, n, m, a, &fs[i], about[i], now)
 		}
 	}
 	return said, refusal.Refused
@@ -221,10 +222,10 @@ func (r *Rules) reading(
 	n.Near = n.Near || !limited || left <= limit/nearEnd
 	one := readingOf(f, left, refusal)
 	one.For, one.Teaches = min(one.For, r.maxPause), one.Refused && !r.isShort(a)
-	for _, j := range r.allowances(n, a, f, t) {
-		m.learn(n.Limits[j].Policy, f, now)
+	for _, j := range r.allowances(n, m, a, f, t) {
+		m.learn(n.Limits[j].Key(), f, now)
 		if one.For == 0 && left == 0 {
-			one.For, one.Guessed = r.release(&n.Limits[j], now), true
+			one.For, one.Guessed, one.Source = r.release(&n.Limits[j], now), true, ""
 		}
 		if before, found := said[j]; !found || left < before.Remaining {
 			said[j] = one
@@ -236,15 +237,20 @@ func (r *Rules) reading(
 
 // wait adds that nothing is left for as long as one feedback asks to wait: of what it names, or of all that it may be about. For how long a
 // refusal asks that does not say so is the store's guess.
-func (r *Rules) wait(said map[int]store.Note, n *Notes, a *Answer, f *policies.Feedback, t targets) {
+func (r *Rules) wait(said map[int]store.Note, n *Notes, m *Memory, a *Answer, f *policies.Feedback, t targets, now time.Time) {
 	d, adapts := r.believed(f.Wait), slices.ContainsFunc(a.Limits, func(l store.Limit) bool { return l.Spec.Adapt != nil })
 	if d <= 0 && (!f.Refused || adapts) {
 		return
 	}
 	one := store.Pause(0, max(0, d))
-	one.Guessed, one.Teaches = d <= 0, f.Refused && !adapts && !r.isShort(a)
+	if one.Guessed, one.Teaches = d <= 0, f.Refused && !adapts && !r.isShort(a); d > 0 {
+		one.Source = f.Source
+	}
 	pause := func(of store.Limit) {
 		j := n.index(AllowanceOf(of), "")
+		if f.Refused && d > 0 {
+			m.learn(n.Limits[j].Key(), &policies.Feedback{Source: f.Source}, now)
+		}
 		if before, found := said[j]; !found || before.Remaining > 0 || before.Empties() < d {
 			said[j] = one
 		}
@@ -260,22 +266,21 @@ func (r *Rules) wait(said map[int]store.Note, n *Notes, a *Answer, f *policies.F
 	}
 }
 
-// shorter returns the shorter one of two times of which 0 is none.
-func shorter(a, b time.Duration) time.Duration {
-	if a == 0 || b == 0 {
-		return a + b
+// shorten makes a time the shorter one of two of which 0 is none, and with it where it was stated.
+func shorten(d *time.Duration, source *string, other time.Duration, by string) {
+	if other > 0 && (*d == 0 || other < *d) {
+		*d, *source = other, by
 	}
-	return min(a, b)
 }
 
 // readingOf returns the note that so much is left, by feedback beside a refusal, if there is one.
 func readingOf(f *policies.Feedback, left int64, refusal *policies.Feedback) store.Note {
-	one := store.Note{Kind: store.NoteAnswer, Remaining: min(left, policies.MaxLimit), For: f.Reset, Refused: refusal.Refused && left == 0}
-	if one.For > longestStated {
-		one.For = 0
+	one := store.Note{Kind: store.NoteAnswer, Remaining: min(left, policies.MaxLimit), Refused: refusal.Refused && left == 0}
+	if f.Reset <= longestStated {
+		shorten(&one.For, &one.Source, f.Reset, f.Source)
 	}
 	if one.Refused {
-		one.For = shorter(one.For, refusal.Wait)
+		shorten(&one.For, &one.Source, refusal.Wait, refusal.Source)
 	}
 	return one
 }

@@ -1,4 +1,4 @@
-package feedback_test
+package readings_test
 
 import (
 	"math"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/pacer/internal/feedback"
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -28,17 +28,17 @@ var (
 // A bench is rules, what is remembered, and a call that some policies bind.
 type bench struct {
 	t     *testing.T
-	rules *feedback.Rules
-	known feedback.Memory
+	rules *readings.Rules
+	known readings.Memory
 	now   time.Time
 
-	feedback.Answer
+	readings.Answer
 }
 
 // newBench returns a bench for an upstream with all policies of this file, and a call that some of them bind.
 func newBench(t *testing.T, bound ...policies.Policy) *bench {
 	t.Helper()
-	b := &bench{t: t, now: start, rules: feedback.NewRules(append([]policies.Policy{daily, peak, tenant, user, slowly}, bound...), time.Hour, true)}
+	b := &bench{t: t, now: start, rules: readings.NewRules(append([]policies.Policy{daily, peak, tenant, user, slowly}, bound...), time.Hour, true)}
 	for _, p := range bound {
 		require.NoError(t, p.Validate())
 		l := store.Limit{Policy: p.Name(), Spec: p.Spec()}
@@ -57,7 +57,7 @@ func (b *bench) notes(fs ...policies.Feedback) []store.Note {
 	n := b.all(fs...)
 	for _, one := range n.Answers {
 		if one.Remaining < 0 && one.Empties() > 0 {
-			about := slices.IndexFunc(b.Limits, func(l store.Limit) bool { l = feedback.AllowanceOf(l); return l.Key() == n.Limits[one.Limit].Key() })
+			about := slices.IndexFunc(b.Limits, func(l store.Limit) bool { l = readings.AllowanceOf(l); return l.Key() == n.Limits[one.Limit].Key() })
 			all = append(all, pause(about, one.For))
 		}
 	}
@@ -65,7 +65,7 @@ func (b *bench) notes(fs ...policies.Feedback) []store.Note {
 }
 
 // all returns all notes that feedback becomes.
-func (b *bench) all(fs ...policies.Feedback) feedback.Notes {
+func (b *bench) all(fs ...policies.Feedback) readings.Notes {
 	b.t.Helper()
 	n, err := b.rules.Notes(&b.known, &b.Answer, fs, false, b.now)
 	require.NoError(b.t, err)
@@ -125,7 +125,7 @@ func TestAPauseIsOfThePoliciesThatAreNamed(t *testing.T) {
 		policies.Feedback{Wait: time.Second, Policies: []string{"tenant"}},
 		policies.Feedback{Wait: time.Minute, Policies: []string{"user"}}), "of each feedback its own")
 	require.Equal(t, []store.Note{pause(0, time.Hour)}, b.notes(policies.Feedback{Wait: 99 * time.Hour, Policies: []string{"daily"}}), "it is capped")
-	b.rules = feedback.NewRules([]policies.Policy{daily}, 31*24*time.Hour, true)
+	b.rules = readings.NewRules([]policies.Policy{daily}, 31*24*time.Hour, true)
 	for wait, want := range map[time.Duration]time.Duration{81654 * time.Second: 81654 * time.Second, 32 * 24 * time.Hour: time.Hour} {
 		require.Equal(t, []store.Note{pause(0, want)}, b.notes(policies.Feedback{Wait: wait, Policies: []string{"daily"}}))
 	}
@@ -134,7 +134,7 @@ func TestAPauseIsOfThePoliciesThatAreNamed(t *testing.T) {
 func TestFeedbackOnPoliciesThatDoNotBind(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, daily)
-	for name, want := range map[string]feedback.UnboundError{
+	for name, want := range map[string]readings.UnboundError{
 		"user":  {Policy: "user", Scope: "tenant"},
 		"peak":  {Policy: "peak"},
 		"other": {Policy: "other"},
@@ -142,7 +142,7 @@ func TestFeedbackOnPoliciesThatDoNotBind(t *testing.T) {
 		n, err := b.rules.Notes(&b.known, &b.Answer, []policies.Feedback{
 			left(9, "daily"), {Wait: time.Second, Policies: []string{"daily", name}},
 		}, false, b.now)
-		var unbound *feedback.UnboundError
+		var unbound *readings.UnboundError
 		require.ErrorAs(t, err, &unbound)
 		require.Equal(t, want, *unbound)
 		require.ErrorContains(t, err, strconv.Quote(name))
@@ -334,7 +334,7 @@ func TestWhichAllowanceAReadingIsAbout(t *testing.T) {
 		require.Contains(t, said, c.want, name)
 	}
 	b := newBench(t, daily)
-	b.rules = feedback.NewRules([]policies.Policy{daily}, time.Hour, false)
+	b.rules = readings.NewRules([]policies.Policy{daily}, time.Hour, false)
 	require.Empty(t, b.said(named(count(5, 5, 0), "daily")), "counts are not wanted")
 }
 
@@ -343,7 +343,7 @@ func TestEachAllowanceReceivesAnAnswer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, daily, tenant)
 	for _, l := range []store.Limit{b.Limits[0], b.Limits[1], {}} {
-		b.Limits = append(b.Limits, feedback.AllowanceOf(l))
+		b.Limits = append(b.Limits, readings.AllowanceOf(l))
 	}
 	b.Grant = &store.Grant{At: 7, Charges: []store.Charge{{}, {}, {From: 7, To: 3}, {From: 7, To: 3}, {}}}
 	one := policies.Feedback{Policies: []string{"daily"}, Remaining: policies.Reported(9), Reset: 20 * time.Second}

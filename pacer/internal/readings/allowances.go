@@ -1,4 +1,4 @@
-package feedback
+package readings
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/luascripts/numbers"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -19,6 +20,9 @@ const shortPeriod = 2 * time.Second
 
 // FirstOpen is how many calls go to an upstream without policies before it has answered one.
 const FirstOpen = 3
+
+// Apart is how far apart calls go after the end of an allowance, until one of them is answered.
+const Apart = numbers.Apart * time.Microsecond
 
 // AllowanceOf returns the allowance of a limit; that of the whole upstream for the zero Limit.
 func AllowanceOf(l store.Limit) store.Limit {
@@ -36,18 +40,23 @@ func PolicyOf(name string) string {
 // TagOf returns what tells an allowance from others that no policy is about: its name, or how much it allows; "" if that is not known.
 func TagOf(name string) string {
 	_, tag, _ := strings.Cut(name, leftMark)
+	tag, _, _ = strings.Cut(tag, apartMark)
 	return strings.TrimPrefix(tag, ".")
 }
 
 // IsAllowance reports whether a name is that of an allowance.
 func IsAllowance(name string) bool {
 	policy, tag, found := strings.Cut(name, leftMark)
-	return found && (policies.ValidName(policy) && tag == "" || policy == "" && (tag == "" || tag[0] == '.' && policies.ValidName(tag[1:])))
+	if tag, scope, apart := strings.Cut(tag, apartMark); found && policy == "" {
+		return (tag == "" || tag[0] == '.' && policies.ValidName(tag[1:])) && (!apart || policies.ValidName(scope))
+	}
+	return found && tag == "" && policies.ValidName(policy)
 }
 
 // allowances returns the allowances that a reading is about, by index. Those that do not bind the call are added to the limits of the notes.
-// A reading that fits no policy is about the upstream: for each name or number that readings carry there is one.
-func (r *Rules) allowances(n *Notes, a *Answer, f *policies.Feedback, t targets) (all []int) {
+// A reading that fits no policy is about the upstream: for each name or number that readings carry there is one, or, once they show that the
+// values of a scope are counted apart, one for each value.
+func (r *Rules) allowances(n *Notes, m *Memory, a *Answer, f *policies.Feedback, t targets) (all []int) {
 	about := t.limits
 	if !t.named {
 		about = r.fitting(a, f, t)
@@ -58,7 +67,7 @@ func (r *Rules) allowances(n *Notes, a *Answer, f *policies.Feedback, t targets)
 			return nil
 		}
 		if len(about) == 0 {
-			return []int{n.index(AllowanceOf(store.Limit{}), r.tag(f))}
+			return []int{r.ofUpstream(n, m, a, f)}
 		}
 	}
 	for _, i := range about {
@@ -84,6 +93,21 @@ func (r *Rules) isShort(a *Answer) (short bool) {
 	return short
 }
 
+// ofUpstream returns the allowance that a reading is about which no policy is about.
+func (r *Rules) ofUpstream(n *Notes, m *Memory, a *Answer, f *policies.Feedback) int {
+	tag := r.tag(f)
+	scope := ApartFrom(leftMark+tag, r.bound)
+	if left, counted := f.Left().Value(); scope == "" && counted {
+		scope = m.watch(leftMark+tag, a, left, f.Reset)
+	}
+	if scope != "" && a.Scopes != nil {
+		if value := a.Scopes()[scope]; value != "" {
+			return n.index(AllowanceOf(store.Limit{Scope: store.EscapeScope(value)}), tag+apartMark+scope)
+		}
+	}
+	return n.index(AllowanceOf(store.Limit{}), tag)
+}
+
 // maxTags bounds the allowances of an upstream that no policy is about: what a header says must not make keys without end.
 const maxTags = 8
 
@@ -101,7 +125,7 @@ func (r *Rules) tag(f *policies.Feedback) string {
 		if name == leftMark+tag {
 			return tag
 		}
-		if PolicyOf(name) == "" {
+		if PolicyOf(name) == "" && ApartBy(name) == "" {
 			tags++
 		}
 	}

@@ -1,10 +1,4 @@
-// Package feedback turns what an upstream reports into notes for the store.
-//
-// # Purpose
-//
-// An upstream answers "slow down", or reports its limit and what is left of it. The package says which limits that is about, and what
-// the store has to know of it. It asks no store and has no clock: the time is passed in, and [Rules] never change. What a process
-// remembers between answers is a [Memory].
+// Package readings knows what an upstream said of its limits, gives it to the store, and lets this process follow at once.
 //
 // # Flow
 //
@@ -18,6 +12,11 @@
 //	            +-- Limit, Window > NoteLearn of what fits, while the upstream says so and for two of its windows after (10 s to 10 min)
 //	            +-- left ---------> NoteAnswer to the allowance of what fits, or of the upstream
 //	every answer -----------------> NoteAnswer to each allowance that binds the call: it is not on its way any more
+//	notes --Reporter--> the store --> Applied, for hooks --> Changed, for calls that wait
+//
+// [Rules] turn feedback into notes: they ask no store, have no clock and never change. A [Memory] is what a process remembers between answers,
+// among that what was stated: how much, until when, in which field. A [Reporter] gives the notes to the store, good answers together.
+// [Reports] pack notes for a store, so that no run of a script takes long.
 //
 // # Allowances
 //
@@ -28,22 +27,29 @@
 //
 // A reading is about the policies that it names, or else the policy that has its number or its period, the one with the most scopes first,
 // or else the upstream: for each name or number that readings carry there is one allowance, at most eight, and the rest is one. Nothing is
-// dropped for not fitting. Policies of two seconds and less are not bound by readings that say so little, which come too late; nor is the
-// upstream, if it has no longer ones.
+// dropped for not fitting. Once readings show that the values of a scope which calls carry are counted apart, such as tenants, there is one
+// allowance for each value in place of that, under the same name, "/" and the scope's; calls that lack the scope keep the one for all. It
+// shows when what is left rises where the value changes, and not where it stays. Each process looks for itself at its own replies, which come
+// in order to it alone; what one finds out is a name, which the store tells to all. Policies of two seconds and less are not bound by readings that say so little, which come too late; nor is
+// the upstream, if it has no longer ones.
 //
 // A profile that does not say when there is more leaves that to the policy, if the reading fits one, and to the store: see package engine.
 // A reset beyond 31 days cannot be, and counts as not said.
+//
+// A stray refusal is one that is likely to be the upstream's imprecision: it widens a margin and pauses nobody. The store knows whether it
+// makes a difference; if none does, nothing of it is a stray, and the refusals pause.
 //
 // # Invariants
 //
 //   - Notes only tighten: nothing that an upstream reports admits more than the policies do.
 //   - Counts are right although answers overtake each other and calls are in flight: an allowance knows which calls are not answered.
 //   - A name that comes from a header is a part of a key only if it could name a policy.
-//   - A Memory has one mutex, and no function of this package calls out while it is held. It has at most 131,072 keys.
+//   - A Memory has one mutex, and a Reporter another: no function calls out while it holds one. A Memory has at most 135,168 keys.
+//   - Calls of this process that wait do not need the store's news of what this process reports itself, which may be late or lost.
 //
 // # Failures
 //
-// Feedback that names a policy which does not bind the call is an [*UnboundError], and nothing of that report becomes a note. If the store
-// does not receive a note, it is not repeated: the next answer says something newer, and a call of which the store hears no answer counts
-// as on its way for ten to twenty seconds.
-package feedback
+// Feedback that names a policy which does not bind the call is an [*UnboundError], and nothing of that report becomes a note. An error of
+// the store is returned as it is. What it did not receive is neither applied nor tried again: the next answer says something newer, and a
+// call of which the store hears no answer counts as on its way for ten to twenty seconds.
+package readings

@@ -1,4 +1,4 @@
-package feedback
+package readings
 
 import (
 	"fmt"
@@ -55,6 +55,9 @@ type Answer struct {
 	Again bool          // the call was answered before: this is more of the same answer
 	Took  time.Duration // how long after its slot it was answered
 	Cost  int64         // of the call
+
+	// Scopes returns the values of all scopes that the call carries, by the names of those that policies can have; nil if that is not known.
+	Scopes func() map[string]string
 
 	Flying int64 // the cost of calls of this process that are not answered, and whose answers will be reported
 

@@ -1,0 +1,105 @@
+package readings
+
+import (
+	"strings"
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+)
+
+const (
+	// enough is how many more rises of what is left there are at a change of a scope's value than without one, if its values are counted
+	// apart, and unlikely how many times as many as chance would have put there are missing without one.
+	enough   = 3
+	unlikely = 8
+	// maxSampled bounds the scopes that are sampled of a limit.
+	maxSampled = 8
+)
+
+// sampled is the last reading of a limit that fits no policy, and what all of them showed of each scope that calls carry.
+type sampled struct {
+	left            int64
+	answered, until store.Instant
+	values          map[string]string
+	shown           map[string]*shown
+}
+
+// shown is how many readings there were after one with another value of a scope, and after one with the same, and how many of each had
+// more left.
+type shown struct{ changed, same, roseAtChange, rose int64 }
+
+// areApart reports whether values are counted apart: what is left rises when the value changes, and hardly ever when it does not, although it
+// had the occasion.
+func (e *shown) areApart() bool {
+	return e.roseAtChange >= e.rose+enough && e.roseAtChange*e.same >= unlikely*(e.rose+1)*e.changed
+}
+
+// watch notes what is left after a call, of an allowance that no policy is about, and returns by which scope its calls are counted apart; ""
+// if that is not known. Readings of calls that were on their way together say nothing, and neither do those after a reset.
+func (m *Memory) watch(name string, a *Answer, left int64, reset time.Duration) (scope string) {
+	if a.Grant == nil || a.Grant.Local || a.Scopes == nil || reset <= time.Second {
+		return ""
+	}
+	values := a.Scopes()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.sampled[name]
+	if before != nil && a.Grant.At < before.answered {
+		return ""
+	}
+	answered := a.Grant.At.Add(a.Took)
+	now := &sampled{left: left, answered: answered, until: answered.Add(reset - time.Second), values: values, shown: make(map[string]*shown)}
+	if m.sampled == nil {
+		m.sampled = make(map[string]*sampled)
+	}
+	if m.sampled[name] = now; before == nil {
+		return ""
+	}
+	now.shown = before.shown
+	if answered >= before.until {
+		return ""
+	}
+	for of, value := range now.values {
+		last, carried := before.values[of]
+		e := now.shown[of]
+		if e == nil && len(now.shown) < maxSampled {
+			e = &shown{}
+			now.shown[of] = e
+		}
+		if e == nil || !carried {
+			continue
+		}
+		count, rose := &e.same, &e.rose
+		if value != last {
+			count, rose = &e.changed, &e.roseAtChange
+		}
+		if *count++; left > before.left {
+			*rose++
+		}
+		if best := now.shown[scope]; e.areApart() && (best == nil || e.changed < best.changed || e.changed == best.changed && of < scope) {
+			scope = of // of several, the one whose values change least
+		}
+	}
+	return scope
+}
+
+// apartMark is between the name of an allowance of the upstream's and the scope whose values are counted apart.
+const apartMark = "/"
+
+// ApartBy returns the scope for each of whose values there is one allowance, by its name; "" if there is one for all.
+func ApartBy(name string) string {
+	_, tag, _ := strings.Cut(name, leftMark)
+	_, scope, _ := strings.Cut(tag, apartMark)
+	return scope
+}
+
+// ApartFrom returns the scope by which calls are counted apart that an allowance was about before, as one of some others is about them; "" if
+// none is.
+func ApartFrom(name string, others []string) string {
+	for _, other := range others {
+		if scope, found := strings.CutPrefix(other, name+apartMark); found {
+			return scope
+		}
+	}
+	return ""
+}
