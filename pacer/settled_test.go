@@ -58,8 +58,8 @@ func TestEstimatesThatAreTooHigh(t *testing.T) {
 				}
 				time.Sleep(20 * time.Second)
 				before := spent.Load()
-				time.Sleep(20 * time.Second)
-				used := float64(spent.Load()-before) / 2000
+				time.Sleep(time.Minute) // some calls more or less at its ends do not matter
+				used := float64(spent.Load()-before) / 6000
 				cancel()
 				callers.Wait()
 				require.NoError(t, p.Close())
