@@ -61,7 +61,7 @@ func TestTenantsThatAreCountedApart(t *testing.T) {
 				from := time.Now()
 				config := pacer.Config{Upstream: "api", Store: memstore.New(), MaxWait: pacer.Forever}
 				if c.apart {
-					config.Policies = []policies.Policy{policies.PerSecond(20)}
+					config.Policies = []policies.Policy{policies.PerSecond(20), policies.Daily(1_000_000, time.UTC)}
 				}
 				var callers sync.WaitGroup
 				var some *pacer.Pacer

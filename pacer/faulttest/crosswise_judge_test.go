@@ -229,8 +229,7 @@ func (c *cell) promised() (during, after float64) {
 	s := &c.setup
 	permits := slices.ContainsFunc(s.bounds, func(b bound) bool { return b.period == 0 })
 	after = 0.95
-	switch {
-	case s.bursts:
+	if s.bursts {
 		after = 0.6
 	}
 	switch {

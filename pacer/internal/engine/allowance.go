@@ -356,19 +356,7 @@ func (a *Allowance) news(was int64, gated bool) News {
 // the slow start of TCP: a reading will come, or a refusal.
 func (a *Allowance) silent(l *Limit, now int64, r Answered, left, open int64) News {
 	if a.until == 0 {
-		widens := a.said || l.Spec.First > 0 && a.step == 0 // otherwise something else limits calls
-		if a.width == 0 || widens && open <= a.width {
-			return NoNews
-		}
-		if a.width += r.Cost; !widens {
-			if a.width = 0; a.step > 0 {
-				if a.taking(now, 1) >= numbers.Apart {
-					return NoNews
-				}
-				a.next, a.at = now, now // all get new slots
-			}
-		}
-		return More
+		return a.opens(l, now, r.Cost, open)
 	}
 	if a.low <= 1 {
 		a.maybe = max(0, a.maybe-r.Cost)
@@ -380,6 +368,27 @@ func (a *Allowance) silent(l *Limit, now int64, r Answered, left, open int64) Ne
 		return More
 	}
 	return a.news(left, false)
+}
+
+// opens lets more calls go after a good answer to one, if nothing is said and so much was open.
+func (a *Allowance) opens(l *Limit, now, n, open int64) News {
+	widens := a.said || l.Spec.First > 0 && a.step == 0 // otherwise something else limits calls
+	switch {
+	case a.width == 0 || widens && open <= a.width:
+		return NoNews
+	case widens:
+		a.width += n
+		return More
+	}
+	a.width = 0
+	switch {
+	case a.step == 0:
+	case a.taking(now, 1) >= numbers.Apart:
+		return NoNews
+	default:
+		a.next, a.at = now, now // all get new slots
+	}
+	return More
 }
 
 // corrected returns what is left, for upstreams that say what was left before the call: that is seen when a call that was alone is refused

@@ -28,6 +28,19 @@ type sampled struct {
 // more left.
 type shown struct{ changed, same, roseAtChange, rose int64 }
 
+// add notes a reading after one with another value, or the same, and whether more was left.
+func (e *shown) add(changed, rose bool) {
+	n := int64(0)
+	if rose {
+		n = 1
+	}
+	if changed {
+		e.changed, e.roseAtChange = e.changed+1, e.roseAtChange+n
+	} else {
+		e.same, e.rose = e.same+1, e.rose+n
+	}
+}
+
 // areApart reports whether values are counted apart: what is left rises when the value changes, and hardly ever when it does not, although it
 // had the occasion.
 func (e *shown) areApart() bool {
@@ -69,13 +82,7 @@ func (m *Memory) watch(name string, a *Answer, left int64, reset time.Duration) 
 		if e == nil || !carried {
 			continue
 		}
-		count, rose := &e.same, &e.rose
-		if value != last {
-			count, rose = &e.changed, &e.roseAtChange
-		}
-		if *count++; left > before.left {
-			*rose++
-		}
+		e.add(value != last, left > before.left)
 		if best := now.shown[scope]; e.areApart() && (best == nil || e.changed < best.changed || e.changed == best.changed && of < scope) {
 			scope = of // of several, the one whose values change least
 		}

@@ -162,14 +162,19 @@ func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, 
 			}
 		case m.isFirst(n.Limits[j].Key()): // the first reading tells the store what is on its way
 			one.Value, n.Soon = a.Flying, true
-			if one.Teaches && a.Grant != nil && n.Limits[j].Scope == "" { // and what was admitted before
-				before := m.answered(a.Grant.At, 0)
-				n.Answers = append(n.Answers, store.Note{Kind: store.NoteAnswer, Limit: j, At: before.first, Cost: before.cost, Remaining: -1})
-			}
+			n.admitted(j, m, a, one.Teaches)
 		case a.Grant != nil && !a.Again: // the call was admitted before that
 			one.Cost = a.Cost
 		}
 		n.Answers = append(n.Answers, one)
+	}
+}
+
+// admitted adds what calls were admitted before a refusal that teaches how fast they may go, of an allowance that is new to the store.
+func (n *Notes) admitted(j int, m *Memory, a *Answer, teaches bool) {
+	if teaches && a.Grant != nil && n.Limits[j].Scope == "" {
+		before := m.answered(a.Grant.At, 0)
+		n.Answers = append(n.Answers, store.Note{Kind: store.NoteAnswer, Limit: j, At: before.first, Cost: before.cost, Remaining: -1})
 	}
 }
 
