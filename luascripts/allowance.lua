@@ -306,10 +306,10 @@ function allowance.heeding()
 
   local function refuse(o, now, wait, teaches)
     local till = now + wait
-    if teaches and o.oks > 0 and (o.step == 0 or o.till == 0 or o.oks >= C.Lesson) then
+    if teaches and o.said == 0 and o.oks > 0 and (o.step == 0 or o.till == 0 or o.oks >= C.Lesson) then
       local took, of = math.min(C.Month, math.max(C.Second, till - o.first)), o.step > 0 and math.min(C.Lesson, o.oks) or C.Lesson
       o.step = floor(o.step * (C.Lesson - of) + floor(took, o.oks) * of, C.Lesson)
-      o.span = math.min(C.Month, math.max(took, C.Calms * o.step))
+      o.span = math.min(C.Month, math.max(math.min(took, C.TenMinutes), C.Calms * o.step))
     end
     if o.low == 1 then till = math.max(till, o.till) end
     o.starved = 1

@@ -259,6 +259,29 @@ func allowanceCases() []Case {
 			s.Cancel(st, e)
 			s.Go(st, 1, 4060*ms)
 		}},
+		{"allowance/calm", "however long the calls took, after ten minutes without a refusal the pace is twice as fast", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a, b := s.Go(st, 3600, 0), s.Go(st, 1, 0)
+			changed(t, s, st, 1, left(&a, -1, 0), bare(&b, time.Hour)) // one a second
+			c := s.Go(st, 1, time.Hour)
+			s.At(time.Hour)
+			changed(t, s, st, 0, left(&c, -1, 0))
+			s.At(time.Hour + 5*time.Minute)
+			s.Go(st, 1, time.Hour+5*time.Minute)
+			s.At(time.Hour + 10*time.Minute)
+			s.Go(st, 1, time.Hour+10*time.Minute)
+			s.Go(st, 1, time.Hour+10*time.Minute+487804*time.Microsecond)
+		}},
+		{"allowance/said", "where good answers say what is left, a refusal that does not teaches no pace", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a, b := s.Go(st, 1, 0), s.Go(st, 1, 0)
+			changed(t, s, st, 1, left(&a, 9, 5*time.Second), bare(&b, 5*time.Second))
+			s.At(5 * time.Second)
+			c := s.Go(st, 1, 5*time.Second)
+			changed(t, s, st, 1, left(&c, 9, 5*time.Second))
+			s.Go(st, 1, 5*time.Second)
+			s.Go(st, 8, 5*time.Second)
+		}},
 		{"allowance/taught", "readings of good answers take the place of the pace", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
 			a, b := s.Go(st, 1, 0), s.Go(st, 1, 0)

@@ -292,14 +292,14 @@ func (a *Allowance) over(r Answered) bool {
 	return r.Slot < a.start && (ends <= a.start || r.Reset%numbers.Second == 0 && ends-numbers.Second <= a.start)
 }
 
-// refuse applies a refusal, if good answers do not say what is left: nothing is, for as long as it asks at least. It teaches a pace: so long
-// the calls that were admitted will have taken.
+// refuse applies a refusal that says no more, or all that is said: nothing is left, for as long as it asks at least. If good answers do not
+// say what is left, it teaches a pace: so long the calls that were admitted will have taken.
 func (a *Allowance) refuse(now int64, r Answered, left int64) News {
 	if r.Reset = a.stated(now, r); a.over(r) {
 		return a.outdated(r, left)
 	}
 	until := now + r.Reset
-	if a.oks > 0 && r.Teaches && (a.step == 0 || a.until == 0 || a.oks >= numbers.Lesson) { // of a burst with few before it, one
+	if a.oks > 0 && r.Teaches && !a.said && (a.step == 0 || a.until == 0 || a.oks >= numbers.Lesson) { // of a burst with few before it, one
 		took, of := min(numbers.Month, max(numbers.Second, until-a.guess.first)), int64(numbers.Lesson)
 		if a.step > 0 {
 			of = min(of, a.oks) // few calls tell little
