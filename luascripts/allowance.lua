@@ -1,6 +1,6 @@
 -- allowance.lua: what an upstream said is left of a limit. The reasoning is in package engine, allowance.go.
 --
--- KEYS   key: of the account: a string of integers: until low at open older mark before ahead early starved start since width oks step span next maybe said
+-- KEYS   key: of the account: a string of integers: until low at open older mark before ahead early starved start since width most oks step span next maybe said
 --        dated own waits zero first recent reported period known, the last two of which may be negative, as in allowance.go
 -- ARGV   limit: how much it says at most
 --        first: how much may be open before anything is said, and no policy limits calls; 0: any number
@@ -9,7 +9,7 @@
 local allowance = {}
 
 local fields = {
-  'till', 'low', 'at', 'open', 'older', 'mark_', 'before', 'ahead', 'early', 'starved', 'start', 'since', 'width', 'oks', 'step', 'span', 'next_',
+  'till', 'low', 'at', 'open', 'older', 'mark_', 'before', 'ahead', 'early', 'starved', 'start', 'since', 'width', 'most', 'oks', 'step', 'span', 'next_',
   'maybe', 'said', 'dated', 'own', 'waits', 'zero', 'first', 'recent', 'reported', 'period', 'known',
 }
 
@@ -81,6 +81,9 @@ local function floor(a, b) return (a - a % b) / b end
 
 local function ceil(a, b) return floor(a + b - 1, b) end
 
+-- widest returns how much may be open if nothing is said.
+local function widest(o) return o.most > 0 and math.max(1, math.min(o.width, o.most - o.oks)) or o.width end
+
 -- paced returns when the next call may go at the pace that refusals taught.
 local function paced(o, now, open, n) return math.max(o.till > 0 and not fits(o, open, n) and o.till or now, o.next_) end
 
@@ -98,7 +101,7 @@ function allowance.room(o, now, n, many)
   if o.till > 0 then
     left = o.low - 1 - open
   elseif o.width > 0 then
-    left = o.width - open
+    left = widest(o) - open
   end
   if o.step > 0 then left = o.next_ > now and 0 or math.min(left, n) end
   return left < n and 0 or (left - left % n) / n
@@ -119,7 +122,7 @@ function allowance.rest()
     local open = begin(o, now)
     if o.step > 0 then e = math.max(e, paced(o, now, open, n)) end
     if o.till == 0 then
-      if o.width > 0 and open + n > o.width then e = math.max(e, o.since + ceil(open + n - o.width, n) * C.Apart) end
+      if o.width > 0 and open + n > widest(o) then e = math.max(e, o.since + ceil(open + n - widest(o), n) * C.Apart) end
     elseif e < o.till and fits(o, open, n) then
       return { at = e }
     elseif e < o.till or o.starved > 0 or not fits(o, open, n) then
@@ -231,6 +234,7 @@ function allowance.heeding()
 
   local function silent(o, now, slot, cost, was, open)
     if o.till == 0 then
+      if o.oks > o.most then o.most = 0 end
       local widens = o.said > 0 or o.first_ > 0 and o.step == 0
       if o.width == 0 or widens and open <= o.width then return nil end
       o.width = widens and o.width + cost or 0
@@ -342,7 +346,10 @@ function allowance.heeding()
     end
     wait = stated(o, now, wait, left, guessed)
     if over(o, slot, wait) then return outdated(o, cost, was) end
-    if not refused and o.said == 0 then o.said, o.step = 1, 0 end
+    if not refused then
+      o.most = math.max(o.most, left + cost)
+      if o.said == 0 then o.said, o.step = 1, 0 end
+    end
     left = corrected(o, left, cost, refused, o.till > 0 and was >= 0 and open == cost)
     return read(o, now, slot, left, patient(o, slot, refused, left, wait), refused, was)
   end

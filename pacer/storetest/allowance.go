@@ -126,6 +126,21 @@ func allowanceCases() []Case {
 			s.Go(st, 1, 1100*ms)
 			s.Go(st, 1, 1200*ms)
 		}},
+		{"allowance/most", "if nothing is said after a reset, no more goes than ever was left, until more was admitted", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a := s.Go(st, 1, 0)
+			changed(t, s, st, 0, left(&a, 3, time.Second))
+			s.At(1100 * ms)
+			b, c, d := s.Go(st, 1, 1100*ms), s.Go(st, 1, 1100*ms), s.Go(st, 1, 1100*ms)
+			changed(t, s, st, 0, left(&b, -1, 0), left(&c, -1, 0), left(&d, -1, 0))
+			e := s.Go(st, 1, 1100*ms)
+			s.Go(st, 1, 1200*ms)
+			s.At(1150 * ms)
+			changed(t, s, st, 0, left(&e, -1, 0))
+			f := s.Go(st, 1, 1250*ms)
+			changed(t, s, st, 0, left(&f, -1, 0))
+			s.Go(st, 2, 1150*ms)
+		}},
 		{"allowance/silent", "a good answer that says nothing of what is left takes its cost from it", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
 			a := s.Go(st, 1, 0)

@@ -33,6 +33,7 @@ type Allowance struct {
 	since int64 // when an answer last came
 	width int64 // after until, and at first, so much may be open before an answer, and one call more each Apart; 0: any number
 
+	most int64 // that was said to be left, before the call that was answered; 0: not known, or more was admitted since
 	oks  int64 // cost of good answers since start, and since guess.first
 	step int64 // the pace that refusals taught: the time that a cost of 1 takes; 0: none
 	span int64 // the time over which it doubles
@@ -96,13 +97,21 @@ func (a *Allowance) Earliest(l *Limit, now, e, n int64, _ int) Placement {
 		e = max(e, s.paced(now, open, n))
 	}
 	switch {
-	case s.until == 0 && s.width > 0 && open+n > s.width:
-		e = max(e, s.since+(open+2*n-1-s.width)/n*numbers.Apart)
+	case s.until == 0 && s.width > 0 && open+n > s.room():
+		e = max(e, s.since+(open+2*n-1-s.room())/n*numbers.Apart)
 	case s.until == 0 || e < s.until && s.fits(open, n):
 	case e < s.until || s.starved || !s.fits(open, n):
 		e = max(e, gate)
 	}
 	return Placement{At: e}
+}
+
+// room returns how much may be open if nothing is said: no more than the width, or than ever was left.
+func (a *Allowance) room() int64 {
+	if a.most > 0 {
+		return max(1, min(a.width, a.most-a.oks))
+	}
+	return a.width
 }
 
 // paced returns when the next call may go at the pace that refusals taught.
@@ -251,8 +260,11 @@ func (a *Allowance) counted(now int64, r Answered, left, open int64) News {
 	if r.Reset = a.stated(now, r); a.over(r) {
 		return a.outdated(r, left)
 	}
-	if !r.Refused && !a.said {
-		a.said, a.step = true, 0
+	if !r.Refused {
+		a.most = max(a.most, r.Left+r.Cost)
+		if !a.said {
+			a.said, a.step = true, 0
+		}
 	}
 	n := a.corrected(r, a.until > 0 && left >= 0 && open == r.Cost)
 	return a.read(now, n, a.patient(r, n), r, left)
@@ -372,6 +384,9 @@ func (a *Allowance) silent(l *Limit, now int64, r Answered, left, open int64) Ne
 
 // opens lets more calls go after a good answer to one, if nothing is said and so much was open.
 func (a *Allowance) opens(l *Limit, now, n, open int64) News {
+	if a.oks > a.most {
+		a.most = 0 // there is more than ever was said
+	}
 	widens := a.said || l.Spec.First > 0 && a.step == 0 // otherwise something else limits calls
 	switch {
 	case a.width == 0 || widens && open <= a.width:
