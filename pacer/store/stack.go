@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/binary"
 	"hash/maphash"
 	"slices"
 	"time"
@@ -14,12 +13,10 @@ func (s *Stack) Hash(seed maphash.Seed) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
 	for i := range s.Limits {
-		for _, name := range [2]string{s.Limits[i].Policy, s.Limits[i].Scope} {
-			var length [8]byte // a scope may contain any separator
-			binary.LittleEndian.PutUint64(length[:], uint64(len(name)))
-			_, _ = h.Write(length[:])
-			_, _ = h.WriteString(name)
-		}
+		_, _ = h.WriteString(s.Limits[i].Policy)
+		_ = h.WriteByte('\n')
+		_, _ = h.WriteString(s.Limits[i].Scope)
+		_ = h.WriteByte('\n')
 	}
 	return h.Sum64()
 }

@@ -1,7 +1,6 @@
 package waiters
 
 import (
-	"hash/maphash"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,16 +101,6 @@ func TestPermitsGoBackUnderNoLock(t *testing.T) {
 	s.Close()
 	s.Leases.Close()
 	require.Empty(t, s.Leases.Held())
-}
-
-// A scope may contain what separates the names of a stack: calls of other limits must not share its request, nor its queue.
-func TestStacksOfOneTextDiffer(t *testing.T) {
-	t.Parallel()
-	one := &Call{stack: store.Stack{Limits: []store.Limit{{Policy: "a", Scope: "x\nb\ny"}}}}
-	two := &Call{stack: store.Stack{Limits: []store.Limit{{Policy: "a", Scope: "x"}, {Policy: "b", Scope: "y"}}}}
-	require.Equal(t, [][]*Call{{one, one}, {two}}, groups([]*Call{one, two, one}))
-	seed := maphash.MakeSeed()
-	require.NotEqual(t, one.stack.Hash(seed), two.stack.Hash(seed))
 }
 
 // A stack that shares its hash with another one has a queue of its own, and keeps it.

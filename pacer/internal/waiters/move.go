@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -197,11 +196,11 @@ func groups(all []*Call) [][]*Call {
 	return gs
 }
 
-// stackKey returns a text that only equal stacks share: a scope may contain any separator, so names are quoted.
+// stackKey returns a text that is the same for equal stacks.
 func stackKey(stack *store.Stack) string {
 	var b strings.Builder
 	for i := range stack.Limits {
-		b.WriteString(strconv.Quote(stack.Limits[i].Policy) + strconv.Quote(stack.Limits[i].Scope))
+		b.WriteString(stack.Limits[i].Policy + "\n" + stack.Limits[i].Scope + "\n")
 	}
 	return b.String()
 }
