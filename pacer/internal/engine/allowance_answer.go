@@ -1,0 +1,245 @@
+package engine
+
+import "github.com/headway-go/headway/luascripts/numbers"
+
+// What answers of the upstream mean for an allowance.
+
+// An Answered is what an answer said of a limit.
+type Answered struct {
+	Slot    int64 // of the call; 0: not known
+	Cost    int64 // that it was charged
+	Left    int64 // what is left; −1: it does not say
+	Reset   int64 // until there is more; 0: it does not say
+	Guessed bool  // Reset is the caller's guess
+	Refused bool  // the upstream refused the call because of this limit, or, if nothing is said of what is left, until Reset
+	Teaches bool  // the refusal says how fast calls may go: see lesson
+	Open    int64 // cost of calls that are on their way and that the account does not know
+}
+
+// News is what an answer means for calls that wait.
+type News uint8
+
+// What an answer can mean.
+const (
+	NoNews News = iota
+	More        // they may go earlier
+	Less        // some slots are not good any more
+)
+
+// Answer applies an answer.
+func (a *Allowance) Answer(l *Limit, now int64, r Answered) News {
+	a.begin(l, now)
+	a.opened(now)
+	a.older += r.Open
+	open := a.open + a.older + a.early
+	left := a.low - 1 - open // as it was believed; it counts while until is to come
+	a.reported = a.reported || r.Slot != 0 || r.Cost > 0 && !r.Refused
+	if a.since = now; r.Slot == 0 {
+		r.Slot = a.blind(now, r.Cost)
+	} else {
+		a.drop(now, r.Slot, r.Cost)
+	}
+	old := r.Slot < a.start
+	if !r.Refused && !old {
+		a.went(r.Slot, r.Cost)
+	}
+	switch {
+	case r.Refused && (r.Left == 0 && r.Teaches && !a.said || r.Left < 0 && (r.Reset > 0 || r.Guessed)):
+		return a.refuse(now, r, left)
+	case r.Left >= 0:
+		return a.counted(now, r, left, open)
+	case old:
+		return a.outdated(r, left)
+	case r.Refused: // because of another limit, or alone
+		return a.news(left, false)
+	}
+	return a.silent(l, now, r, left, open)
+}
+
+// stated returns how long it takes until there is more, as far as that is known.
+func (a *Allowance) stated(now int64, r Answered) int64 {
+	switch {
+	case r.Reset > 0:
+		a.dated = a.dated || !r.Guessed
+		return r.Reset
+	case a.dated || r.Left > 0:
+		return numbers.Second // a reset of 0 is one of less than that; what is left is asked for again
+	}
+	return a.guess.next(now, a.start)
+}
+
+// counted applies an answer that says what is left.
+func (a *Allowance) counted(now int64, r Answered, left, open int64) News {
+	if r.Reset = a.stated(now, r); a.over(r) {
+		return a.outdated(r, left)
+	}
+	if !r.Refused {
+		a.most = max(a.most, r.Left+r.Cost)
+		if !a.said {
+			a.said, a.step = true, 0
+		}
+	}
+	n := a.corrected(r, a.until > 0 && left >= 0 && open == r.Cost)
+	return a.read(now, n, a.patient(r, n), r, left)
+}
+
+// blind takes a call out of what is open of which only the cost is known, and returns what slot it is taken to have: one before the least
+// that was said, so that nothing is given back. What is reported without a call is new.
+func (a *Allowance) blind(now, n int64) int64 {
+	if n == 0 {
+		return now
+	}
+	older := min(a.older, n)
+	a.older, a.open = a.older-older, max(0, a.open-n+older)
+	if a.until == 0 {
+		return now
+	}
+	return max(a.start, a.at-1)
+}
+
+// read applies that so much is left until an instant.
+func (a *Allowance) read(now, n, until int64, r Answered, left int64) News {
+	gated := a.width > 0 && a.until == 0
+	if a.low > 0 && r.Slot < a.at { // it may have been overtaken
+		if n >= a.low {
+			return a.news(left, false)
+		}
+		if r.Refused {
+			until = max(until, a.until)
+		}
+	}
+	return a.set(now, n, until, gated, left)
+}
+
+// over reports whether an answer is about a window that is over.
+func (a *Allowance) over(r Answered) bool {
+	ends := r.Slot + r.Reset
+	return r.Slot < a.start && (ends <= a.start || r.Reset%numbers.Second == 0 && ends-numbers.Second <= a.start)
+}
+
+// refuse applies a refusal that says no more, or all that is said: nothing is left, for as long as it asks at least. If good answers do not
+// say what is left, it teaches a pace: so long the calls that were admitted will have taken.
+func (a *Allowance) refuse(now int64, r Answered, left int64) News {
+	if r.Reset = a.stated(now, r); a.over(r) {
+		return a.outdated(r, left)
+	}
+	until := now + r.Reset
+	if r.Teaches && !a.said {
+		a.lesson(until)
+	}
+	if a.low == 1 {
+		until = max(until, a.until)
+	}
+	a.starved = true
+	a.set(now, 0, until, false, 0)
+	return Less
+}
+
+// set sets what is left until an instant; it was believed to be left.
+func (a *Allowance) set(now, n, until int64, gated bool, left int64) News {
+	a.low, a.at, a.width, a.maybe = n+1, now, 0, 0
+	later := a.until > 0 && until > a.until && a.ahead > 0 // then some slots are too early
+	if later {
+		a.early, a.ahead = a.early+a.ahead, 0
+	}
+	spent := n <= a.open+a.older+a.early && (later || a.until == 0) // calls may hold slots before until
+	if a.until = until; spent {
+		return Less
+	}
+	return a.news(left, gated)
+}
+
+// outdated applies an answer that says nothing of this window. No other call goes in place of the one that was answered.
+func (a *Allowance) outdated(r Answered, left int64) News {
+	if a.until == 0 && a.width > 0 {
+		a.width = max(1, a.low-1, a.width-r.Cost)
+	}
+	return a.news(left, false)
+}
+
+// news returns what became of what was believed to be left.
+func (a *Allowance) news(was int64, gated bool) News {
+	left := a.low - 1 - a.open - a.older - a.early
+	switch {
+	case a.until == 0:
+		return NoNews
+	case left < 0 && left < was:
+		return Less
+	case left > 0 && (gated || a.starved):
+		a.starved = false
+		return More
+	}
+	return NoNews
+}
+
+// silent applies a good answer that says nothing of what is left; so much was open. A width that holds calls back grows with each, as in
+// the slow start of TCP: a reading will come, or a refusal.
+func (a *Allowance) silent(l *Limit, now int64, r Answered, left, open int64) News {
+	if a.until == 0 {
+		return a.opens(l, now, r.Cost, open)
+	}
+	if a.low <= 1 {
+		a.maybe = max(0, a.maybe-r.Cost)
+	} else if r.Slot < a.at {
+		a.maybe += r.Cost
+	}
+	a.low, a.at = max(1, a.low-r.Cost), now
+	if a.maybe > 0 && a.low == 1 && a.open+a.older+a.early == 0 {
+		return More
+	}
+	return a.news(left, false)
+}
+
+// opens lets more calls go after a good answer to one, if nothing is said and so much was open.
+func (a *Allowance) opens(l *Limit, now, n, open int64) News {
+	if a.oks > a.most {
+		a.most = 0 // there is more than ever was said
+	}
+	widens := a.said || l.Spec.First > 0 && a.step == 0 // otherwise something else limits calls
+	switch {
+	case a.width == 0 || widens && open <= a.width:
+		return NoNews
+	case widens:
+		a.width += n
+		return More
+	}
+	a.width = 0
+	switch {
+	case a.step == 0:
+	case a.taking(now, 1) >= numbers.Apart:
+		return NoNews
+	default:
+		a.next, a.at = now, now // all get new slots
+	}
+	return More
+}
+
+// corrected returns what is left, for upstreams that say what was left before the call: that is seen when a call that was alone is refused
+// although there should have been one.
+func (a *Allowance) corrected(r Answered, should bool) int64 {
+	switch {
+	case r.Refused && should && a.own != countsOwn && r.Left == 0:
+		a.own = skipsOwn
+	case r.Refused:
+	case r.Left == 0:
+		a.own = countsOwn
+	case a.own == skipsOwn:
+		return max(0, r.Left-r.Cost)
+	}
+	return r.Left
+}
+
+// patient returns until when n are left. If others were there first after until, it waits until there is more: for 2, 4 to 16 resets.
+func (a *Allowance) patient(r Answered, n int64) int64 {
+	switch {
+	case a.until > 0 || a.width == 0 || r.Slot < a.start:
+	case r.Refused && a.oks == 0:
+		a.waits = min(5, a.waits+1)
+	case n > 1:
+		a.waits = max(0, a.waits-1)
+	}
+	if n == 0 && a.waits > 1 {
+		r.Reset <<= a.waits - 1
+	}
+	return a.since + r.Reset
+}

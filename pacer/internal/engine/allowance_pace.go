@@ -1,0 +1,90 @@
+package engine
+
+import "github.com/headway-go/headway/luascripts/numbers"
+
+// How fast calls may go, and when there is more, if nobody says: what refusals teach of that.
+
+// lesson learns a pace from a refusal, after which there is more at an instant: so long the calls that were admitted will have taken.
+func (a *Allowance) lesson(until int64) {
+	if a.oks == 0 || a.step > 0 && a.until > 0 && a.oks < numbers.Lesson {
+		return // of a burst with few before it, one
+	}
+	took, of := min(numbers.Month, max(numbers.Second, until-a.guess.first)), int64(numbers.Lesson)
+	if a.step > 0 {
+		of = min(of, a.oks) // few calls tell little
+	}
+	a.step = (a.step*(numbers.Lesson-of) + took/a.oks*of) / numbers.Lesson
+	a.span = min(numbers.Month, max(min(took, numbers.TenMinutes), numbers.Calms*a.step))
+}
+
+// A guess is when there is more, if the upstream does not say: after one of the usual periods, by the clock or from the first call on. What
+// was right last is tried first.
+type guess struct {
+	zero          int64 // when nothing was left; 0: something is
+	first, recent int64 // when the first call of this window went, and the last
+	period, known int64 // the one that is tried, and the one that was right; negative: from the first call on
+}
+
+// paced returns when the next call may go at the pace that refusals taught.
+func (a *Allowance) paced(now, open, n int64) int64 {
+	if a.until > 0 && !a.fits(open, n) {
+		now = a.until
+	}
+	return max(now, a.next)
+}
+
+// taking returns how long a cost of n takes at that pace. As in TCP CUBIC that shrinks slowly at first, after span to half of what was
+// learned, and after two to a ninth.
+func (a *Allowance) taking(now, n int64) int64 {
+	x := int64(2 * numbers.Thousand)
+	if ago := max(0, now-max(a.start, a.until)); ago < 2*a.span {
+		x = ago * numbers.Thousand / a.span
+	}
+	one := max(1, a.step*numbers.Thousand/(numbers.Thousand+x/numbers.Calmly+x*x*x/(numbers.Thousand*numbers.Thousand)))
+	return min(n, numbers.Month/one) * one
+}
+
+// went notes a good answer to a call with a slot, of cost n.
+func (a *Allowance) went(slot, n int64) {
+	g := &a.guess
+	if a.oks == 0 || slot-g.recent > max(numbers.Generation, 8*a.step) {
+		g.first, a.oks = slot, 0
+		if g.zero > 0 && g.zero < a.start {
+			if g.period != 0 {
+				g.known = g.period
+			}
+			g.zero, g.period = 0, 0
+		}
+	}
+	a.oks, g.recent = a.oks+n, max(g.recent, slot)
+}
+
+// next returns how long to wait if nobody says when there is more: the shortest of the usual periods, and at least an eighth of what was
+// waited already since nothing was left in the window that began at start, or in one before it that a call has tried since.
+func (g *guess) next(now, start int64) int64 {
+	if start <= g.zero || g.zero == 0 {
+		if g.zero = now; g.known != 0 {
+			if t := g.ends(g.known) - now; t > 0 {
+				return t
+			}
+		}
+	}
+	best := int64(numbers.LongestGuess)
+	g.period = 0
+	for _, p := range [...]int64{numbers.Second, numbers.TenSeconds, numbers.Minute, numbers.TenMinutes, numbers.Hour, numbers.Day} {
+		for _, signed := range [...]int64{p, -p} {
+			if t := g.ends(signed) - now; t > 0 && t >= (now-g.zero)/8 && t < best {
+				best, g.period = t, signed
+			}
+		}
+	}
+	return best
+}
+
+// ends returns when a window of a period ends in which nothing is left.
+func (g *guess) ends(period int64) int64 {
+	if period < 0 {
+		return g.first - period
+	}
+	return g.zero - g.zero%period + period
+}
