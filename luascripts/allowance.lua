@@ -321,7 +321,7 @@ function allowance.heeding()
     return C.ChangePaused
   end
 
-  -- answer applies what an answer said: see Answered in allowance.go. It returns what is to be published.
+  -- answer applies what an answer said: see Answered in allowance_answer.go. It returns what is to be published.
   function allowance.answer(o, now, slot, cost, left, wait, flags)
     begin(o, now)
     local known = flags % C.AnswerOpen
