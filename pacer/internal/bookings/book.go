@@ -30,7 +30,7 @@ func (s *Bookings) Book(ctx context.Context, opts []binding.Option, l *binding.P
 	}
 	b, err := s.bind(&a, nil)
 	if err == nil {
-		_, err = s.Await(ctx, &a)
+		_, err = s.Calls.Await(ctx, &a)
 	}
 	var g store.Grant
 	if err == nil {
@@ -50,7 +50,9 @@ func (s *Bookings) Book(ctx context.Context, opts []binding.Option, l *binding.P
 }
 
 // until returns how long it is until a booking is to be redeemed: the store is asked before its slot.
-func (s *Bookings) until(t *token) time.Duration { return max(0, t.slot.Sub(s.Now())-s.lead()) }
+func (s *Bookings) until(t *token) time.Duration {
+	return max(0, t.slot.Sub(store.NowOf(s.Store))-s.lead())
+}
 
 // lead returns how long before a slot its booking is to be redeemed: the request may have to wait until the one before it is answered.
 func (s *Bookings) lead() time.Duration { return 2 * s.way.Longest() }
@@ -174,7 +176,7 @@ func (s *Bookings) bookSlot(ctx context.Context, a *binding.Ask, b *bookable, t 
 	}
 	epoch, err := booker.Epoch() // if another one begins meanwhile, the token is of none, and refused
 	if err != nil {
-		return g, s.Errors.Store(OpBook, err)
+		return g, &binding.StoreError{Op: OpBook, Err: err}
 	}
 	call := store.Call{AnyOf: b.choices.AnyOf, First: b.choices.First, Cost: a.Cost, Costs: b.costs, NotBefore: a.NotBefore, MaxWait: a.MaxWait}
 	c := &waiters.Call{}
@@ -193,7 +195,7 @@ func (s *Bookings) bookSlot(ctx context.Context, a *binding.Ask, b *bookable, t 
 	g, b.limits, b.costs = c.TakeAway()
 	if g.Local && !a.Set.Free {
 		s.giveBack(ctx, b.limits, &g)
-		return g, s.Errors.Store(OpBook, store.ErrUnreachable)
+		return g, &binding.StoreError{Op: OpBook, Err: store.ErrUnreachable}
 	}
 	if !a.Set.Free {
 		booker.Booked(store.Stack{Upstream: s.Upstream, Limits: b.limits}, g)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -141,10 +140,7 @@ func (r *Registry) Index(_ context.Context, upstream string) (*store.Index, erro
 	if r.IsClosed() {
 		return nil, store.ErrClosed
 	}
-	p, now := r.Process, store.Instant(time.Now().UnixMicro())
-	if s, ok := r.Store.(interface{ Now() store.Instant }); ok {
-		now = s.Now()
-	}
+	p, now := r.Process, store.NowOf(r.Store)
 	index := &store.Index{Now: now}
 	if upstream != p.Upstream {
 		return index, nil
