@@ -15,6 +15,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/failover"
 	"github.com/headway-go/headway/pacer/internal/leases"
+	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/internal/warnings"
@@ -209,7 +210,10 @@ func New(c Config) (*Pacer, error) {
 	p.describeProcess(cmp.Or(c.Name, processName()))
 	p.waiters = p.newWaiters(&c, given)
 	p.calls.Waiters = p.waiters
-	p.observer = p.newObserver()
+	p.observer = observe.New(&observe.Config{
+		Upstream: p.upstream, Store: p.store, Member: p.member, Direct: p.direct != nil, Timeout: waiters.Timeout, Meter: p.process.Meter,
+		Calls: p.calls, Events: events{p},
+	})
 	p.bookings = p.newBookings()
 	p.reports.Store, p.reports.Changed = p.store, p.waiters.Changed
 	if p.member == nil && c.Store != nil { // others may use it, too
@@ -252,7 +256,7 @@ func (p *Pacer) newWaiters(c *Config, given store.Store) *waiters.Waiters {
 		NotYet: p.notYet, StoreError: p.storeError,
 	}
 	if p.telemetry != nil {
-		config.Events = waitEvents{p}
+		config.Events = events{p}
 	}
 	config.Reported = p.policies.AddAllowances
 	if p.member == nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/failover"
+	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/internal/waiters"
@@ -21,13 +22,16 @@ func newTelemetry(hooks []*Hooks) *telemetry.Dispatcher[Hooks] {
 	return telemetry.New(hooks, func(h *Hooks) func(int64) { return h.Dropped })
 }
 
-// waitEvents are events of calls that wait, or could have had to.
-type waitEvents struct{ *Pacer }
+// events receive the events of the packages below.
+type events struct{ *Pacer }
 
-var _ waiters.Events = waitEvents{}
+var (
+	_ waiters.Events = events{}
+	_ observe.Events = events{}
+)
 
 // waitOf returns the event that describes a wait.
-func (e waitEvents) waitOf(w *waiters.Wait) Waiting {
+func (e events) waitOf(w *waiters.Wait) Waiting {
 	one := Waiting{Upstream: e.upstream, Cost: w.Cost, Paused: w.Paused, Queued: w.Queued, Ahead: w.Ahead, At: w.At, Wait: w.For}
 	if w.Limit != nil {
 		one.Policy, one.Scope = readings.PolicyOf(w.Limit.Policy), e.set().Describe(w.Limit)
@@ -36,18 +40,18 @@ func (e waitEvents) waitOf(w *waiters.Wait) Waiting {
 }
 
 // Waiting implements [waiters.Events].
-func (e waitEvents) Waiting(ctx context.Context, w *waiters.Wait) {
+func (e events) Waiting(ctx context.Context, w *waiters.Wait) {
 	telemetry.EmitCall(ctx, e.telemetry, e.waitOf(w), func(h *Hooks) func(context.Context, Waiting) { return h.Waiting })
 }
 
 // WaitDone implements [waiters.Events].
-func (e waitEvents) WaitDone(ctx context.Context, last *waiters.Wait, since time.Time, took time.Duration, err error) {
+func (e events) WaitDone(ctx context.Context, last *waiters.Wait, since time.Time, took time.Duration, err error) {
 	done := WaitDone{Waiting: e.waitOf(last), Since: since, Took: took, Err: err}
 	telemetry.EmitCall(ctx, e.telemetry, done, func(h *Hooks) func(context.Context, WaitDone) { return h.WaitDone })
 }
 
 // Admitted implements [waiters.Events].
-func (e waitEvents) Admitted(ctx context.Context, call *store.Call, limits []store.Limit, limit *store.Limit, waited, late time.Duration) {
+func (e events) Admitted(ctx context.Context, call *store.Call, limits []store.Limit, limit *store.Limit, waited, late time.Duration) {
 	one := Admitted{Upstream: e.upstream, Cost: call.Cost, Costs: e.costsOf(call, limits), Waited: waited, Late: late}
 	if limit != nil {
 		one.Policy, one.Scope = readings.PolicyOf(limit.Policy), e.set().Describe(limit)
@@ -56,7 +60,7 @@ func (e waitEvents) Admitted(ctx context.Context, call *store.Call, limits []sto
 }
 
 // Answered implements [waiters.Events].
-func (e waitEvents) Answered(ctx context.Context, took time.Duration) {
+func (e events) Answered(ctx context.Context, took time.Duration) {
 	one := Answered{Upstream: e.upstream, Took: took}
 	telemetry.EmitCall(ctx, e.telemetry, one, func(h *Hooks) func(context.Context, Answered) { return h.Answered })
 }
@@ -99,10 +103,10 @@ func (p *Pacer) settled(ctx context.Context, stack *store.Stack, notes []store.N
 }
 
 // Refused implements [waiters.Events].
-func (e waitEvents) Refused(ctx context.Context, err error) { e.refused(ctx, err) }
+func (e events) Refused(ctx context.Context, err error) { e.refused(ctx, err) }
 
 // PausesChanged implements [waiters.Events].
-func (e waitEvents) PausesChanged(news []store.Change) {
+func (e events) PausesChanged(news []store.Change) {
 	for i := range news {
 		c := &news[i]
 		one := Pause{Upstream: e.upstream, Policy: readings.PolicyOf(c.Policy), Scope: e.set().Describe(&store.Limit{Policy: c.Policy, Scope: c.Scope})}

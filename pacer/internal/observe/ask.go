@@ -74,9 +74,7 @@ func (one *Observation) stack() store.Stack {
 
 // answered applies what the store said about a call, and reports whether the slot is to be given back.
 func (o *Observer) answered(ctx context.Context, one *Observation, g *store.Grant) (back bool) {
-	if o.Answered != nil {
-		o.Answered(one.ctx, one, g) //nolint:contextcheck // the others of the request have their own
-	}
+	o.Events.Predicted(one.ctx, one, g) //nolint:contextcheck // the others of the request have their own
 	counted := int64(0)
 	if o.Meter.IsOn() {
 		counted = o.Meter.Add(one.Limits, &one.Call, g.Now.Add(one.Delay), store.BindsNothing, 0)
