@@ -9,6 +9,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
+	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/internal/warnings"
 	"github.com/headway-go/headway/pacer/store"
@@ -22,12 +23,13 @@ func newTelemetry(hooks []*Hooks) *telemetry.Dispatcher[Hooks] {
 	return telemetry.New(hooks, func(h *Hooks) func(int64) { return h.Dropped })
 }
 
-// events receive the events of the packages below.
+// events receive the events of the packages below, and answer what they ask of their Pacer.
 type events struct{ *Pacer }
 
 var (
 	_ waiters.Events = events{}
 	_ observe.Events = events{}
+	_ usage.Source   = events{}
 )
 
 // waitOf returns the event that describes a wait.
