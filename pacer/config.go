@@ -198,10 +198,7 @@ func New(c Config) (*Pacer, error) {
 		Upstream: p.upstream, MaxWait: p.maxWait, MaxWeight: MaxWeight, Flow: 1 + rand.Int64N(1<<53-1), Counts: !c.IgnoreCounts,
 		Policies: p.policies, Direct: p.direct, Leases: p.leases, Errors: refusals{p},
 	}
-	p.reports = &readings.Reporter{
-		Upstream: p.upstream, Far: isShared,
-		Unbound: p.policies.AddAllowances, Applied: p.feedbackApplied,
-	}
+	p.reports = &readings.Reporter{Upstream: p.upstream, Far: isShared, Events: events{p}}
 	if isShared {
 		p.member = p.join(shared, &c, p.set().Bound)
 		p.store = p.member
@@ -215,7 +212,7 @@ func New(c Config) (*Pacer, error) {
 		Calls: p.calls, Events: events{p},
 	})
 	p.bookings = p.newBookings()
-	p.reports.Store, p.reports.Changed = p.store, p.waiters.Changed
+	p.reports.Store = p.store
 	if p.member == nil && c.Store != nil { // others may use it, too
 		p.waiters.Begin()
 	}

@@ -27,9 +27,10 @@ func newTelemetry(hooks []*Hooks) *telemetry.Dispatcher[Hooks] {
 type events struct{ *Pacer }
 
 var (
-	_ waiters.Events = events{}
-	_ observe.Events = events{}
-	_ usage.Source   = events{}
+	_ waiters.Events  = events{}
+	_ observe.Events  = events{}
+	_ readings.Events = events{}
+	_ usage.Source    = events{}
 )
 
 // waitOf returns the event that describes a wait.
@@ -141,8 +142,11 @@ func (p *Pacer) refused(ctx context.Context, err error) {
 	telemetry.EmitCall(ctx, p.telemetry, e, func(h *Hooks) func(context.Context, Refusal) { return h.Refused })
 }
 
-// feedbackApplied emits what the store received of an upstream's feedback at an instant, and keeps what that states.
-func (p *Pacer) feedbackApplied(ctx context.Context, at store.Instant, stack store.Stack, notes []store.Note) {
+// Unbound implements [readings.Events].
+func (e events) Unbound(names []string) { e.policies.AddAllowances(names) }
+
+// Applied implements [readings.Events]: it keeps what the notes state, too.
+func (p events) Applied(ctx context.Context, at store.Instant, stack store.Stack, notes []store.Note, changes []store.Change) { //nolint:revive // e is the event
 	for i := range notes {
 		n := &notes[i]
 		e := FeedbackApplied{Upstream: p.upstream, Kind: n.Kind, For: max(0, n.For), Value: n.Value, Source: n.Source}
@@ -161,6 +165,7 @@ func (p *Pacer) feedbackApplied(ctx context.Context, at store.Instant, stack sto
 			telemetry.EmitCall(ctx, p.telemetry, e, func(h *Hooks) func(context.Context, FeedbackApplied) { return h.FeedbackApplied })
 		}
 	}
+	p.waiters.Changed(ctx, changes)
 }
 
 // requested emits a request to the store.
