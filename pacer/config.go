@@ -2,7 +2,6 @@ package pacer
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -200,7 +199,7 @@ func New(c Config) (*Pacer, error) {
 	}
 	p.reports = &readings.Reporter{Upstream: p.upstream, Far: isShared, Events: events{p}}
 	if isShared {
-		p.member = p.join(shared, &c, p.set().Bound)
+		p.member = p.join(shared, &c)
 		p.store = p.member
 	}
 	p.spares.off = p.direct == nil && p.member == nil
@@ -223,26 +222,13 @@ func New(c Config) (*Pacer, error) {
 }
 
 // join returns the member that stands between a Pacer and a shared store.
-func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) store.Member {
-	config := failover.Config{
-		Upstream: c.Upstream, Mode: c.Outage.mode(), Timeout: cmp.Or(c.StoreTimeout, DefaultStoreTimeout), Processes: c.Processes,
-		Policies: bound, Permits: p.leases.Held, Describe: p.about,
-	}
-	config.Policy = func(l *store.Limit) policies.Policy { return p.set().PolicyOf(l) }
-	config.Settings, config.Resumed = p.policies.Read, p.heed
-	config.Changed = p.failedOver
-	if p.telemetry != nil {
-		config.Requested = p.requested
-	}
+func (p *Pacer) join(shared store.Shared, c *Config) store.Member {
 	p.versionLog = warnings.NewVersions(c.Logger, c.Upstream, func() string { return p.set().Source })
-	config.Versions, config.Fair = p.versionLog.Seen, p.policies.SetFair
-	member := failover.New(shared, &config)
-	p.repolicied = member.SetPolicies
-	return member
+	return failover.New(shared, &failover.Config{
+		Upstream: c.Upstream, Mode: c.Outage.mode(), Timeout: cmp.Or(c.StoreTimeout, DefaultStoreTimeout), Processes: c.Processes,
+		Policies: p.set().Bound, InForce: p.policies, Owner: events{p},
+	})
 }
-
-// heed has calls that wait heed what was resumed, whichever call found it out.
-func (p *Pacer) heed(all []store.Change) { p.waiters.Changed(context.Background(), all) }
 
 // newWaiters returns the waiters of a Pacer that has its store. given is the store of the Config.
 func (p *Pacer) newWaiters(c *Config, given store.Store) *waiters.Waiters {

@@ -146,40 +146,55 @@ func (p *Pacer) refused(ctx context.Context, err error) {
 func (e events) Unbound(names []string) { e.policies.AddAllowances(names) }
 
 // Applied implements [readings.Events]: it keeps what the notes state, too.
-func (p events) Applied(ctx context.Context, at store.Instant, stack store.Stack, notes []store.Note, changes []store.Change) { //nolint:revive // e is the event
+func (e events) Applied(ctx context.Context, at store.Instant, stack store.Stack, notes []store.Note, changes []store.Change) {
 	for i := range notes {
 		n := &notes[i]
-		e := FeedbackApplied{Upstream: p.upstream, Kind: n.Kind, For: max(0, n.For), Value: n.Value, Source: n.Source}
+		one := FeedbackApplied{Upstream: e.upstream, Kind: n.Kind, For: max(0, n.For), Value: n.Value, Source: n.Source}
 		if n.Kind == store.NoteAnswer {
 			if n.Remaining < 0 && n.Empties() == 0 {
 				continue // it says nothing
 			}
-			e.Value = max(0, n.Remaining)
+			one.Value = max(0, n.Remaining)
 		}
 		l := &stack.Limits[n.Limit]
-		e.Policy, e.Scope = readings.PolicyOf(l.Policy), p.set().Describe(l)
-		if e.Long = p.reports.Memory.Keep(l.Key(), n, at); e.Long {
-			p.log.Stated(warnings.Wait{Upstream: p.upstream, Policy: e.Policy, Scope: e.Scope, Source: e.Source, For: e.For}) //nolint:contextcheck // a line of the log is of no call
+		one.Policy, one.Scope = readings.PolicyOf(l.Policy), e.set().Describe(l)
+		if one.Long = e.reports.Memory.Keep(l.Key(), n, at); one.Long {
+			e.log.Stated(warnings.Wait{Upstream: e.upstream, Policy: one.Policy, Scope: one.Scope, Source: one.Source, For: one.For}) //nolint:contextcheck // a line of the log is of no call
 		}
-		if p.telemetry != nil {
-			telemetry.EmitCall(ctx, p.telemetry, e, func(h *Hooks) func(context.Context, FeedbackApplied) { return h.FeedbackApplied })
+		if e.telemetry != nil {
+			telemetry.EmitCall(ctx, e.telemetry, one, func(h *Hooks) func(context.Context, FeedbackApplied) { return h.FeedbackApplied })
 		}
 	}
-	p.waiters.Changed(ctx, changes)
+	e.waiters.Changed(ctx, changes)
 }
 
-// requested emits a request to the store.
-func (p *Pacer) requested(op string, calls int, took time.Duration, err error) {
-	e := StoreRequest{Upstream: p.upstream, Op: op, Calls: calls, Took: took, Err: err}
-	telemetry.Emit(p.telemetry, e, func(h *Hooks) func(StoreRequest) { return h.StoreRequest })
+// Requested implements [failover.Owner].
+func (e events) Requested(op string, calls int, took time.Duration, err error) {
+	one := StoreRequest{Upstream: e.upstream, Op: op, Calls: calls, Took: took, Err: err}
+	telemetry.Emit(e.telemetry, one, func(h *Hooks) func(StoreRequest) { return h.StoreRequest })
 }
 
-// failedOver emits and logs that the store is lost, or back.
-func (p *Pacer) failedOver(c failover.Change) {
-	p.log.Changed(c)
-	if p.telemetry != nil {
-		telemetry.Emit(p.telemetry, Failover{
-			Upstream: p.upstream, On: c.Lost, Never: c.Never, Outage: p.outage, Processes: c.Processes, For: c.For, Err: c.Err, Dropped: c.Dropped,
-		}, func(h *Hooks) func(Failover) { return h.Failover })
+// FailedOver implements [failover.Owner].
+func (e events) FailedOver(c failover.Change) {
+	e.log.Changed(c)
+	telemetry.Emit(e.telemetry, Failover{
+		Upstream: e.upstream, On: c.Lost, Never: c.Never, Outage: e.outage, Processes: c.Processes, For: c.For, Err: c.Err, Dropped: c.Dropped,
+	}, func(h *Hooks) func(Failover) { return h.Failover })
+}
+
+// Resumed implements [failover.Owner].
+func (e events) Resumed(all []store.Change) { e.waiters.Changed(context.Background(), all) }
+
+// Permits implements [failover.Owner].
+func (e events) Permits() []readings.Report { return e.leases.Held() }
+
+// About implements [failover.Owner].
+func (e events) About(now store.Instant, left bool) (a store.About, received func(versions int)) {
+	a, delivered := e.process.About(now, left)
+	return a, func(versions int) {
+		delivered()
+		if !left {
+			e.versionLog.Seen(versions)
+		}
 	}
 }

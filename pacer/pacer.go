@@ -41,9 +41,8 @@ type Pacer struct {
 	policies *binding.Policies
 	calls    *binding.Reader // reads what calls request
 
-	repolicied func([]policies.Policy) // tells the member
-	process    *usage.Process          // what operators see of this process
-	observer   *observe.Observer
+	process  *usage.Process // what operators see of this process
+	observer *observe.Observer
 
 	waiters  *waiters.Waiters
 	reports  *readings.Reporter

@@ -267,11 +267,6 @@ func (e events) CallsWaiting() map[store.Key]int64 {
 // Stated implements [usage.Source].
 func (e events) Stated(n int) []store.Statement { return e.reports.Memory.Stated(n, e.set().Describe) }
 
-// about returns what this process reports of itself, and a function to call when the store has received it.
-func (p *Pacer) about(now store.Instant, left bool) (a store.About, received func()) {
-	return p.process.About(now, left)
-}
-
 // Registry returns the registry of the processes that pace the upstream, and whether it belongs to a store that they share. If the store
 // has none, or is out of reach, the registry knows only this process, and counts calls from the first Index on: until then, calls spend
 // no time on counting. Most programs need package fleet instead, which uses it.
