@@ -73,14 +73,12 @@ func (p *Pacer) costsOf(call *store.Call, limits []store.Limit) []PolicyCost {
 	all := make([]PolicyCost, 0, len(limits))
 	for i := range limits {
 		l := &limits[i]
-		one := PolicyCost{Policy: l.Policy, Scope: p.set().Describe(l), Cost: call.Cost}
+		one := PolicyCost{Policy: l.Policy, Scope: p.set().Describe(l), Cost: call.CostOf(i)}
 		switch {
 		case p.set().IsPart(l.Policy):
 			continue
 		case l.Spec.Algorithm == policies.Concurrency:
 			one.Cost = 1
-		case i < len(call.Costs):
-			one.Cost = call.Costs[i]
 		}
 		all = append(all, one)
 	}

@@ -117,7 +117,7 @@ func (p *Pacer) outcome(one *observe.Observation, g *store.Grant) Observed {
 			Until: g.Paused, MaxWait: one.Call.MaxWait, ByDeadline: one.Ends,
 		}
 		if g.Binds >= 0 {
-			r.Limit, r.Cost = &one.Limits[g.Binds], one.Cost(g.Binds)
+			r.Limit, r.Cost = &one.Limits[g.Binds], one.Call.CostOf(g.Binds)
 		}
 		return p.refusal(p.notYet(r))
 	}
@@ -125,7 +125,7 @@ func (p *Pacer) outcome(one *observe.Observation, g *store.Grant) Observed {
 	if e.Wait > 0 {
 		e.Paused = g.Paused > 0
 		if g.Binds >= 0 {
-			e.Policy, e.Scope, e.Cost = one.Limits[g.Binds].Policy, p.set().Describe(&one.Limits[g.Binds]), one.Cost(g.Binds)
+			e.Policy, e.Scope, e.Cost = one.Limits[g.Binds].Policy, p.set().Describe(&one.Limits[g.Binds]), one.Call.CostOf(g.Binds)
 		}
 	}
 	return e

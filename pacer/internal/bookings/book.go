@@ -122,11 +122,8 @@ func (s *Bookings) bind(a *binding.Ask, settling *binding.Settling) (b bookable,
 	if err != nil {
 		return b, err
 	}
+	call := store.Call{Cost: a.Cost, Costs: costs}
 	for i := range limits {
-		cost := a.Cost
-		if costs != nil {
-			cost = costs[i]
-		}
 		switch l := limits[i]; {
 		case l.Spec.Queue == policies.FairQueue && a.Set.FairBy != binding.ProcessScope:
 			return b, binding.Invalid("Book", "not possible", "policy "+strconv.Quote(l.Policy)+
@@ -135,7 +132,7 @@ func (s *Bookings) bind(a *binding.Ask, settling *binding.Settling) (b bookable,
 			b.permits = append(b.permits, l)
 		default:
 			l.Spec.Queue = policies.NoQueue
-			b.limits, b.costs = append(b.limits, l), append(b.costs, cost)
+			b.limits, b.costs = append(b.limits, l), append(b.costs, call.CostOf(i))
 		}
 	}
 	return b, nil
@@ -209,13 +206,10 @@ func (t *token) granted(g *store.Grant, b *bookable, epoch store.Epoch) {
 	t.epoch, t.slot, t.made = epoch.Began, g.At, g.Now
 	t.slack = max(0, min(g.Slack, maxSlack*time.Microsecond))
 	t.limits = t.limits[:0:0]
+	call := store.Call{Cost: t.cost, Costs: b.costs}
 	for i := range b.limits {
 		l := &b.limits[i]
-		cost := t.cost
-		if b.costs != nil {
-			cost = b.costs[i]
-		}
-		t.limits = append(t.limits, tokenLimit{l.Policy, l.Scope, shapeOf(&l.Spec), cost, g.Charges[i]})
+		t.limits = append(t.limits, tokenLimit{l.Policy, l.Scope, shapeOf(&l.Spec), call.CostOf(i), g.Charges[i]})
 	}
 }
 

@@ -100,11 +100,3 @@ func (o *Observer) answered(ctx context.Context, one *Observation, g *store.Gran
 	}
 	return false
 }
-
-// Cost returns what the call costs the limit with this index.
-func (one *Observation) Cost(i int) int64 {
-	if i < len(one.Call.Costs) {
-		return one.Call.Costs[i]
-	}
-	return one.Call.Cost
-}
