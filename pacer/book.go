@@ -129,13 +129,6 @@ func (p *Pacer) redemption(ctx context.Context, tok string, opts []Option, other
 	return x, p.toUser(err)
 }
 
-// newBookings returns the bookings of a Pacer that has its store and its waiters.
-func (p *Pacer) newBookings() *bookings.Bookings {
-	return &bookings.Bookings{
-		Upstream: p.upstream, Store: p.store, Calls: p.calls, Early: RedeemEarly, Keep: DefaultKeep, MaxToken: MaxToken,
-	}
-}
-
 // A TokenError reports that a token is not good. It matches [ErrRefused], and one of [ErrSpent], [ErrBadToken], [ErrTokenExpired] and
 // [ErrTokenLost]. Nothing was charged. No later Redeem of the same attempt will do better: see [Attempt].
 type TokenError struct {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/bookings"
 	"github.com/headway-go/headway/pacer/internal/failover"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/observe"
@@ -210,7 +211,9 @@ func New(c Config) (*Pacer, error) {
 		Upstream: p.upstream, Store: p.store, Member: p.member, Direct: p.direct != nil, Timeout: waiters.Timeout, Meter: p.process.Meter,
 		Calls: p.calls, Events: events{p},
 	})
-	p.bookings = p.newBookings()
+	p.bookings = &bookings.Bookings{
+		Upstream: p.upstream, Store: p.store, Calls: p.calls, Early: RedeemEarly, Keep: DefaultKeep, MaxToken: MaxToken,
+	}
 	p.reports.Store = p.store
 	if p.member == nil && c.Store != nil { // others may use it, too
 		p.waiters.Begin()

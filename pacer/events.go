@@ -6,10 +6,8 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/failover"
-	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
-	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/internal/warnings"
 	"github.com/headway-go/headway/pacer/store"
@@ -25,13 +23,6 @@ func newTelemetry(hooks []*Hooks) *telemetry.Dispatcher[Hooks] {
 
 // events receive the events of the packages below, and answer what they ask of their Pacer.
 type events struct{ *Pacer }
-
-var (
-	_ waiters.Events  = events{}
-	_ observe.Events  = events{}
-	_ readings.Events = events{}
-	_ usage.Source    = events{}
-)
 
 // waitOf returns the event that describes a wait.
 func (e events) waitOf(w *waiters.Wait) Waiting {
