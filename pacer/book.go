@@ -8,7 +8,6 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/bookings"
-	"github.com/headway-go/headway/pacer/store"
 )
 
 // Of bookings.
@@ -57,6 +56,7 @@ func (p *Pacer) Book(ctx context.Context, opts ...Option) (tok string, wait time
 // book is Book for a call by any one of the credentials of a pool; nil: for any other call.
 func (p *Pacer) book(ctx context.Context, opts []Option, l *binding.Pool) (tok string, wait time.Duration, err error) {
 	if tok, wait, err = p.bookings.Book(ctx, optionsOf(nil, opts), l); err != nil {
+		err = p.toUser(err)
 		p.refused(ctx, err)
 	}
 	return tok, wait, err
@@ -90,7 +90,7 @@ func (p *Pacer) Redeem(ctx context.Context, tok string, opts ...Option) (*Reserv
 	if err != nil {
 		return nil, err
 	}
-	if err := x.Redeem(ctx); err != nil {
+	if err := p.toUser(x.Redeem(ctx)); err != nil {
 		p.refused(ctx, err)
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (p *Pacer) CancelBooking(ctx context.Context, tok string, opts ...Option) e
 	if err != nil {
 		return err
 	}
-	return x.Cancel(ctx)
+	return p.toUser(x.Cancel(ctx))
 }
 
 // redemption reads a token, which it uses with some options: Attempt, and one other kind.
@@ -125,49 +125,8 @@ func (p *Pacer) redemption(ctx context.Context, tok string, opts []Option, other
 			return nil, &ConfigError{Field: "Redeem", Value: "an option", Reason: "is not Attempt or MaxWait: all others are those of Book, and in the token"}
 		}
 	}
-	return p.bookings.Open(ctx, tok, attempt, patience, reserve)
-}
-
-// newBookings returns the bookings of a Pacer that has its store and its waiters.
-func (p *Pacer) newBookings() *bookings.Bookings {
-	return &bookings.Bookings{
-		Upstream: p.upstream, Store: p.store, Calls: p.calls, Early: RedeemEarly, Keep: DefaultKeep, MaxToken: MaxToken,
-		Await: p.awaitStore, Now: p.storeNow,
-		Errors: bookings.Errors{
-			Store: p.storeError, Token: p.tokenError, Later: p.later, Refused: refusedBy, Lost: ErrTokenLost, Expired: ErrTokenExpired, Spent: ErrSpent,
-		},
-	}
-}
-
-func (p *Pacer) tokenError(err error) error { return &TokenError{Upstream: p.upstream, Err: err} }
-
-// later makes the error of a booking that may not go yet.
-func (p *Pacer) later(l bookings.Later) error {
-	wait := max(l.Wait, leastRetry)
-	if l.InFlight != "" && l.Wait == 0 {
-		wait = unknownRetry
-	}
-	return &LaterError{Upstream: p.upstream, Wait: wait, Slack: l.Slack, Moved: l.Moved, InFlight: l.InFlight}
-}
-
-// refusedBy returns what the error of a call says that was refused by a limit; false for any other error.
-func refusedBy(err error) (r bookings.Refused, ok bool) {
-	e, ok := errors.AsType[*LimitError](err)
-	if ok {
-		r.Policy, r.RetryAfter = e.Policy, e.RetryAfter()
-	}
-	return r, ok
-}
-
-// storeNow estimates the store's time.
-func (p *Pacer) storeNow() store.Instant {
-	if p.direct != nil {
-		return p.direct.Now()
-	}
-	if p.member != nil {
-		return p.member.Now()
-	}
-	return store.Instant(time.Now().UnixMicro())
+	x, err := p.bookings.Open(ctx, tok, attempt, patience, reserve)
+	return x, p.toUser(err)
 }
 
 // A TokenError reports that a token is not good. It matches [ErrRefused], and one of [ErrSpent], [ErrBadToken], [ErrTokenExpired] and

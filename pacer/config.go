@@ -2,7 +2,6 @@ package pacer
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -13,8 +12,10 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/bookings"
 	"github.com/headway-go/headway/pacer/internal/failover"
 	"github.com/headway-go/headway/pacer/internal/leases"
+	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/internal/warnings"
@@ -197,21 +198,23 @@ func New(c Config) (*Pacer, error) {
 		Upstream: p.upstream, MaxWait: p.maxWait, MaxWeight: MaxWeight, Flow: 1 + rand.Int64N(1<<53-1), Counts: !c.IgnoreCounts,
 		Policies: p.policies, Direct: p.direct, Leases: p.leases, Errors: refusals{p},
 	}
-	p.reports = &readings.Reporter{
-		Upstream: p.upstream, Far: isShared,
-		Unbound: p.policies.AddAllowances, Applied: p.feedbackApplied,
-	}
+	p.reports = &readings.Reporter{Upstream: p.upstream, Far: isShared, Events: events{p}}
 	if isShared {
-		p.member = p.join(shared, &c, p.set().Bound)
+		p.member = p.join(shared, &c)
 		p.store = p.member
 	}
 	p.spares.off = p.direct == nil && p.member == nil
 	p.describeProcess(cmp.Or(c.Name, processName()))
 	p.waiters = p.newWaiters(&c, given)
 	p.calls.Waiters = p.waiters
-	p.observer = p.newObserver()
-	p.bookings = p.newBookings()
-	p.reports.Store, p.reports.Changed = p.store, p.waiters.Changed
+	p.observer = observe.New(&observe.Config{
+		Upstream: p.upstream, Store: p.store, Member: p.member, Direct: p.direct != nil, Timeout: waiters.Timeout, Meter: p.process.Meter,
+		Calls: p.calls, Events: events{p},
+	})
+	p.bookings = &bookings.Bookings{
+		Upstream: p.upstream, Store: p.store, Calls: p.calls, Early: RedeemEarly, Keep: DefaultKeep, MaxToken: MaxToken,
+	}
+	p.reports.Store = p.store
 	if p.member == nil && c.Store != nil { // others may use it, too
 		p.waiters.Begin()
 	}
@@ -222,26 +225,13 @@ func New(c Config) (*Pacer, error) {
 }
 
 // join returns the member that stands between a Pacer and a shared store.
-func (p *Pacer) join(shared store.Shared, c *Config, bound []policies.Policy) store.Member {
-	config := failover.Config{
-		Upstream: c.Upstream, Mode: c.Outage.mode(), Timeout: cmp.Or(c.StoreTimeout, DefaultStoreTimeout), Processes: c.Processes,
-		Policies: bound, Permits: p.leases.Held, Describe: p.about,
-	}
-	config.Policy = func(l *store.Limit) policies.Policy { return p.set().PolicyOf(l) }
-	config.Settings, config.Resumed = p.policies.Read, p.heed
-	config.Changed = p.failedOver
-	if p.telemetry != nil {
-		config.Requested = p.requested
-	}
+func (p *Pacer) join(shared store.Shared, c *Config) store.Member {
 	p.versionLog = warnings.NewVersions(c.Logger, c.Upstream, func() string { return p.set().Source })
-	config.Versions, config.Fair = p.versionLog.Seen, p.policies.SetFair
-	member := failover.New(shared, &config)
-	p.repolicied = member.SetPolicies
-	return member
+	return failover.New(shared, &failover.Config{
+		Upstream: c.Upstream, Mode: c.Outage.mode(), Timeout: cmp.Or(c.StoreTimeout, DefaultStoreTimeout), Processes: c.Processes,
+		Policies: p.set().Bound, InForce: p.policies, Owner: events{p},
+	})
 }
-
-// heed has calls that wait heed what was resumed, whichever call found it out.
-func (p *Pacer) heed(all []store.Change) { p.waiters.Changed(context.Background(), all) }
 
 // newWaiters returns the waiters of a Pacer that has its store. given is the store of the Config.
 func (p *Pacer) newWaiters(c *Config, given store.Store) *waiters.Waiters {
@@ -252,7 +242,7 @@ func (p *Pacer) newWaiters(c *Config, given store.Store) *waiters.Waiters {
 		NotYet: p.notYet, StoreError: p.storeError,
 	}
 	if p.telemetry != nil {
-		config.Events = waitEvents{p}
+		config.Events = events{p}
 	}
 	config.Reported = p.policies.AddAllowances
 	if p.member == nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/bookings"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/waiters"
@@ -285,7 +286,7 @@ type StoreError struct {
 
 // The operations of a [StoreError].
 const (
-	opReserve  = "reserve"
+	opReserve  = binding.OpReserve
 	opCancel   = "cancel"
 	opReport   = "report" // of Report, Settle, [Pacer.Resume] and [Pacer.Reset]
 	opStatus   = "status"
@@ -344,9 +345,9 @@ var (
 	// ErrBadToken matches a [*TokenError] of a text that is no token of this upstream.
 	ErrBadToken = errors.New("pacer: not a token")
 	// ErrTokenExpired matches a [*TokenError] of a booking that may have been redeemed so long ago that the store has forgotten it: see [Keep].
-	ErrTokenExpired = errors.New("pacer: the token has expired")
+	ErrTokenExpired = bookings.ErrExpired
 	// ErrTokenLost matches a [*TokenError] of a booking that the store has lost with all its data: nobody knows whether it was redeemed.
-	ErrTokenLost = errors.New("pacer: the store has lost its data since the booking")
+	ErrTokenLost = bookings.ErrLost
 )
 
 // notYet makes the error of a call that may not go yet.
@@ -395,4 +396,34 @@ func (p refusals) Nested(l *store.Limit) error {
 
 func (p *Pacer) storeError(op string, err error) error {
 	return &StoreError{Upstream: p.upstream, Op: op, Err: err}
+}
+
+// toUser makes an error of a package below one of users; any other stays as it is.
+func (p *Pacer) toUser(err error) error {
+	switch e := err.(type) { //nolint:errorlint // they are as they were made
+	case *binding.StoreError:
+		return p.storeError(e.Op, e.Err)
+	case *bookings.TokenError:
+		return &TokenError{Upstream: p.upstream, Err: e.Err}
+	case *bookings.LaterError:
+		return p.later(e)
+	case interface{ Unwrap() []error }:
+		var all []error
+		for _, one := range e.Unwrap() {
+			all = append(all, p.toUser(one))
+		}
+		return errors.Join(all...)
+	}
+	return err
+}
+
+// later makes the error of a booking that may not go yet.
+func (p *Pacer) later(l *bookings.LaterError) error {
+	e := &LaterError{Upstream: p.upstream, Wait: max(l.Wait, leastRetry), Slack: l.Slack, Moved: l.Moved, InFlight: l.InFlight}
+	if refused, ok := errors.AsType[*LimitError](l.Refused); ok {
+		e.InFlight, e.Wait = refused.Policy, refused.RetryAfter()
+	} else if l.InFlight != "" {
+		e.Wait = unknownRetry
+	}
+	return e
 }

@@ -21,13 +21,11 @@ func newTelemetry(hooks []*Hooks) *telemetry.Dispatcher[Hooks] {
 	return telemetry.New(hooks, func(h *Hooks) func(int64) { return h.Dropped })
 }
 
-// waitEvents are events of calls that wait, or could have had to.
-type waitEvents struct{ *Pacer }
-
-var _ waiters.Events = waitEvents{}
+// events receive the events of the packages below, and answer what they ask of their Pacer.
+type events struct{ *Pacer }
 
 // waitOf returns the event that describes a wait.
-func (e waitEvents) waitOf(w *waiters.Wait) Waiting {
+func (e events) waitOf(w *waiters.Wait) Waiting {
 	one := Waiting{Upstream: e.upstream, Cost: w.Cost, Paused: w.Paused, Queued: w.Queued, Ahead: w.Ahead, At: w.At, Wait: w.For}
 	if w.Limit != nil {
 		one.Policy, one.Scope = readings.PolicyOf(w.Limit.Policy), e.set().Describe(w.Limit)
@@ -36,18 +34,18 @@ func (e waitEvents) waitOf(w *waiters.Wait) Waiting {
 }
 
 // Waiting implements [waiters.Events].
-func (e waitEvents) Waiting(ctx context.Context, w *waiters.Wait) {
+func (e events) Waiting(ctx context.Context, w *waiters.Wait) {
 	telemetry.EmitCall(ctx, e.telemetry, e.waitOf(w), func(h *Hooks) func(context.Context, Waiting) { return h.Waiting })
 }
 
 // WaitDone implements [waiters.Events].
-func (e waitEvents) WaitDone(ctx context.Context, last *waiters.Wait, since time.Time, took time.Duration, err error) {
+func (e events) WaitDone(ctx context.Context, last *waiters.Wait, since time.Time, took time.Duration, err error) {
 	done := WaitDone{Waiting: e.waitOf(last), Since: since, Took: took, Err: err}
 	telemetry.EmitCall(ctx, e.telemetry, done, func(h *Hooks) func(context.Context, WaitDone) { return h.WaitDone })
 }
 
 // Admitted implements [waiters.Events].
-func (e waitEvents) Admitted(ctx context.Context, call *store.Call, limits []store.Limit, limit *store.Limit, waited, late time.Duration) {
+func (e events) Admitted(ctx context.Context, call *store.Call, limits []store.Limit, limit *store.Limit, waited, late time.Duration) {
 	one := Admitted{Upstream: e.upstream, Cost: call.Cost, Costs: e.costsOf(call, limits), Waited: waited, Late: late}
 	if limit != nil {
 		one.Policy, one.Scope = readings.PolicyOf(limit.Policy), e.set().Describe(limit)
@@ -56,7 +54,7 @@ func (e waitEvents) Admitted(ctx context.Context, call *store.Call, limits []sto
 }
 
 // Answered implements [waiters.Events].
-func (e waitEvents) Answered(ctx context.Context, took time.Duration) {
+func (e events) Answered(ctx context.Context, took time.Duration) {
 	one := Answered{Upstream: e.upstream, Took: took}
 	telemetry.EmitCall(ctx, e.telemetry, one, func(h *Hooks) func(context.Context, Answered) { return h.Answered })
 }
@@ -66,14 +64,12 @@ func (p *Pacer) costsOf(call *store.Call, limits []store.Limit) []PolicyCost {
 	all := make([]PolicyCost, 0, len(limits))
 	for i := range limits {
 		l := &limits[i]
-		one := PolicyCost{Policy: l.Policy, Scope: p.set().Describe(l), Cost: call.Cost}
+		one := PolicyCost{Policy: l.Policy, Scope: p.set().Describe(l), Cost: call.CostOf(i)}
 		switch {
 		case p.set().IsPart(l.Policy):
 			continue
 		case l.Spec.Algorithm == policies.Concurrency:
 			one.Cost = 1
-		case i < len(call.Costs):
-			one.Cost = call.Costs[i]
 		}
 		all = append(all, one)
 	}
@@ -99,10 +95,10 @@ func (p *Pacer) settled(ctx context.Context, stack *store.Stack, notes []store.N
 }
 
 // Refused implements [waiters.Events].
-func (e waitEvents) Refused(ctx context.Context, err error) { e.refused(ctx, err) }
+func (e events) Refused(ctx context.Context, err error) { e.refused(ctx, err) }
 
 // PausesChanged implements [waiters.Events].
-func (e waitEvents) PausesChanged(news []store.Change) {
+func (e events) PausesChanged(news []store.Change) {
 	for i := range news {
 		c := &news[i]
 		one := Pause{Upstream: e.upstream, Policy: readings.PolicyOf(c.Policy), Scope: e.set().Describe(&store.Limit{Policy: c.Policy, Scope: c.Scope})}
@@ -135,40 +131,59 @@ func (p *Pacer) refused(ctx context.Context, err error) {
 	telemetry.EmitCall(ctx, p.telemetry, e, func(h *Hooks) func(context.Context, Refusal) { return h.Refused })
 }
 
-// feedbackApplied emits what the store received of an upstream's feedback at an instant, and keeps what that states.
-func (p *Pacer) feedbackApplied(ctx context.Context, at store.Instant, stack store.Stack, notes []store.Note) {
+// Unbound implements [readings.Events].
+func (e events) Unbound(names []string) { e.policies.AddAllowances(names) }
+
+// Applied implements [readings.Events]: it keeps what the notes state, too.
+func (e events) Applied(ctx context.Context, at store.Instant, stack store.Stack, notes []store.Note, changes []store.Change) {
 	for i := range notes {
 		n := &notes[i]
-		e := FeedbackApplied{Upstream: p.upstream, Kind: n.Kind, For: max(0, n.For), Value: n.Value, Source: n.Source}
+		one := FeedbackApplied{Upstream: e.upstream, Kind: n.Kind, For: max(0, n.For), Value: n.Value, Source: n.Source}
 		if n.Kind == store.NoteAnswer {
 			if n.Remaining < 0 && n.Empties() == 0 {
 				continue // it says nothing
 			}
-			e.Value = max(0, n.Remaining)
+			one.Value = max(0, n.Remaining)
 		}
 		l := &stack.Limits[n.Limit]
-		e.Policy, e.Scope = readings.PolicyOf(l.Policy), p.set().Describe(l)
-		if e.Long = p.reports.Memory.Keep(l.Key(), n, at); e.Long {
-			p.log.Stated(warnings.Wait{Upstream: p.upstream, Policy: e.Policy, Scope: e.Scope, Source: e.Source, For: e.For}) //nolint:contextcheck // a line of the log is of no call
+		one.Policy, one.Scope = readings.PolicyOf(l.Policy), e.set().Describe(l)
+		if one.Long = e.reports.Memory.Keep(l.Key(), n, at); one.Long {
+			e.log.Stated(warnings.Wait{Upstream: e.upstream, Policy: one.Policy, Scope: one.Scope, Source: one.Source, For: one.For}) //nolint:contextcheck // a line of the log is of no call
 		}
-		if p.telemetry != nil {
-			telemetry.EmitCall(ctx, p.telemetry, e, func(h *Hooks) func(context.Context, FeedbackApplied) { return h.FeedbackApplied })
+		if e.telemetry != nil {
+			telemetry.EmitCall(ctx, e.telemetry, one, func(h *Hooks) func(context.Context, FeedbackApplied) { return h.FeedbackApplied })
 		}
 	}
+	e.waiters.Changed(ctx, changes)
 }
 
-// requested emits a request to the store.
-func (p *Pacer) requested(op string, calls int, took time.Duration, err error) {
-	e := StoreRequest{Upstream: p.upstream, Op: op, Calls: calls, Took: took, Err: err}
-	telemetry.Emit(p.telemetry, e, func(h *Hooks) func(StoreRequest) { return h.StoreRequest })
+// Requested implements [failover.Owner].
+func (e events) Requested(op string, calls int, took time.Duration, err error) {
+	one := StoreRequest{Upstream: e.upstream, Op: op, Calls: calls, Took: took, Err: err}
+	telemetry.Emit(e.telemetry, one, func(h *Hooks) func(StoreRequest) { return h.StoreRequest })
 }
 
-// failedOver emits and logs that the store is lost, or back.
-func (p *Pacer) failedOver(c failover.Change) {
-	p.log.Changed(c)
-	if p.telemetry != nil {
-		telemetry.Emit(p.telemetry, Failover{
-			Upstream: p.upstream, On: c.Lost, Never: c.Never, Outage: p.outage, Processes: c.Processes, For: c.For, Err: c.Err, Dropped: c.Dropped,
-		}, func(h *Hooks) func(Failover) { return h.Failover })
+// FailedOver implements [failover.Owner].
+func (e events) FailedOver(c failover.Change) {
+	e.log.Changed(c)
+	telemetry.Emit(e.telemetry, Failover{
+		Upstream: e.upstream, On: c.Lost, Never: c.Never, Outage: e.outage, Processes: c.Processes, For: c.For, Err: c.Err, Dropped: c.Dropped,
+	}, func(h *Hooks) func(Failover) { return h.Failover })
+}
+
+// Resumed implements [failover.Owner].
+func (e events) Resumed(all []store.Change) { e.waiters.Changed(context.Background(), all) }
+
+// Permits implements [failover.Owner].
+func (e events) Permits() []readings.Report { return e.leases.Held() }
+
+// About implements [failover.Owner].
+func (e events) About(now store.Instant, left bool) (a store.About, received func(versions int)) {
+	a, delivered := e.process.About(now, left)
+	return a, func(versions int) {
+		delivered()
+		if !left {
+			e.versionLog.Seen(versions)
+		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Returned has a Pacer report that its store is back, for which it could not keep so many debts.
-func Returned(p *Pacer, dropped int) { p.failedOver(failover.Change{Dropped: dropped}) }
+func Returned(p *Pacer, dropped int) { (events{p}).FailedOver(failover.Change{Dropped: dropped}) }
 
 // Absences returns how often a Pacer was without its store.
 func Absences(p *Pacer) int { return p.member.(*failover.Store).Absences() }

@@ -71,28 +71,24 @@ func (p *Pacer) beforeEnforcing(list []policies.Policy, m Mode) {
 	}
 }
 
-// newObserver returns the observer of a Pacer that has its waiters.
-func (p *Pacer) newObserver() *observe.Observer {
-	config := observe.Config{
-		Upstream: p.upstream, Store: p.store, Member: p.member, Direct: p.direct != nil, Timeout: waiters.Timeout,
-		Closed: p.waiters.Closed(), Meter: p.process.Meter, Calls: p.calls,
+// Predicted implements [observe.Events].
+func (e events) Predicted(ctx context.Context, one *observe.Observation, g *store.Grant) {
+	if e.telemetry != nil {
+		e.observed(ctx, e.outcome(one, g))
 	}
-	config.Refused = func(ctx context.Context, err error) { p.observed(ctx, p.refusal(err)) }
-	config.Queued = func(ctx context.Context, policy, scope string, running int64) {
-		p.observed(ctx, Observed{Policy: policy, Scope: scope, Cost: 1, InFlight: true, Running: running})
-	}
-	if p.telemetry != nil {
-		config.Answered = func(ctx context.Context, one *observe.Observation, g *store.Grant) {
-			p.observed(ctx, p.outcome(one, g))
-		}
-	}
-	config.Lost = func(n int64) {
-		telemetry.Emit(p.telemetry, n, func(h *Hooks) func(int64) { return h.NotObserved })
-	}
-	config.GaveBack = func(ctx context.Context) {
-		p.waiters.Changed(ctx, []store.Change{{Kind: store.Slowed}}) // of everyone: slots are to be had anew
-	}
-	return observe.New(&config)
+}
+
+// WouldRefuse implements [observe.Events].
+func (e events) WouldRefuse(ctx context.Context, err error) { e.observed(ctx, e.refusal(err)) }
+
+// WouldQueue implements [observe.Events].
+func (e events) WouldQueue(ctx context.Context, policy, scope string, running int64) {
+	e.observed(ctx, Observed{Policy: policy, Scope: scope, Cost: 1, InFlight: true, Running: running})
+}
+
+// NotObserved implements [observe.Events].
+func (e events) NotObserved(n int64) {
+	telemetry.Emit(e.telemetry, n, func(h *Hooks) func(int64) { return h.NotObserved })
 }
 
 // observed emits what would have become of a call.
@@ -121,7 +117,7 @@ func (p *Pacer) outcome(one *observe.Observation, g *store.Grant) Observed {
 			Until: g.Paused, MaxWait: one.Call.MaxWait, ByDeadline: one.Ends,
 		}
 		if g.Binds >= 0 {
-			r.Limit, r.Cost = &one.Limits[g.Binds], one.Cost(g.Binds)
+			r.Limit, r.Cost = &one.Limits[g.Binds], one.Call.CostOf(g.Binds)
 		}
 		return p.refusal(p.notYet(r))
 	}
@@ -129,7 +125,7 @@ func (p *Pacer) outcome(one *observe.Observation, g *store.Grant) Observed {
 	if e.Wait > 0 {
 		e.Paused = g.Paused > 0
 		if g.Binds >= 0 {
-			e.Policy, e.Scope, e.Cost = one.Limits[g.Binds].Policy, p.set().Describe(&one.Limits[g.Binds]), one.Cost(g.Binds)
+			e.Policy, e.Scope, e.Cost = one.Limits[g.Binds].Policy, p.set().Describe(&one.Limits[g.Binds]), one.Call.CostOf(g.Binds)
 		}
 	}
 	return e

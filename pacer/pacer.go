@@ -41,9 +41,8 @@ type Pacer struct {
 	policies *binding.Policies
 	calls    *binding.Reader // reads what calls request
 
-	repolicied func([]policies.Policy) // tells the member
-	process    *usage.Process          // what operators see of this process
-	observer   *observe.Observer
+	process  *usage.Process // what operators see of this process
+	observer *observe.Observer
 
 	waiters  *waiters.Waiters
 	reports  *readings.Reporter
@@ -250,9 +249,9 @@ func (p *Pacer) reserveBy(ctx context.Context, a *binding.Ask, c *waiters.Call, 
 // returns how long the call waited for the store.
 func (p *Pacer) whileShared(ctx context.Context, a *binding.Ask, ask func() error) (waited time.Duration, err error) {
 	for {
-		more, err := p.awaitStore(ctx, a)
+		more, err := p.calls.Await(ctx, a)
 		if waited += more; err != nil {
-			return waited, err
+			return waited, p.toUser(err)
 		}
 		began := time.Now()
 		err = ask()
@@ -263,28 +262,6 @@ func (p *Pacer) whileShared(ctx context.Context, a *binding.Ask, ask func() erro
 		}
 		waited += more
 	}
-}
-
-// awaitStore waits until this process can decide about calls, if it must: see Config.Processes. It takes the time that this took off what
-// the call may wait, and returns it.
-func (p *Pacer) awaitStore(ctx context.Context, a *binding.Ask) (waited time.Duration, err error) {
-	if p.member == nil {
-		return 0, nil
-	}
-	began := time.Now()
-	var latest time.Time
-	if a.MaxWait < Forever {
-		latest = began.Add(a.MaxWait)
-	}
-	if err := p.member.Await(ctx, latest, p.waiters.Closed()); err != nil {
-		if err == ErrClosed || err == ctx.Err() { //nolint:errorlint // as they are: anything else is the store's
-			return 0, err
-		}
-		return 0, p.storeError(opReserve, err)
-	}
-	waited = time.Since(began)
-	a.Passed(waited)
-	return waited, nil
 }
 
 // newAsk reads what is requested for a call that is not to be made, unless the Pacer is closed.

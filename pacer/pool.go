@@ -166,7 +166,7 @@ func (l *Pool) Book(ctx context.Context, opts ...Option) (tok string, wait time.
 func (l *Pool) Redeem(ctx context.Context, tok string, opts ...Option) (*Reservation, error) {
 	name, err := l.pacer.bookings.AccountOf(tok, l.of)
 	if err != nil {
-		return nil, err
+		return nil, l.pacer.toUser(err)
 	}
 	r, err := l.pacer.Redeem(ctx, tok, opts...)
 	if err != nil {

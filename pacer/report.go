@@ -74,23 +74,21 @@ func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error
 	return r.pacer.apply(ctx, set, &a, now, fs...)
 }
 
-// scopesCarried returns a function that returns the values of all scopes that a call carries which policies can have.
-func scopesCarried(ctx context.Context, opts []binding.Option) func() map[string]string {
-	return func() map[string]string {
-		all := make(map[string]string)
-		visit := func(name, value string) {
-			if _, inner := all[name]; !inner && value != "" && policies.ValidName(name) {
-				all[name] = value
-			}
+// scopesCarried returns the values of all scopes that a call carries which policies can have.
+func scopesCarried(ctx context.Context, opts []binding.Option) map[string]string {
+	all := make(map[string]string)
+	visit := func(name, value string) {
+		if _, inner := all[name]; !inner && value != "" && policies.ValidName(name) {
+			all[name] = value
 		}
-		for _, o := range slices.Backward(opts) {
-			if o.Kind == binding.Scope {
-				visit(o.Name, o.Value)
-			}
-		}
-		binding.Scopes(ctx, visit)
-		return all
 	}
+	for _, o := range slices.Backward(opts) {
+		if o.Kind == binding.Scope {
+			visit(o.Name, o.Value)
+		}
+	}
+	binding.Scopes(ctx, visit)
+	return all
 }
 
 // withObserved adds the limits that are observed to those that an answer is about.
@@ -173,5 +171,7 @@ func (p *Pacer) undo(ctx context.Context, kind store.NoteKind, opts []Option) er
 	if err != nil {
 		return err
 	}
-	return p.notApplied(p.reports.Undo(ctx, kind, a.Bindable(true)))
+	changes, err := p.reports.Undo(ctx, kind, a.Bindable(true))
+	p.waiters.Changed(ctx, changes)
+	return p.notApplied(err)
 }

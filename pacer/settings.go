@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/failover"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -162,8 +163,8 @@ func (p *Pacer) reread() {
 
 // policiesChanged makes what depends on the policies follow them.
 func (p *Pacer) policiesChanged(before, now *binding.Set) {
-	if p.repolicied != nil {
-		p.repolicied(now.Bound)
+	if m, ok := p.member.(*failover.Store); ok {
+		m.SetPolicies(now.Bound)
 	}
 	p.process.SetPolicies(now.Names(), now.Texts(), now.Source)
 	p.waiters.Replan(now.Generation)

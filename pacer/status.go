@@ -96,7 +96,7 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 			s.Policies = append(s.Policies, policyStatus(a.Set.PolicyOf(l), p.set().Describe(l), &seen.Limits[i], seen.Now))
 		}
 	}
-	s.Attribute(p.stated(math.MaxInt))
+	s.Attribute(events{p}.Stated(math.MaxInt))
 	return s, nil
 }
 
@@ -250,27 +250,22 @@ func (p *Pacer) describeProcess(name string) {
 	set := p.set()
 	p.process = &usage.Process{
 		Upstream: p.upstream, Name: name, Meter: usage.NewMeter(set.Names(), p.direct == nil),
-		Waiting: func() map[store.Key]int64 {
-			all := make(map[store.Key]int64)
-			for k, n := range p.waiters.Waiting() {
-				all[store.Key{Policy: readings.PolicyOf(k.Policy), Scope: k.Scope}] += n
-			}
-			return all
-		},
-		Stated: p.stated,
+		Source: events{p},
 	}
 	p.process.SetPolicies(set.Names(), set.Texts(), set.Source)
 }
 
-// stated returns what the upstream stated to this process, of n limits at most.
-func (p *Pacer) stated(n int) []store.Statement {
-	return p.reports.Memory.Stated(n, p.set().Describe)
+// CallsWaiting implements [usage.Source].
+func (e events) CallsWaiting() map[store.Key]int64 {
+	all := make(map[store.Key]int64)
+	for k, n := range e.waiters.Waiting() {
+		all[store.Key{Policy: readings.PolicyOf(k.Policy), Scope: k.Scope}] += n
+	}
+	return all
 }
 
-// about returns what this process reports of itself, and a function to call when the store has received it.
-func (p *Pacer) about(now store.Instant, left bool) (a store.About, received func()) {
-	return p.process.About(now, left)
-}
+// Stated implements [usage.Source].
+func (e events) Stated(n int) []store.Statement { return e.reports.Memory.Stated(n, e.set().Describe) }
 
 // Registry returns the registry of the processes that pace the upstream, and whether it belongs to a store that they share. If the store
 // has none, or is out of reach, the registry knows only this process, and counts calls from the first Index on: until then, calls spend
@@ -284,7 +279,7 @@ func (p *Pacer) Registry() (registry store.Registry, shared bool) {
 	if registry != nil {
 		return registry, true
 	}
-	local := &usage.Registry{Process: p.process, Store: p.store, Direct: p.direct, IsClosed: p.isClosed}
+	local := &usage.Registry{Process: p.process, Store: p.store, Direct: p.direct, Closed: p.waiters.Closed()}
 	if p.direct != nil {
 		set := p.set()
 		local.Names = set.Names()

@@ -120,7 +120,7 @@ func (p *Pacer) goesAtOnce(ctx context.Context, a *binding.Ask) bool {
 		return false
 	}
 	if p.telemetry != nil {
-		waitEvents{p}.Admitted(ctx, &store.Call{Cost: a.Cost}, a.Bindable(false), nil, 0, 0)
+		events{p}.Admitted(ctx, &store.Call{Cost: a.Cost}, a.Bindable(false), nil, 0, 0)
 	}
 	return true
 }

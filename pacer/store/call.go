@@ -38,6 +38,14 @@ type Call struct {
 	_ struct{}
 }
 
+// CostOf returns what the call costs the limit at i of the stack.
+func (c *Call) CostOf(i int) int64 {
+	if i < len(c.Costs) {
+		return c.Costs[i]
+	}
+	return c.Cost
+}
+
 // LimitOf returns which limit of the stack is the one with an index in one of the call's choices. An index that is none, such as
 // [BindsNothing], it returns as it is; and so it does if the call has no choices.
 func (c *Call) LimitOf(choice, index int) int {

@@ -9,6 +9,14 @@ import (
 // one store compare; they must not be mixed with this machine's clock.
 type Instant int64
 
+// NowOf returns the time of a store that shows it without being asked, as a [Direct] and a [Member] do, and this machine's for any other.
+func NowOf(s Store) Instant {
+	if clock, ok := s.(interface{ Now() Instant }); ok {
+		return clock.Now()
+	}
+	return Instant(time.Now().UnixMicro())
+}
+
 // Sub returns the duration t − u; one that is too long for a Duration becomes the longest.
 func (t Instant) Sub(u Instant) time.Duration {
 	const most = Instant(math.MaxInt64 / time.Microsecond)

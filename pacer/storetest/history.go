@@ -372,10 +372,7 @@ func (h *history) settle(notes []store.Note, holds []held, st *store.Stack) {
 				continue
 			}
 			m := made[h.rng.IntN(len(made))]
-			n.Charge, n.Cost = m.grant.Charges[n.Limit], m.call.Cost
-			if m.call.Costs != nil {
-				n.Cost = m.call.Costs[n.Limit]
-			}
+			n.Charge, n.Cost = m.grant.Charges[n.Limit], m.call.CostOf(n.Limit)
 			n.Actual = h.rng.Int64N(2*n.Cost + 3)
 		}
 	}

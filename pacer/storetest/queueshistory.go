@@ -168,11 +168,7 @@ func (h *history) askQueued(o *op, now store.Instant, holds []held) (ok bool) {
 // affords reports whether the limits, as they are now, can ever admit a call.
 func (h *history) affords(set int, c *store.Call) bool {
 	for i, k := range h.stackKeys(set) {
-		cost := c.Cost
-		if c.Costs != nil {
-			cost = c.Costs[i]
-		}
-		if spec := k.Policy.Spec(); spec.Algorithm != policies.Concurrency && cost > spec.Limit {
+		if spec := k.Policy.Spec(); spec.Algorithm != policies.Concurrency && c.CostOf(i) > spec.Limit {
 			return false
 		}
 	}

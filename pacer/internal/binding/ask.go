@@ -38,6 +38,18 @@ type Errors interface {
 	Nested(l *store.Limit) error
 }
 
+// A StoreError reports that a store failed.
+type StoreError struct {
+	Op  string // what it was to do
+	Err error
+}
+
+// Error implements error.
+func (e *StoreError) Error() string { return e.Op + ": " + e.Err.Error() }
+
+// Unwrap returns the error of the store.
+func (e *StoreError) Unwrap() error { return e.Err }
+
 // Invalid returns the error of a setting or an option.
 func Invalid(field, value, reason string) error {
 	return &store.ConfigError{Field: field, Value: value, Reason: reason}
@@ -164,6 +176,31 @@ func (r *Reader) place(a *Ask) error {
 		}
 	}
 	return nil
+}
+
+// OpReserve is the operation of a store that [Reader.Await] waits for, as errors name it.
+const OpReserve = "reserve"
+
+// Await waits until this process can decide about calls, if it must: see [store.Member]. It takes the time that this took off what a call
+// may wait, and returns it.
+func (r *Reader) Await(ctx context.Context, a *Ask) (waited time.Duration, err error) {
+	if r.Waiters.Member == nil {
+		return 0, nil
+	}
+	began := time.Now()
+	var latest time.Time
+	if a.MaxWait < store.Forever {
+		latest = began.Add(a.MaxWait)
+	}
+	if err := r.Waiters.Member.Await(ctx, latest, r.Waiters.Closed()); err != nil {
+		if err == store.ErrClosed || err == ctx.Err() { //nolint:errorlint // as they are: anything else is the store's
+			return 0, err
+		}
+		return 0, &StoreError{Op: OpReserve, Err: err}
+	}
+	waited = time.Since(began)
+	a.Passed(waited)
+	return waited, nil
 }
 
 // CarryAll has a call carry all scopes of its context, whether policies of its set have them or not.

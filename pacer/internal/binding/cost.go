@@ -29,11 +29,9 @@ func (r *Reader) costs(a *Ask, limits []store.Limit, s *Settling) ([]store.Limit
 	if a.ByPolicy {
 		limits, all = r.ownCosts(a, limits, s)
 	}
+	call := store.Call{Cost: a.Cost, Costs: all}
 	for i := range limits {
-		l, n := &limits[i], a.Cost
-		if all != nil {
-			n = all[i]
-		}
+		l, n := &limits[i], call.CostOf(i)
 		if l.Spec.Algorithm != policies.Concurrency && n > l.Spec.Limit { // a call has one permit, whatever it costs
 			return nil, nil, r.Errors.Excess(l, n, a.MaxWait)
 		}

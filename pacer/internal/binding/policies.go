@@ -50,6 +50,9 @@ func NewPolicies(c *Config) *Policies {
 // Now returns the policies that are in force.
 func (p *Policies) Now() *Set { return p.now.Load() }
 
+// PolicyOf returns the policy of a limit, as it holds for its key now, or held before.
+func (p *Policies) PolicyOf(l *store.Limit) policies.Policy { return p.Now().PolicyOf(l) }
+
 // Declare replaces what the process declares by policies that are valid and go together, and which are not copied. It reports whether that is
 // possible: not after Close.
 func (p *Policies) Declare(list []policies.Policy) bool {

@@ -30,7 +30,7 @@ func (s *Bookings) Book(ctx context.Context, opts []binding.Option, l *binding.P
 	}
 	b, err := s.bind(&a, nil)
 	if err == nil {
-		_, err = s.Await(ctx, &a)
+		_, err = s.Calls.Await(ctx, &a)
 	}
 	var g store.Grant
 	if err == nil {
@@ -50,7 +50,9 @@ func (s *Bookings) Book(ctx context.Context, opts []binding.Option, l *binding.P
 }
 
 // until returns how long it is until a booking is to be redeemed: the store is asked before its slot.
-func (s *Bookings) until(t *token) time.Duration { return max(0, t.slot.Sub(s.Now())-s.lead()) }
+func (s *Bookings) until(t *token) time.Duration {
+	return max(0, t.slot.Sub(store.NowOf(s.Store))-s.lead())
+}
 
 // lead returns how long before a slot its booking is to be redeemed: the request may have to wait until the one before it is answered.
 func (s *Bookings) lead() time.Duration { return 2 * s.way.Longest() }
@@ -120,11 +122,8 @@ func (s *Bookings) bind(a *binding.Ask, settling *binding.Settling) (b bookable,
 	if err != nil {
 		return b, err
 	}
+	call := store.Call{Cost: a.Cost, Costs: costs}
 	for i := range limits {
-		cost := a.Cost
-		if costs != nil {
-			cost = costs[i]
-		}
 		switch l := limits[i]; {
 		case l.Spec.Queue == policies.FairQueue && a.Set.FairBy != binding.ProcessScope:
 			return b, binding.Invalid("Book", "not possible", "policy "+strconv.Quote(l.Policy)+
@@ -133,7 +132,7 @@ func (s *Bookings) bind(a *binding.Ask, settling *binding.Settling) (b bookable,
 			b.permits = append(b.permits, l)
 		default:
 			l.Spec.Queue = policies.NoQueue
-			b.limits, b.costs = append(b.limits, l), append(b.costs, cost)
+			b.limits, b.costs = append(b.limits, l), append(b.costs, call.CostOf(i))
 		}
 	}
 	return b, nil
@@ -174,7 +173,7 @@ func (s *Bookings) bookSlot(ctx context.Context, a *binding.Ask, b *bookable, t 
 	}
 	epoch, err := booker.Epoch() // if another one begins meanwhile, the token is of none, and refused
 	if err != nil {
-		return g, s.Errors.Store(OpBook, err)
+		return g, &binding.StoreError{Op: OpBook, Err: err}
 	}
 	call := store.Call{AnyOf: b.choices.AnyOf, First: b.choices.First, Cost: a.Cost, Costs: b.costs, NotBefore: a.NotBefore, MaxWait: a.MaxWait}
 	c := &waiters.Call{}
@@ -193,7 +192,7 @@ func (s *Bookings) bookSlot(ctx context.Context, a *binding.Ask, b *bookable, t 
 	g, b.limits, b.costs = c.TakeAway()
 	if g.Local && !a.Set.Free {
 		s.giveBack(ctx, b.limits, &g)
-		return g, s.Errors.Store(OpBook, store.ErrUnreachable)
+		return g, &binding.StoreError{Op: OpBook, Err: store.ErrUnreachable}
 	}
 	if !a.Set.Free {
 		booker.Booked(store.Stack{Upstream: s.Upstream, Limits: b.limits}, g)
@@ -207,13 +206,10 @@ func (t *token) granted(g *store.Grant, b *bookable, epoch store.Epoch) {
 	t.epoch, t.slot, t.made = epoch.Began, g.At, g.Now
 	t.slack = max(0, min(g.Slack, maxSlack*time.Microsecond))
 	t.limits = t.limits[:0:0]
+	call := store.Call{Cost: t.cost, Costs: b.costs}
 	for i := range b.limits {
 		l := &b.limits[i]
-		cost := t.cost
-		if b.costs != nil {
-			cost = b.costs[i]
-		}
-		t.limits = append(t.limits, tokenLimit{l.Policy, l.Scope, shapeOf(&l.Spec), cost, g.Charges[i]})
+		t.limits = append(t.limits, tokenLimit{l.Policy, l.Scope, shapeOf(&l.Spec), call.CostOf(i), g.Charges[i]})
 	}
 }
 

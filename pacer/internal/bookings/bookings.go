@@ -1,7 +1,7 @@
 package bookings
 
 import (
-	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -25,38 +25,39 @@ type Bookings struct {
 	Keep     time.Duration // for how long after its slot, unless its options say it
 	MaxToken int           // the length of the longest token, in bytes
 
-	// Await waits until the store has answered this process for the first time, for as long as a call may wait.
-	Await func(ctx context.Context, a *binding.Ask) (waited time.Duration, err error)
-	// Now estimates the store's time.
-	Now    func() store.Instant
-	Errors Errors
-
 	way waiters.Way // a booking is redeemed so much sooner: the store is to be asked in time
 }
 
-// Errors make the errors of users.
-type Errors struct {
-	Store func(op string, err error) error // of a store that fails
-	Token func(err error) error            // of a token that is not good
-	Later func(l Later) error              // of a booking that may not go yet
-	// Refused returns what the error of a call says that was refused by a limit; false for any other error.
-	Refused func(err error) (r Refused, ok bool)
+// Why a token is not good, beside [waiters.ErrSpent].
+var (
+	ErrExpired = errors.New("pacer: the token has expired")
+	ErrLost    = errors.New("pacer: the store has lost its data since the booking")
+)
 
-	Lost, Expired, Spent error // why a token is not good
-}
+// A TokenError reports that a token is not good.
+type TokenError struct{ Err error }
 
-// Later says when a booking may be redeemed that may not go yet.
-type Later struct {
+// Error implements error.
+func (e *TokenError) Error() string { return "token: " + e.Err.Error() }
+
+// Unwrap returns why it is not.
+func (e *TokenError) Unwrap() error { return e.Err }
+
+// A LaterError says when a booking may be redeemed that may not go yet.
+type LaterError struct {
 	Wait     time.Duration // 0 if that is not known
 	Slack    time.Duration // how much later than after Wait it may go
 	Moved    bool          // the booking has another slot than before
 	InFlight string        // the policy that has no permit left; "" if it is not that
+	Refused  error         // of the call that asked for the permits, if it was refused: that says Wait and InFlight
 }
 
-// Refused is a call that was refused by a limit.
-type Refused struct {
-	Policy     string
-	RetryAfter time.Duration
+// Error implements error.
+func (e *LaterError) Error() string { return "later" }
+
+// isRefusal reports whether an error is of a call that was refused by a limit.
+func isRefusal(err error) bool {
+	return errors.As(err, new(interface{ RetryAfter() time.Duration }))
 }
 
 // AccountOf returns the account of a pool by which a booking is; "" for a text that is no token. A token that is by none of the pool's
@@ -71,7 +72,7 @@ func (s *Bookings) AccountOf(tok string, l *binding.Pool) (string, error) {
 			return o.Value, nil
 		}
 	}
-	return "", s.Errors.Token(errTokenPool)
+	return "", &TokenError{errTokenPool}
 }
 
 // SlackOf returns the slack of the slot that a token was given; 0 for a text that is no token of at most so many bytes.
@@ -88,5 +89,5 @@ func (s *Bookings) booker(op string) (store.Booker, error) {
 	if b, ok := s.Store.(store.Booker); ok {
 		return b, nil
 	}
-	return nil, s.Errors.Store(op, store.ErrNoBookings)
+	return nil, &binding.StoreError{Op: op, Err: store.ErrNoBookings}
 }

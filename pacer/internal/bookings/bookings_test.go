@@ -21,21 +21,14 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-var (
-	errLost    = errors.New("lost")
-	errExpired = errors.New("expired")
-	errSpent   = errors.New("spent")
-	errStore   = errors.New("the store failed")
-)
+var errStore = errors.New("the store failed")
 
-// laterError and limitError are errors as the face would make them.
-type (
-	laterError struct{ bookings.Later }
-	limitError struct{ waiters.Refusal }
-)
+// limitError is an error as the face would make it.
+type limitError struct{ waiters.Refusal }
 
-func (laterError) Error() string { return "later" }
 func (limitError) Error() string { return "refused" }
+
+func (limitError) RetryAfter() time.Duration { return time.Second }
 
 // A fake is a store in memory that fails or is overtaken when it is asked to.
 type fake struct {
@@ -108,21 +101,6 @@ func newProcess(t *testing.T, s store.Store, all ...policies.Policy) *process {
 	})
 	return &process{t: t, Bookings: &bookings.Bookings{
 		Upstream: "api", Store: s, Calls: r, Early: 30 * time.Millisecond, Keep: time.Hour, MaxToken: 500,
-		Await: func(context.Context, *binding.Ask) (time.Duration, error) { return 0, nil },
-		Now:   func() store.Instant { return store.Instant(time.Now().UnixMicro()) },
-		Errors: bookings.Errors{
-			Store: func(op string, err error) error { return fmt.Errorf("%s: %w", op, err) },
-			Token: func(err error) error { return fmt.Errorf("token: %w", err) },
-			Later: func(l bookings.Later) error { return laterError{l} },
-			Refused: func(err error) (b bookings.Refused, ok bool) {
-				e, ok := errors.AsType[limitError](err)
-				if ok && e.Limit != nil {
-					b.Policy = e.Limit.Policy
-				}
-				return b, ok
-			},
-			Lost: errLost, Expired: errExpired, Spent: errSpent,
-		},
 	}}
 }
 
@@ -159,7 +137,7 @@ func (p *process) cancel(tok string) error {
 func (p *process) later(tok string, attempt int64, after time.Duration, moved bool) {
 	p.t.Helper()
 	_, err := p.redeem(tok, attempt)
-	require.Equal(p.t, laterError{bookings.Later{Wait: after, Moved: moved}}, err)
+	require.Equal(p.t, &bookings.LaterError{Wait: after, Moved: moved}, err)
 }
 
 // went requires that a token is redeemed, after a wait.
@@ -194,8 +172,8 @@ func TestABookingGoesOnce(t *testing.T) {
 		other.went(soon, 1, 30*time.Millisecond)
 		for _, p := range []*process{one, other} {
 			_, err := p.redeem(soon, 1)
-			require.ErrorIs(t, err, errSpent)
-			require.ErrorIs(t, p.cancel(soon), errSpent)
+			require.ErrorIs(t, err, waiters.ErrSpent)
+			require.ErrorIs(t, p.cancel(soon), waiters.ErrSpent)
 		}
 		other.later(soon, 2, 100*time.Millisecond, false) // another attempt gets a slot of its own
 		for i := range 5 {                                // it needs no other slot, however far that would be
@@ -205,7 +183,7 @@ func TestABookingGoesOnce(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		other.went(soon, 2, 0)
 		_, err := one.redeem(soon, 2)
-		require.ErrorIs(t, err, errSpent)
+		require.ErrorIs(t, err, waiters.ErrSpent)
 	})
 }
 
@@ -251,7 +229,7 @@ func TestOvertaken(t *testing.T) {
 		require.ErrorContains(t, err, "redeem: others change the booking all the time")
 		require.Equal(t, 16, f.redeems)
 		require.ErrorContains(t, other.cancel(tok), "all the time")
-		for record, want := range map[string]error{".x": errSpent, "": errExpired} {
+		for record, want := range map[string]error{".x": waiters.ErrSpent, "": bookings.ErrExpired} {
 			f.overtaken = func() string { return record }
 			_, err = other.redeem(tok, 1)
 			require.ErrorIs(t, err, want)
@@ -300,9 +278,11 @@ func TestPermitsOfABooking(t *testing.T) {
 		c, err := one.redeem(first, 1)
 		require.NoError(t, err)
 		_, err = other.redeem(second, 1)
-		e, ok := errors.AsType[laterError](err)
+		later, ok := errors.AsType[*bookings.LaterError](err)
 		require.True(t, ok)
-		require.Equal(t, "permits", e.InFlight)
+		refused, ok := errors.AsType[limitError](later.Refused)
+		require.True(t, ok)
+		require.Equal(t, "permits", refused.Limit.Policy)
 		one.Calls.Leases.Release(c.Lease())
 		other.later(second, 1, 100*time.Millisecond, false)
 		time.Sleep(100 * time.Millisecond)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -36,7 +38,7 @@ func (x *Redemption) ask(ctx context.Context, next string, w *store.Window, refu
 		t = x.now
 	}
 	b := store.Booking{ID: x.key, Limits: x.bound.limits, Known: x.known, Window: w, Next: next}
-	b.Keep = max(0, t.slot.Sub(x.Now())) + t.keep + keepLonger
+	b.Keep = max(0, t.slot.Sub(store.NowOf(x.Store))) + t.keep + keepLonger
 	if !x.later {
 		b.Epoch.Began, b.Expires = x.first.epoch, x.first.expires()
 	}
@@ -48,7 +50,7 @@ func (x *Redemption) ask(ctx context.Context, next string, w *store.Window, refu
 	answers, err := x.booker.Redeem(ctx, x.Upstream, []store.Booking{b})
 	x.way.Took(time.Since(began))
 	if err != nil {
-		return store.Redemption{}, x.Errors.Store(OpRedeem, err)
+		return store.Redemption{}, &binding.StoreError{Op: OpRedeem, Err: err}
 	}
 	return answers[0], nil
 }
@@ -57,9 +59,9 @@ func (x *Redemption) ask(ctx context.Context, next string, w *store.Window, refu
 func (x *Redemption) settle(reply *store.Redemption) error {
 	switch reply.Result {
 	case store.BookingLost:
-		return x.Errors.Token(x.Errors.Lost)
+		return &TokenError{ErrLost}
 	case store.BookingExpired:
-		return x.Errors.Token(x.Errors.Expired)
+		return &TokenError{ErrExpired}
 	case store.BookingChanged:
 	case store.BookingDone, store.BookingPaused, store.BookingEarly, store.BookingLate:
 		return nil
@@ -69,13 +71,13 @@ func (x *Redemption) settle(reply *store.Redemption) error {
 	case reply.Record == noSlot:
 		return nil
 	case reply.Record == "": // it was forgotten just now
-		return x.Errors.Token(x.Errors.Expired)
+		return &TokenError{ErrExpired}
 	case reply.Record[:1] == spentMark:
-		return x.Errors.Token(x.Errors.Spent)
+		return &TokenError{waiters.ErrSpent}
 	}
 	t, err := parse(reply.Record, x.MaxToken)
 	if err != nil {
-		return x.Errors.Store(OpRedeem, fmt.Errorf("the record of a booking %w", err))
+		return &binding.StoreError{Op: OpRedeem, Err: fmt.Errorf("the record of a booking %w", err)}
 	}
 	x.now = t
 	return nil

@@ -57,7 +57,7 @@ func (s *Bookings) Open(ctx context.Context, tok string, attempt int64, patience
 		err = errTokenUpstream
 	}
 	if err != nil {
-		return nil, s.Errors.Token(err)
+		return nil, &TokenError{err}
 	}
 	x := &Redemption{Bookings: s, reserve: reserve, first: t, now: t, key: t.key(attempt), later: attempt > 1}
 	if x.later {
@@ -71,11 +71,11 @@ func (s *Bookings) Open(ctx context.Context, tok string, attempt int64, patience
 	}
 	soon := x.a
 	soon.MaxWait = s.Early
-	if _, err := s.Await(ctx, &soon); err != nil {
+	if _, err := s.Calls.Await(ctx, &soon); err != nil {
 		return nil, err
 	}
 	lead := s.lead()
-	x.latest = x.Now().Add(patience + lead)
+	x.latest = store.NowOf(s.Store).Add(patience + lead)
 	if len(x.bound.permits) == 0 {
 		x.early = max(s.Early, min(patience, soonEnough)) + lead
 	} else { // it is asked for first, and others may need it until then
@@ -106,7 +106,7 @@ func (x *Redemption) Redeem(ctx context.Context) error {
 			return err
 		}
 	}
-	return x.Errors.Store(OpRedeem, errRestless)
+	return &binding.StoreError{Op: OpRedeem, Err: errRestless}
 }
 
 // Cancel gives the slot of the booking back, and spends the token.
@@ -117,7 +117,7 @@ func (x *Redemption) Cancel(ctx context.Context) error {
 			return err
 		}
 	}
-	return x.Errors.Store(OpRedeem, errRestless)
+	return &binding.StoreError{Op: OpRedeem, Err: errRestless}
 }
 
 // turn does what is to be done next, and reports whether the call may go.
@@ -149,7 +149,7 @@ func (x *Redemption) turn(ctx context.Context) (went bool, err error) {
 
 // use has the call go if it is time for its slot. If it is too late, or may not, the booking has no slot any more.
 func (x *Redemption) use(ctx context.Context) (went bool, err error) {
-	if early := x.now.slot.Sub(x.Now()) - x.early; early > 0 && x.now.slot <= x.latest {
+	if early := x.now.slot.Sub(store.NowOf(x.Store)) - x.early; early > 0 && x.now.slot <= x.latest {
 		return false, x.rest(ctx, early) // nothing is spent meanwhile, and no permit taken
 	}
 	var permits *waiters.Call
@@ -170,10 +170,10 @@ func (x *Redemption) use(ctx context.Context) (went bool, err error) {
 	switch {
 	case err != nil:
 		return false, err
-	case reply.Result == store.BookingEarly && t.slot <= x.latest: // x.Now is an estimate
+	case reply.Result == store.BookingEarly && t.slot <= x.latest: // its time was an estimate
 		return false, x.rest(ctx, t.slot.Sub(reply.Now)-x.early)
 	case reply.Result == store.BookingEarly:
-		return false, x.Errors.Later(Later{Wait: x.until(t), Slack: t.slack, Moved: x.moved})
+		return false, &LaterError{Wait: x.until(t), Slack: t.slack, Moved: x.moved}
 	case reply.Result == store.BookingLate, reply.Result == store.BookingPaused:
 		return false, x.leaveSlot(ctx)
 	case reply.Result != store.BookingDone:
@@ -194,7 +194,7 @@ func (x *Redemption) use(ctx context.Context) (went bool, err error) {
 	if cause := x.unspend(context.WithoutCancel(ctx)); cause != nil {
 		return false, errors.Join(err, cause)
 	}
-	if _, refused := x.Errors.Refused(err); !refused {
+	if !isRefusal(err) {
 		return false, err
 	}
 	return false, x.bindAnew(ctx)
@@ -219,12 +219,12 @@ func (x *Redemption) permits(ctx context.Context) (*waiters.Call, error) {
 	c := &waiters.Call{}
 	request := waiters.Request{Limits: x.bound.permits, HasQueue: true, Call: store.Call{Cost: 1, Weight: 1}}
 	err := x.Calls.Waiters.Reserve(ctx, c, &request)
-	if refused, ok := x.Errors.Refused(err); ok {
-		return nil, x.Errors.Later(Later{Wait: refused.RetryAfter, Moved: x.moved, InFlight: refused.Policy})
+	if isRefusal(err) {
+		return nil, &LaterError{Moved: x.moved, Refused: err}
 	}
 	if err == nil && c.Due().IsZero() { // queued
 		_ = c.NotUsed(ctx)
-		return nil, x.Errors.Later(Later{Moved: x.moved, InFlight: x.bound.permits[0].Policy})
+		return nil, &LaterError{Moved: x.moved, InFlight: x.bound.permits[0].Policy}
 	}
 	return c, err
 }

@@ -16,25 +16,33 @@ type Config struct {
 	Processes int               // how many there are at most; 0 if that is not known: then calls may have to wait, in mode Local
 	Policies  []policies.Policy // of all limits, those of lanes included
 
-	// Permits reports which calls of this process are in flight: the one that decides must know. nil if there are no permits.
-	Permits func() []readings.Report
-	// Describe returns what the process reports to a registry, and what is to be called when that has arrived.
-	Describe func(now store.Instant, left bool) (about store.About, sent func())
-	// Versions receives how many different lists of policies processes have, each time that is reported. nil for nobody.
-	Versions func(n int)
-	// Fair receives the names of the policies that some process shares fairly, if processes have different ones; nil if they do not, or for
-	// nobody.
-	Fair func(names []string)
-	// Policy returns the policy of a limit, as it holds for its key. Defaults to the one of the Policies that has its name.
-	Policy func(l *store.Limit) policies.Policy
-	// Settings receives what operators have set: when the process joins, and whenever that may have changed. nil for nobody.
-	Settings func(*store.Settings)
-	// Requested receives every request to the shared store: what it was, for how many reservations, and its error. nil for none.
-	Requested func(op string, calls int, took time.Duration, err error)
-	// Resumed receives what was resumed or reset, as far as the process finds it out by the epoch of the store's data. nil for nobody.
-	Resumed func([]store.Change)
-	// Changed receives each loss of the shared store and each return to it. nil for none.
-	Changed func(Change)
+	InForce InForce
+	Owner   Owner
+}
+
+// InForce is which policies the process has.
+type InForce interface {
+	// PolicyOf returns the policy of a limit, as it holds for its key.
+	PolicyOf(l *store.Limit) policies.Policy
+	// Read receives what operators have set: when the process joins, and whenever that may have changed.
+	Read(all *store.Settings)
+	// SetFair receives the names of the policies that some process shares fairly, if processes have different ones; nil if they do not.
+	SetFair(names []string)
+}
+
+// An Owner is the process that a member takes part for.
+type Owner interface {
+	// Permits returns which calls of the process are in flight: the one that decides must know.
+	Permits() []readings.Report
+	// About returns what the process reports to a registry, and what is to be called when that has arrived, with how many different lists
+	// of policies processes have.
+	About(now store.Instant, left bool) (about store.About, received func(versions int))
+	// Requested receives every request to the shared store: what it was, for how many reservations, and its error.
+	Requested(op string, calls int, took time.Duration, err error)
+	// Resumed receives what was resumed or reset, as far as the process finds it out by the epoch of the store's data.
+	Resumed(all []store.Change)
+	// FailedOver receives each loss of the shared store and each return to it.
+	FailedOver(c Change)
 }
 
 // A Change is a loss of the shared store, or a return to it.

@@ -136,16 +136,9 @@ func New(backing store.Shared, c *Config) *Store {
 	w.redemptions, w.changes = batch.NewRedemptions(w.sendRedemptions), batch.NewChanges(w.sendChanges)
 	w.once.by = w.id
 	w.local.epoch, w.local.waits = w.knownEpoch, w.isReturningAt
-	w.local.policy = c.Policy
-	if c.Policy == nil {
-		byName := make(map[string]policies.Policy)
-		for _, p := range c.Policies {
-			byName[p.Name()] = p
-		}
-		w.local.policy = func(l *store.Limit) policies.Policy { return byName[l.Policy] }
-	}
+	w.local.policy = c.InForce.PolicyOf
 	w.SetPolicies(c.Policies)
-	w.local.permits, w.local.firstID, w.local.reserved = c.Permits, newID(), make(map[store.Key]int64)
+	w.local.permits, w.local.firstID, w.local.reserved = c.Owner.Permits, newID(), make(map[store.Key]int64)
 	w.absences.Store(1)
 	w.local.store = memstore.New(memstore.WithClock(w.Now))
 	return w

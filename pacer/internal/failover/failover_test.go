@@ -185,6 +185,7 @@ func (*shared) Fault(error) store.Fault { return store.Unreachable }
 // scene is a member on top of a shared store.
 type scene struct {
 	*failover.Store
+	failover.Nobody
 
 	shared *shared
 	stack  store.Stack
@@ -195,7 +196,7 @@ type scene struct {
 	busy  bool             // one more begins each time that they are looked at
 }
 
-func (s *scene) running() []readings.Report {
+func (s *scene) Permits() []readings.Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.busy {
@@ -205,7 +206,7 @@ func (s *scene) running() []readings.Report {
 	return slices.Clone(s.calls.All)
 }
 
-func (s *scene) changed(c failover.Change) {
+func (s *scene) FailedOver(c failover.Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen = append(s.seen, c)
@@ -226,7 +227,7 @@ func newSceneOf(mode failover.Mode, p policies.Policy) *scene {
 	s := &scene{shared: newShared(), stack: store.Stack{Upstream: "api", Limits: []store.Limit{{Policy: p.Name(), Spec: p.Spec()}}}}
 	s.Store = failover.New(s.shared, &failover.Config{
 		Upstream: "api", Mode: mode, Timeout: time.Second, Processes: 2, Policies: []policies.Policy{p},
-		Changed: s.changed, Permits: s.running,
+		InForce: failover.Nobody{Policy: p}, Owner: s,
 	})
 	return s
 }

@@ -119,7 +119,7 @@ func resumed(resets []store.Reset, from, to store.Epoch, now store.Instant) (all
 
 // reportResumed has calls that wait heed what was reset, if the shared store decides about them.
 func (w *Store) reportResumed() {
-	if w.state.Load() != shared || w.config.Resumed == nil {
+	if w.state.Load() != shared {
 		return
 	}
 	w.mu.Lock()
@@ -127,7 +127,7 @@ func (w *Store) reportResumed() {
 	w.resumed = nil
 	w.mu.Unlock()
 	if len(all) > 0 {
-		w.config.Resumed(all)
+		w.config.Owner.Resumed(all)
 	}
 }
 

@@ -4,15 +4,32 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/internal/readings"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
 )
+
+// Nobody is a process that has no calls and nothing to say, and one policy at most.
+type Nobody struct{ Policy policies.Policy }
+
+func (n Nobody) PolicyOf(*store.Limit) policies.Policy            { return n.Policy }
+func (Nobody) Read(*store.Settings)                               {}
+func (Nobody) SetFair([]string)                                   {}
+func (Nobody) Permits() []readings.Report                         { return nil }
+func (Nobody) About(store.Instant, bool) (store.About, func(int)) { return store.About{}, func(int) {} }
+func (Nobody) Requested(string, int, time.Duration, error)        {}
+func (Nobody) Resumed([]store.Change)                             {}
+func (Nobody) FailedOver(Change)                                  {}
 
 // A process that loses the store again while it returns is local with an absence, or not at all: calls without a share wait for its end.
 func TestWhoIsLocalIsAbsent(t *testing.T) {
 	t.Parallel()
-	w := New(nil, &Config{Upstream: "api", Mode: Local})
+	w := New(nil, &Config{Upstream: "api", Mode: Local, InForce: Nobody{}, Owner: Nobody{}})
 	returned := make(chan struct{})
 	var fails sync.WaitGroup
 	fails.Go(func() {

@@ -121,10 +121,10 @@ func (w *Store) renew(ctx context.Context) error {
 // describe describes this process to a store that is a Registry. Nobody's call depends on it.
 func (w *Store) describe(ctx context.Context, left bool) {
 	registry, ok := w.store.(store.Registry)
-	if !ok || w.config.Describe == nil {
+	if !ok {
 		return
 	}
-	about, sent := w.config.Describe(w.Now(), left)
+	about, received := w.config.Owner.About(w.Now(), left)
 	about.ID, about.Keep, about.Every = w.id, w.remembered(), w.schedule().Describe
 	answer := make(chan int, 1)
 	err := w.within(ctx, "describe", func(ctx context.Context) error {
@@ -135,9 +135,8 @@ func (w *Store) describe(ctx context.Context, left bool) {
 	if err != nil {
 		return
 	}
-	sent()
-	if versions := <-answer; w.config.Versions != nil && !left {
-		w.config.Versions(versions)
+	versions := <-answer
+	if received(versions); !left {
 		w.findFair(ctx, boundedRegistry{w, registry}, versions)
 	}
 }

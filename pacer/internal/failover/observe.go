@@ -1,18 +1,13 @@
 package failover
 
-import (
-	"time"
-)
+import "time"
 
 // requested reports a request to the store.
 func (w *Store) requested(op string, calls int, began time.Time, err error) {
-	if w.config.Requested == nil {
-		return
-	}
 	if forgot(err) != nil {
 		err = nil
 	}
-	w.config.Requested(op, calls, time.Since(began), err)
+	w.config.Owner.Requested(op, calls, time.Since(began), err)
 }
 
 // reportLoss notes that the store is lost, and reports it. That it was never there, and that calls wait, was reported before.
@@ -27,8 +22,8 @@ func (w *Store) reportLoss(err error) {
 	if away.over == nil {
 		c.Processes = away.processes
 	}
-	if w.config.Changed != nil && (!never || away.over == nil) {
-		w.config.Changed(c)
+	if !never || away.over == nil {
+		w.config.Owner.FailedOver(c)
 	}
 }
 
@@ -45,9 +40,7 @@ func (w *Store) reportNoContact(err error) {
 	w.mu.Lock()
 	w.lostSince = time.Now()
 	w.mu.Unlock()
-	if w.config.Changed != nil {
-		w.config.Changed(Change{Lost: true, Never: true, Err: err})
-	}
+	w.config.Owner.FailedOver(Change{Lost: true, Never: true, Err: err})
 }
 
 // wasReported reports whether hooks know that there was no contact.
@@ -63,14 +56,11 @@ func (w *Store) reportReturn() {
 	fell, processes := w.lostSince, w.standing.n
 	w.lostSince = time.Time{}
 	w.mu.Unlock()
-	if w.config.Changed == nil {
-		return
-	}
 	c := Change{Processes: processes, Dropped: w.local.droppedSince()}
 	if !fell.IsZero() { // otherwise the loss is being reported just now
 		c.For = time.Since(fell)
 	}
-	w.config.Changed(c)
+	w.config.Owner.FailedOver(c)
 }
 
 // Absences returns how often this process was without the shared store.

@@ -72,5 +72,5 @@ func (w *Store) findFair(ctx context.Context, registry store.Registry, versions 
 		slices.Sort(names)
 	}
 	w.versions, w.looks = versions, 0
-	w.config.Fair(slices.Compact(names))
+	w.config.InForce.SetFair(slices.Compact(names))
 }

@@ -62,7 +62,7 @@ func (w *Store) set(ctx context.Context, name string, do func(context.Context, s
 
 // doubtSettings has what is set be heeded soon, and read before that unless it was read just now.
 func (w *Store) doubtSettings(fresh *store.Settings) {
-	if _, ok := w.store.(store.Settable); !ok || w.config.Settings == nil {
+	if _, ok := w.store.(store.Settable); !ok {
 		return
 	}
 	w.fresh.Store(fresh)
@@ -86,5 +86,5 @@ func (w *Store) readSettings(ctx context.Context) {
 			return
 		}
 	}
-	w.config.Settings(all)
+	w.config.InForce.Read(all)
 }

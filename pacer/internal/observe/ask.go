@@ -74,9 +74,7 @@ func (one *Observation) stack() store.Stack {
 
 // answered applies what the store said about a call, and reports whether the slot is to be given back.
 func (o *Observer) answered(ctx context.Context, one *Observation, g *store.Grant) (back bool) {
-	if o.Answered != nil {
-		o.Answered(one.ctx, one, g) //nolint:contextcheck // the others of the request have their own
-	}
+	o.Events.Predicted(one.ctx, one, g) //nolint:contextcheck // the others of the request have their own
 	counted := int64(0)
 	if o.Meter.IsOn() {
 		counted = o.Meter.Add(one.Limits, &one.Call, g.Now.Add(one.Delay), store.BindsNothing, 0)
@@ -101,12 +99,4 @@ func (o *Observer) answered(ctx context.Context, one *Observation, g *store.Gran
 		o.settleIfKnown(ctx, one)
 	}
 	return false
-}
-
-// Cost returns what the call costs the limit with this index.
-func (one *Observation) Cost(i int) int64 {
-	if i < len(one.Call.Costs) {
-		return one.Call.Costs[i]
-	}
-	return one.Call.Cost
 }

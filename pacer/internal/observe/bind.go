@@ -23,7 +23,7 @@ func (o *Observer) Observe(ctx context.Context, a *binding.Ask, delay time.Durat
 	}
 	if err != nil {
 		one.Refuse()
-		o.Refused(ctx, err)
+		o.Events.WouldRefuse(ctx, err)
 		return one
 	}
 	one.Ask(ctx)
@@ -95,7 +95,7 @@ func (one *Observation) countPermits(ctx context.Context, a *binding.Ask) error 
 		}
 		key, spec := store.Key{Policy: l.Policy, Scope: scope}, a.SpecOf(l, scope)
 		if n := one.Enter(key); n > spec.Limit {
-			one.of.Queued(ctx, l.Policy, binding.Describe(l.Scopes, scope), n)
+			one.of.Events.WouldQueue(ctx, l.Policy, binding.Describe(l.Scopes, scope), n)
 		}
 		if !a.Permits {
 			time.AfterFunc(time.Duration(spec.Interval)*time.Microsecond, one.Release)

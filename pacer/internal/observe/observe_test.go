@@ -18,6 +18,7 @@ import (
 // A fake is a store in memory that grants each call a slot after a delay.
 type fake struct {
 	store.Store
+	observe.Events
 
 	delay    time.Duration
 	reported int
@@ -32,6 +33,8 @@ func (f *fake) Reserve(_ context.Context, _ store.Stack, _ []store.Call, grants 
 	return nil
 }
 
+func (*fake) Predicted(context.Context, *observe.Observation, *store.Grant) {}
+
 func (f *fake) Cancel(_ context.Context, _ store.Stack, grants []store.Grant) error {
 	f.back += len(grants)
 	return nil
@@ -45,7 +48,7 @@ func (f *fake) Report(context.Context, store.Stack, []store.Note) (store.Instant
 func newObserver(f *fake) *observe.Observer {
 	return observe.New(&observe.Config{
 		Upstream: "test", Store: f, Direct: true, Timeout: time.Second, Meter: usage.NewMeter(nil, false),
-		Lost: func(int64) {}, GaveBack: func(context.Context) {},
+		Events: f,
 	})
 }
 

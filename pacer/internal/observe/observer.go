@@ -32,20 +32,21 @@ type Config struct {
 	Member   store.Member    // the store, if it is one; nil otherwise
 	Direct   bool            // the store is in memory: asking it takes no time
 	Timeout  time.Duration   // of a request to a store that does not bound its requests itself
-	Closed   <-chan struct{} // closed when the Pacer is
 	Meter    *usage.Meter    // of what goes
 	Calls    *binding.Reader // binds calls: see Observe
+	Events   Events
+}
 
-	// Answered receives what the store said about a call, with the context of the call; nil if nobody wants to know.
-	Answered func(ctx context.Context, one *Observation, g *store.Grant)
-	// Refused receives why a call would have been refused before the store is asked, and Queued that it would have been queued for a permit:
-	// so many calls of this process run. Both are called by Observe.
-	Refused func(ctx context.Context, err error)
-	Queued  func(ctx context.Context, policy, scope string, running int64)
-	// Lost receives how many calls the store was not asked about.
-	Lost func(n int64)
-	// GaveBack is called when slots to come were given back for good: earlier ones are to be had.
-	GaveBack func(ctx context.Context)
+// Events receive what observed policies would have done to calls, with the contexts of the calls.
+type Events interface {
+	// Predicted receives what the store said about a call.
+	Predicted(ctx context.Context, one *Observation, g *store.Grant)
+	// WouldRefuse receives why a call would have been refused before the store is asked.
+	WouldRefuse(ctx context.Context, err error)
+	// WouldQueue receives that a call would have been queued for a permit: so many calls of this process run.
+	WouldQueue(ctx context.Context, policy, scope string, running int64)
+	// NotObserved receives how many calls the store was not asked about.
+	NotObserved(n int64)
 }
 
 // An Observer has the calls of a Pacer that observed policies bind. Make one with [New]. It is safe for concurrent use.

@@ -58,7 +58,7 @@ func (o *Observer) askAll(ctx context.Context) {
 			return
 		}
 		if m := o.Member; m != nil {
-			if err := m.Await(ctx, time.Time{}, o.Closed); err != nil {
+			if err := m.Await(ctx, time.Time{}, o.Calls.Waiters.Closed()); err != nil {
 				o.lose(all)
 				continue
 			}
@@ -81,7 +81,7 @@ func (o *Observer) askAll(ctx context.Context) {
 // reportLost reports how many calls the store was not asked about.
 func (o *Observer) reportLost(n int64) {
 	if n > 0 {
-		o.Lost(n)
+		o.Events.NotObserved(n)
 	}
 }
 

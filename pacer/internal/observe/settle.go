@@ -41,7 +41,7 @@ func (o *Observer) settleIfKnown(ctx context.Context, one *Observation) {
 	stack := one.stack()
 	var notes []store.Note
 	for i := range one.Limits {
-		cost := one.Cost(i)
+		cost := one.Call.CostOf(i)
 		if n := one.actual.CostOf(one.Limits[i].Policy); n >= 0 && n != cost {
 			o.Meter.Settle(&one.Limits[i], one.grant.At, one.counted, n-cost)
 			notes = append(notes, store.Note{

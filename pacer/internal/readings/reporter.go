@@ -22,15 +22,8 @@ type Reporter struct {
 	Store    store.Store
 	Far      bool // the store is shared: what need not be known at once is sent in batches
 
-	// Unbound is called with the names of limits that readings are about and that did not bind the call.
-	Unbound func(names []string)
-	// Applied is called with what the store has received of feedback, and when, by its clock.
-	Applied func(ctx context.Context, at store.Instant, stack store.Stack, notes []store.Note)
-	// Changed is called with what calls of this process that wait are to heed.
-	Changed func(ctx context.Context, changes []store.Change)
-
-	// Memory is what the upstream stated to this process.
-	Memory Memory
+	Events Events
+	Memory Memory // of what the upstream stated to this process
 
 	mu      sync.Mutex
 	pending Reports
@@ -39,6 +32,14 @@ type Reporter struct {
 	sent    time.Time   // when something was sent last
 	flush   func()      // sends it
 	sending sync.WaitGroup
+}
+
+// Events receive what becomes of feedback.
+type Events interface {
+	// Unbound receives the names of limits that readings are about and that did not bind the call.
+	Unbound(names []string)
+	// Applied receives what the store has received of feedback, when, by its clock, and what calls of this process that wait are to heed.
+	Applied(ctx context.Context, at store.Instant, stack store.Stack, notes []store.Note, changes []store.Change)
 }
 
 // Apply turns feedback on a call into notes, and gives them to the store. It returns a [*UnboundError] if feedback names a policy that
@@ -61,7 +62,7 @@ func (r *Reporter) Apply(ctx context.Context, rules *Rules, a *Answer, now time.
 		for i := range more {
 			names = append(names, more[i].Policy)
 		}
-		r.Unbound(names)
+		r.Events.Unbound(names)
 	}
 	stack := store.Stack{Upstream: r.Upstream, Limits: n.Limits}
 	if !r.Far || n.Soon || len(n.Rates) > 0 {
@@ -136,13 +137,13 @@ func (r *Reporter) send(ctx context.Context, stack store.Stack, all []store.Note
 	if err != nil {
 		return 0, err
 	}
-	r.Applied(ctx, at, stack, all)
-	r.Changed(ctx, changes(all, stack, at, changed > 0))
+	r.Events.Applied(ctx, at, stack, all, changes(all, stack, at, changed > 0))
 	return changed, nil
 }
 
-// Undo sends a note about each of some limits, or of those that are allowances: store.NoteReset or store.NoteResume.
-func (r *Reporter) Undo(ctx context.Context, kind store.NoteKind, limits []store.Limit) error {
+// Undo sends a note about each of some limits, or of those that are allowances: store.NoteReset or store.NoteResume. It returns what
+// calls of this process that wait are to heed, even if the store cannot.
+func (r *Reporter) Undo(ctx context.Context, kind store.NoteKind, limits []store.Limit) ([]store.Change, error) {
 	stack := store.Stack{Upstream: r.Upstream, Limits: limits}
 	var all []store.Note
 	for i := range limits {
@@ -151,10 +152,10 @@ func (r *Reporter) Undo(ctx context.Context, kind store.NoteKind, limits []store
 		}
 	}
 	now, _, err := r.Store.Report(ctx, stack, all)
-	if now > 0 { // this process heeds it, even if the store cannot
-		r.Changed(ctx, changes(all, stack, now, false))
+	if now == 0 {
+		return nil, err
 	}
-	return err
+	return changes(all, stack, now, false), err
 }
 
 // changes returns what notes mean for the waiters of this process, so that they need not wait for news, which may be

@@ -55,13 +55,15 @@ func newRig() *rig {
 	r.call = readings.Answer{Limits: []store.Limit{{Policy: "p", Spec: p.Spec()}}, Grant: &store.Grant{OK: true}}
 	r.Reporter = readings.Reporter{
 		Upstream: "test", Store: &r.store, Far: true,
-		Unbound: func(names []string) { r.said = append(r.said, names...) },
-		Applied: func(_ context.Context, _ store.Instant, stack store.Stack, notes []store.Note) {
-			r.applied = append(r.applied, kinds(notes))
-		},
-		Changed: func(_ context.Context, changes []store.Change) { r.changes = append(r.changes, changes...) },
+		Events: r,
 	}
 	return r
+}
+
+func (r *rig) Unbound(names []string) { r.said = append(r.said, names...) }
+
+func (r *rig) Applied(_ context.Context, _ store.Instant, _ store.Stack, notes []store.Note, changes []store.Change) {
+	r.applied, r.changes = append(r.applied, kinds(notes)), append(r.changes, changes...)
 }
 
 func (r *rig) apply(t *testing.T, fs ...policies.Feedback) error {
@@ -118,20 +120,22 @@ func TestUndo(t *testing.T) {
 	for _, kind := range []store.NoteKind{store.NoteResume, store.NoteReset} {
 		r := newRig()
 		limits := []store.Limit{r.call.Limits[0], readings.AllowanceOf(r.call.Limits[0])}
-		require.NoError(t, r.Undo(t.Context(), kind, limits))
+		changes, err := r.Undo(t.Context(), kind, limits)
+		require.NoError(t, err)
 		want := []store.NoteKind{store.NoteReset, store.NoteReset}
 		if kind == store.NoteResume {
 			want = []store.NoteKind{store.NoteResume}
 		}
 		require.Equal(t, [][]store.NoteKind{want}, r.store.got)
 		require.Empty(t, r.applied, "it is no feedback")
-		require.Len(t, r.changes, len(want))
-		require.Equal(t, "p/left", r.changes[len(want)-1].Policy)
+		require.Len(t, changes, len(want))
+		require.Equal(t, "p/left", changes[len(want)-1].Policy)
 	}
 	r := newRig()
 	r.store.err = errBroken
-	require.Equal(t, errBroken, r.Undo(t.Context(), store.NoteReset, r.call.Limits))
-	require.Len(t, r.changes, 1, "this process heeds it")
+	changes, err := r.Undo(t.Context(), store.NoteReset, r.call.Limits)
+	require.Equal(t, errBroken, err)
+	require.Len(t, changes, 1, "this process heeds it")
 }
 
 // Good answers go to the store together, what refuses or is nearly spent at once, and what is pending when the process

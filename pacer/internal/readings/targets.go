@@ -57,7 +57,7 @@ type Answer struct {
 	Cost  int64         // of the call
 
 	// Scopes returns the values of all scopes that the call carries, by the names of those that policies can have; nil if that is not known.
-	Scopes func() map[string]string
+	Scopes map[string]string
 
 	Flying int64 // the cost of calls of this process that are not answered, and whose answers will be reported
 

@@ -71,10 +71,7 @@ func (m *Meter) Add(limits []store.Limit, call *store.Call, at store.Instant, wa
 	second = max(SecondOf(int64(at)), m.reported)
 	for i := range limits {
 		l := &limits[i]
-		cost := call.Cost
-		if i < len(call.Costs) {
-			cost = call.Costs[i]
-		}
+		cost := call.CostOf(i)
 		what := store.Second{Cost: cost}
 		if i == waitedFor {
 			what.Waits, what.Waited = 1, waited

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -30,14 +29,21 @@ const (
 type Process struct {
 	Upstream string
 	Name     string
-	Meter    *Meter                        // of what it spends
-	Waiting  func() map[store.Key]int64    // how many calls wait for each limit; the empty key: for the end of a pause of all
-	Stated   func(n int) []store.Statement // what the upstream stated to it, of n limits at most
+	Meter    *Meter // of what it spends
+	Source   Source
 
 	mu       sync.Mutex
 	policies []string             // as policies.Policy.String writes them
 	source   string               // who set them; "" for the process itself
 	busiest  map[string]store.Key // of each policy with scopes, the key that spent most when any of its keys last did
+}
+
+// A Source knows what the process does now.
+type Source interface {
+	// CallsWaiting returns how many calls wait for each limit; the empty key: for the end of a pause of all.
+	CallsWaiting() map[store.Key]int64
+	// Stated returns what the upstream stated to the process, of n limits at most.
+	Stated(n int) []store.Statement
 }
 
 // SetPolicies sets which policies the process has from now on, with the names of all limits, those of lanes included, and who set them: ""
@@ -63,10 +69,10 @@ func (p *Process) About(now store.Instant, left bool) (a store.About, received f
 		until++ // nothing more comes in this second
 	}
 	went, spent := p.Meter.report(now, until)
-	byPolicy, byKey := split(p.Waiting())
+	byPolicy, byKey := split(p.Source.CallsWaiting())
 	a = store.About{Name: p.Name, Left: left, Waiting: byPolicy, Went: went}
 	a.Policies, a.Source = p.Policies()
-	a.Keys, a.Stated = p.topKeys(spent, byKey, maxAboutKeys), p.Stated(maxAboutStated)
+	a.Keys, a.Stated = p.topKeys(spent, byKey, maxAboutKeys), p.Source.Stated(maxAboutStated)
 	return a, func() { p.Meter.deliver(until) }
 }
 
@@ -123,7 +129,7 @@ type Registry struct {
 	Direct   store.Direct     // the store, if it is one
 	Prepared []store.Prepared // by a direct store
 	Names    []string         // of the policies that they are of
-	IsClosed func() bool
+	Closed   <-chan struct{}  // closed when the Pacer is
 }
 
 // Describe implements [store.Registry]. It has nothing to store: Index asks the process.
@@ -138,19 +144,18 @@ func (r *Registry) Upstreams(context.Context) ([]string, error) {
 
 // Index implements [store.Registry].
 func (r *Registry) Index(_ context.Context, upstream string) (*store.Index, error) {
-	if r.IsClosed() {
+	select {
+	case <-r.Closed:
 		return nil, store.ErrClosed
+	default:
 	}
-	p, now := r.Process, store.Instant(time.Now().UnixMicro())
-	if s, ok := r.Store.(interface{ Now() store.Instant }); ok {
-		now = s.Now()
-	}
+	p, now := r.Process, store.NowOf(r.Store)
 	index := &store.Index{Now: now}
 	if upstream != p.Upstream {
 		return index, nil
 	}
 	p.Meter.TurnOn()
-	byPolicy, byKey := split(p.Waiting())
+	byPolicy, byKey := split(p.Source.CallsWaiting())
 	went, spent := p.Meter.snapshot(now)
 	r.addDirect(went, spent)
 	for i := range went {
@@ -160,7 +165,7 @@ func (r *Registry) Index(_ context.Context, upstream string) (*store.Index, erro
 	index.Policies, source = p.Policies()
 	about := store.About{
 		Name: p.Name, Policies: index.Policies, Source: source, Waiting: byPolicy, Keys: p.topKeys(spent, byKey, maxIndexKeys),
-		Stated: p.Stated(math.MaxInt),
+		Stated: p.Source.Stated(math.MaxInt),
 	}
 	index.Alive, index.Processes = 1, []store.IndexedProcess{{About: about, Came: now, Version: store.VersionOf(index.Policies)}}
 	return index, nil

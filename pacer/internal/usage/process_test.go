@@ -12,16 +12,19 @@ import (
 
 const second = store.Instant(time.Second / time.Microsecond)
 
+// waiting is a process whose calls wait, and to which nothing was stated.
+type waiting map[store.Key]int64
+
+func (w waiting) CallsWaiting() map[store.Key]int64 { return w }
+
+func (waiting) Stated(int) []store.Statement { return nil }
+
 // What a process spends is in one report, and in the next one if that one is lost.
 func TestWhatIsSpentIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	m := usage.NewMeter([]string{"a", "b"}, true)
 	p := usage.Process{
-		Upstream: "api", Name: "worker", Meter: m,
-		Stated: func(int) []store.Statement { return nil },
-		Waiting: func() map[store.Key]int64 {
-			return map[store.Key]int64{{}: 1, {Policy: "b"}: 2, {Policy: "b", Scope: "acme"}: 3}
-		},
+		Upstream: "api", Name: "worker", Meter: m, Source: waiting{{}: 1, {Policy: "b"}: 2, {Policy: "b", Scope: "acme"}: 3},
 	}
 	p.SetPolicies([]string{"a", "b"}, []string{"policy a"}, "")
 	limits := []store.Limit{{Policy: "a"}, {Policy: "b", Scope: "acme"}, {Policy: "unknown"}}
@@ -51,7 +54,7 @@ func TestWhatIsSpentIsReportedOnce(t *testing.T) {
 func TestWhatIsSettledIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	m := usage.NewMeter([]string{"tokens"}, true)
-	p := usage.Process{Meter: m, Waiting: func() map[store.Key]int64 { return nil }, Stated: func(int) []store.Statement { return nil }}
+	p := usage.Process{Meter: m, Source: waiting(nil)}
 	limits := []store.Limit{{Policy: "unknown"}, {Policy: "tokens", Scope: "acme"}}
 	spend := func(at, cost int64) func(more int64) {
 		counted := m.Add(limits, &store.Call{Cost: cost}, store.Instant(at)*second, store.BindsNothing, 0)
@@ -93,10 +96,10 @@ func TestWhatIsSettledIsReportedOnce(t *testing.T) {
 // A registry of one process counts from the first look on.
 func TestARegistryOfOneProcess(t *testing.T) {
 	t.Parallel()
-	closed := false
+	closed := make(chan struct{})
 	m := usage.NewMeter([]string{"a"}, false)
-	p := &usage.Process{Upstream: "api", Name: "worker", Meter: m, Waiting: func() map[store.Key]int64 { return nil }, Stated: func(int) []store.Statement { return nil }}
-	r := &usage.Registry{Process: p, IsClosed: func() bool { return closed }}
+	p := &usage.Process{Upstream: "api", Name: "worker", Meter: m, Source: waiting(nil)}
+	r := &usage.Registry{Process: p, Closed: closed}
 	require.False(t, m.IsOn())
 	other, err := r.Index(t.Context(), "other")
 	require.NoError(t, err)
@@ -111,7 +114,7 @@ func TestARegistryOfOneProcess(t *testing.T) {
 	require.Len(t, index.Went, 1)
 	require.Equal(t, int64(3), index.Went[0].What.Cost)
 	require.Equal(t, "worker", index.Processes[0].Name)
-	closed = true
+	close(closed)
 	_, err = r.Index(t.Context(), "api")
 	require.ErrorIs(t, err, store.ErrClosed)
 }
