@@ -141,10 +141,12 @@ func (p *Pacer) feedbackApplied(ctx context.Context, at store.Instant, stack sto
 		n := &notes[i]
 		e := FeedbackApplied{Upstream: p.upstream, Kind: n.Kind, For: max(0, n.For), Value: n.Value, Source: n.Source}
 		if n.Kind == store.NoteAnswer {
-			if n.Remaining < 0 && n.Empties() == 0 {
+			if n.Remaining < 0 && n.Empties() == 0 && !n.Guessed {
 				continue // it says nothing
 			}
-			e.Value = max(0, n.Remaining)
+			if e.Value = max(0, n.Remaining); n.Guessed {
+				e.Source = SourceGuess
+			}
 		}
 		l := &stack.Limits[n.Limit]
 		e.Policy, e.Scope = readings.PolicyOf(l.Policy), p.set().Describe(l)
