@@ -366,19 +366,7 @@ function allowance.heeding()
     o.dirty = true
   end
 
-  function allowance.settle() end
-
-  function allowance.slow() return false end
-
-  function allowance.stray() return false, false end
-
-  function allowance.learn() return false end
-
-  function allowance.claim() return false end
-
-  function allowance.renew() end
-
-  function allowance.release() end
+  for _, name in ipairs({ 'settle', 'slow', 'stray', 'learn', 'claim', 'renew', 'release' }) do allowance[name] = function() end end
 
   function allowance.holds() return {} end
 

@@ -54,7 +54,7 @@ type LimitError struct {
 	Never    bool          // waiting does not help
 	Paused   bool          // because of what the upstream or an operator said: until Until, not so much is left
 	Until    time.Time     // if Paused, by the store's clock
-	Source   string        // if Paused, where the upstream stated that, such as "Retry-After"; "" if an operator did, or only to other processes
+	Source   string        // if Paused, where the upstream stated that, such as "Retry-After"; "" if an operator did, or only to other processes: the Status of package fleet names it
 	Wait     time.Duration // how long until it could go, as far as is known; 0 (unknown) if Never, Queued or InFlight: see RetryAfter
 	About    bool          // Wait is an estimate from the calls of this process that already wait and the pace at which they go
 	AtLeast  bool          // the slot may be later: all windows of a calendar policy within MaxWait are full, or all of the next 61

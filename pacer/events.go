@@ -140,10 +140,12 @@ func (e events) Applied(ctx context.Context, at store.Instant, stack store.Stack
 		n := &notes[i]
 		one := FeedbackApplied{Upstream: e.upstream, Kind: n.Kind, For: max(0, n.For), Value: n.Value, Source: n.Source}
 		if n.Kind == store.NoteAnswer {
-			if n.Remaining < 0 && n.Empties() == 0 {
+			if n.Remaining < 0 && n.Empties() == 0 && !n.Guessed {
 				continue // it says nothing
 			}
-			one.Value = max(0, n.Remaining)
+			if one.Value = max(0, n.Remaining); n.Guessed {
+				one.Source = SourceGuess
+			}
 		}
 		l := &stack.Limits[n.Limit]
 		one.Policy, one.Scope = readings.PolicyOf(l.Policy), e.set().Describe(l)

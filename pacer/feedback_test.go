@@ -359,6 +359,21 @@ func TestWhatIsLeftBindsUntilTheReset(t *testing.T) {
 	}
 }
 
+// Calls that cost more than is left until a reset go after it, however slow their policy says that it is until then.
+func TestDearCallsGoAfterTheReset(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pacer.Config{MaxWait: time.Hour, Policies: []policies.Policy{policies.PerMinute(6000).Burst(50)}})
+		f := policies.Feedback{Limit: policies.Reported(6000), Window: time.Minute, Remaining: policies.Reported(2), Reset: 50 * time.Second}
+		require.NoError(t, p.Report(t.Context(), f))
+		start := time.Now()
+		for _, want := range []time.Duration{50 * time.Second, 50200 * ms, 50300 * ms} {
+			require.NoError(t, p.Wait(t.Context(), pacer.Cost(20)))
+			require.Equal(t, want, time.Since(start))
+		}
+	})
+}
+
 // says returns a call whose answer says what is left of a policy.
 func says(policy string, n int64, reset time.Duration) func(context.Context) (policies.Reading, error) {
 	return func(context.Context) (policies.Reading, error) {

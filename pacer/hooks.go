@@ -174,12 +174,13 @@ type FeedbackApplied struct {
 	Kind     store.NoteKind // NoteSlow, NoteLearn, NoteAnswer, NoteStray
 
 	// For is a duration: with NoteLearn how long the limit is kept, with NoteAnswer the time until there is more, 0 if the upstream does not
-	// say, with NoteStray the policy's period.
+	// say and the store guesses, with NoteStray the policy's period.
 	For time.Duration
 	// Value is a number: with NoteLearn the emission interval of a rate in µs or the limit of a window, with NoteAnswer how much is
 	// left, with NoteStray by how much the margin grows, in millionths of the period.
 	Value int64
-	// Source is where the upstream stated For, such as "Retry-After": [policies.Feedback].Source. "" if it did not.
+	// Source is where the upstream stated For, such as "Retry-After": [policies.Feedback].Source. It is [SourceGuess] if nothing is left and
+	// the upstream does not say until when, as with a refusal that says nothing else.
 	Source string
 	// Long says that the upstream states a wait of over an hour which this process did not know: one that ends more than ten minutes
 	// after the last such wait of the limit, or the first one. [LogHooks] and [Config].Logger log it.
@@ -187,6 +188,9 @@ type FeedbackApplied struct {
 
 	_ struct{}
 }
+
+// SourceGuess is the Source of what no upstream stated.
+const SourceGuess = "guess"
 
 // A Failover is the start or the end of an outage of the store, during which the process paces locally or waits for its first contact.
 type Failover struct {

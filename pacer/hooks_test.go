@@ -462,3 +462,32 @@ func TestHooksThatAreNil(t *testing.T) {
 	require.ErrorAs(t, err, &ce)
 	require.Equal(t, "pacer: Hooks[1] is nil: leave it out", err.Error())
 }
+
+// Hooks receive what refusals mean, stated or guessed.
+func TestHooksOfRefusals(t *testing.T) {
+	t.Parallel()
+	stated := policies.Feedback{Refused: true, Certain: true, Wait: time.Minute, Source: "Retry-After"}
+	bare := policies.Feedback{Refused: true, Certain: true}
+	spent := policies.Feedback{Policies: []string{"daily"}, Remaining: policies.Reported(0), Source: "X-RateLimit"}
+	for _, c := range []struct {
+		f    policies.Feedback
+		want pacer.FeedbackApplied
+	}{
+		{stated, pacer.FeedbackApplied{For: time.Minute, Source: "Retry-After"}}, {bare, pacer.FeedbackApplied{Source: pacer.SourceGuess}},
+		{spent, pacer.FeedbackApplied{Policy: "daily", For: 15 * time.Minute, Source: pacer.SourceGuess}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var all []pacer.FeedbackApplied
+			p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.Daily(9, time.UTC).Named("daily")}, Hooks: []*pacer.Hooks{{
+				FeedbackApplied: func(_ context.Context, f pacer.FeedbackApplied) { all = append(all, f) },
+			}}})
+			defer p.Close()
+			require.NoError(t, p.Do(t.Context(), func(context.Context) (policies.Reading, error) {
+				return policies.Reading{Feedback: []policies.Feedback{c.f}}, nil
+			}))
+			synctest.Wait()
+			c.want.Upstream, c.want.Kind = "test", store.NoteAnswer
+			require.Equal(t, []pacer.FeedbackApplied{c.want}, all)
+		})
+	}
+}

@@ -41,7 +41,8 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 	if lacking != nil {
 		bound = a.Bindable(false) // an answer to a call that lacks a scope is not about that scope
 	}
-	answer := &readings.Answer{Limits: bound, Partial: lacking != nil, Flying: p.waiters.Flying(), Scopes: scopesCarried(ctx, a.Options)}
+	a.CarryAll(ctx)
+	answer := &readings.Answer{Limits: bound, Partial: lacking != nil, Flying: p.waiters.Flying(), Scopes: a.Carried()}
 	if answer.Flying == 0 { // calls by Wait, whose answers nobody reports otherwise
 		answer.Blind = a.Cost
 	}
@@ -69,26 +70,10 @@ func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error
 		r.pacer.withObserved(&a, r.call.Chosen())
 	}
 	if len(fs) > 0 {
-		a.Scopes = scopesCarried(ctx, r.call.Chosen().Options)
+		k := r.call.Chosen()
+		a.Scopes = k.Carried()
 	}
 	return r.pacer.apply(ctx, set, &a, now, fs...)
-}
-
-// scopesCarried returns the values of all scopes that a call carries which policies can have.
-func scopesCarried(ctx context.Context, opts []binding.Option) map[string]string {
-	all := make(map[string]string)
-	visit := func(name, value string) {
-		if _, inner := all[name]; !inner && value != "" && policies.ValidName(name) {
-			all[name] = value
-		}
-	}
-	for _, o := range slices.Backward(opts) {
-		if o.Kind == binding.Scope {
-			visit(o.Name, o.Value)
-		}
-	}
-	binding.Scopes(ctx, visit)
-	return all
 }
 
 // withObserved adds the limits that are observed to those that an answer is about.

@@ -63,6 +63,7 @@ func TestALongWaitIsLoggedOnce(t *testing.T) {
 			require.Empty(t, other.Policies[0].PausedBy)
 
 			require.NoError(t, p.Do(t.Context(), refuse, tenant))
+			require.GreaterOrEqual(t, time.Since(start), ban, "no call went meanwhile")
 			synctest.Wait()
 			require.Equal(t, 2, l.count("over an hour"), "%s: the ban goes on: %s", name, l.text())
 			require.NoError(t, p.Close())

@@ -105,12 +105,17 @@ func (p *Pacer) take(ctx context.Context, a *binding.Ask, n int64) (int64, error
 	if err != nil {
 		return 0, err
 	}
+	r.Generation = a.Set.Generation
 	var granted int64
 	_, err = p.whileShared(ctx, a, func() (err error) {
 		r.Call.NotBefore = a.NotBefore
 		granted, err = p.waiters.Take(ctx, &r, n)
 		return err
 	})
+	if granted == 0 && err == nil {
+		a.Set = p.set()
+		return p.take(ctx, a, n)
+	}
 	return granted, err
 }
 

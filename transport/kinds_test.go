@@ -18,7 +18,7 @@ import (
 )
 
 // tenants are an upstream that counts each tenant apart, and says so nowhere.
-type tenants map[string]*unknown
+type tenants map[string]*stating
 
 func (u tenants) RoundTrip(req *http.Request) (*http.Response, error) {
 	return u[req.Header.Get("X-Tenant")].RoundTrip(req)
@@ -28,11 +28,11 @@ func (u tenants) RoundTrip(req *http.Request) (*http.Response, error) {
 // has. Where all tenants have one limit together, readings that rise by themselves are no such sign, however many tenants there are.
 func TestTenantsThatAreCountedApart(t *testing.T) {
 	t.Parallel()
-	minute := func() meter { return &windowMeter{most: 300, period: time.Minute} }
-	bucket := func() meter { return &bucketMeter{size: 100, step: 50 * time.Millisecond} }
-	log := func() meter { return &logMeter{most: 300, period: 20 * time.Second} }
+	minute := func() counter { return &fixedCounter{most: 300, period: time.Minute} }
+	bucket := func() counter { return &bucketCounter{size: 100, step: 50 * time.Millisecond} }
+	log := func() counter { return &logCounter{most: 300, period: 20 * time.Second} }
 	for name, c := range map[string]struct {
-		meter   func() meter
+		counter func() counter
 		tenants int
 		apart   bool
 	}{
@@ -47,8 +47,8 @@ func TestTenantsThatAreCountedApart(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Until(time.Date(2026, time.March, 3, 0, 0, 0, 0, time.UTC)))
-				one := func() *unknown {
-					return &unknown{meters: []meter{c.meter()}, every: 1, form: "ceil", rng: rand.New(rand.NewPCG(4, 1))}
+				one := func() *stating {
+					return &stating{counters: []counter{c.counter()}, every: 1, form: "ceil", rng: rand.New(rand.NewPCG(4, 1))}
 				}
 				api, all := make(tenants), one()
 				for i := range c.tenants {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"slices"
 	"sync"
@@ -161,7 +162,7 @@ func (c *cell) run(t *testing.T) (o outcome) {
 }
 
 // stated runs a fleet until an instant.
-func stated(t *testing.T, api *stating, stack []policies.Policy, end time.Time) {
+func stated(t *testing.T, api http.RoundTripper, stack []policies.Policy, end time.Time) {
 	t.Helper()
 	shared := memstore.New()
 	var all sync.WaitGroup

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/luascripts"
@@ -182,6 +183,45 @@ func TestRefusalsNameTheAllowance(t *testing.T) {
 			require.Equal(t, int64(2), third.Ahead)
 			require.Empty(t, third.Source)
 		})
+	}
+}
+
+// silent is a store without news.
+type silent struct {
+	store.Shared
+	store.Settable
+}
+
+// A process that does not know of an allowance takes nothing by the limits of before, with the very request that tells it: however it asks,
+// and however many calls do at the same time.
+func TestTheFirstRequestHeedsANewAllowance(t *testing.T) {
+	t.Parallel()
+	redis := must(redisstore.New(redistest.Start(t).Client()))
+	for name, shared := range map[string]store.Store{"memory": memstore.New(), "redis": silent{redis, redis}} {
+		for how, ask := range map[string]func(*pacer.Pacer) error{
+			"Allow":       func(p *pacer.Pacer) error { return p.Allow(t.Context()) },
+			"TryAcquire":  func(p *pacer.Pacer) error { _, err := p.TryAcquire(t.Context()); return err },
+			"AllowAtMost": func(p *pacer.Pacer) error { _, err := p.AllowAtMost(t.Context(), 500); return err },
+			"Wait":        func(p *pacer.Pacer) error { return p.Wait(t.Context(), pacer.MaxWait(time.Minute)) },
+		} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				t.Parallel()
+				var all [2]*pacer.Pacer
+				for i := range all {
+					var err error
+					all[i], err = pacer.New(pacer.Config{Upstream: how, Store: shared, Policies: []policies.Policy{policies.PerSecond(1000).Burst(1000)}})
+					require.NoError(t, err)
+					t.Cleanup(func() { require.NoError(t, all[i].Close()) })
+					require.NoError(t, all[i].Wait(t.Context()))
+				}
+				require.NoError(t, all[0].Report(t.Context(), policies.Feedback{Remaining: policies.Reported(0), Reset: time.Hour}))
+				var calls sync.WaitGroup
+				for range 16 {
+					calls.Go(func() { assert.ErrorIs(t, ask(all[1]), pacer.ErrNotYet) })
+				}
+				calls.Wait()
+			})
+		}
 	}
 }
 

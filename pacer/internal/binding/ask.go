@@ -3,6 +3,7 @@ package binding
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
 )
 
 // A Reader reads the calls of a Pacer, and finds what binds them. Its fields are set before it is used. It is safe for concurrent use.
@@ -219,6 +221,23 @@ func (a *Ask) Scope(name string) string {
 		}
 	}
 	return ""
+}
+
+// Carried returns the values of all scopes that the call carries, by the names of those that policies can have.
+func (a *Ask) Carried() map[string]string {
+	all := make(map[string]string)
+	for s := a.scopes; s != nil; s = s.outer {
+		if _, inner := all[s.name]; !inner {
+			all[s.name] = s.value
+		}
+	}
+	for i := range a.Options {
+		if o := &a.Options[i]; o.Kind == Scope {
+			all[o.Name] = o.Value
+		}
+	}
+	maps.DeleteFunc(all, func(name, value string) bool { return value == "" || !policies.ValidName(name) })
+	return all
 }
 
 func badNumber(field string, n int64, reason string) error {

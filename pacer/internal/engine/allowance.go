@@ -19,6 +19,8 @@ import "github.com/headway-go/headway/luascripts/numbers"
 // If good answers say nothing, refusals teach a pace: how long the calls took that were admitted until there is more. Calls go no faster,
 // and this pace grows as in TCP CUBIC until the next refusal.
 type Allowance struct {
+	inert
+
 	until int64 // before it, calls cost at most low − open; 0: nothing is said
 	low   int64 // the least that was said to be left and not taken back, and 1 more; 0: nothing was ever said
 	at    int64 // when that came
@@ -183,27 +185,6 @@ func (a *Allowance) Resume(now int64) {
 // Reset implements [Account].
 func (a *Allowance) Reset(int64) { *a = Allowance{} }
 
-// Settle implements [Account]: readings tell what a call cost.
-func (a *Allowance) Settle(*Limit, int64, Charge, int64, int64) {}
-
-// Slow implements [Account].
-func (a *Allowance) Slow(*Limit, int64, int64) bool { return false }
-
-// Stray implements [Account].
-func (a *Allowance) Stray(*Limit, int64, int64, Stray) (alone, slower bool) { return false, false }
-
-// Learn implements [Account].
-func (a *Allowance) Learn(*Limit, int64, int64, int64) bool { return false }
-
-// Claim implements [Account]: what is open is not restored, as its answers say what is left.
-func (a *Allowance) Claim(*Limit, int64, Charge) bool { return false }
-
-// Renew implements [Account].
-func (a *Allowance) Renew(*Limit, int64, int64, int64) {}
-
-// Release implements [Account].
-func (a *Allowance) Release(int64) bool { return false }
-
 // Expires implements [Account]. What was said is over by then, and what is known of how the upstream speaks is learned again.
 func (a *Allowance) Expires() int64 {
 	if *a == (Allowance{}) {
@@ -211,9 +192,6 @@ func (a *Allowance) Expires() int64 {
 	}
 	return max(a.until, a.since, a.mark, a.next) + numbers.AllowanceLives
 }
-
-// Remembers implements [Account].
-func (a *Allowance) Remembers() int64 { return 0 }
 
 // Inspect implements [Account].
 func (a *Allowance) Inspect(l *Limit, now int64) Inspection {

@@ -19,20 +19,34 @@ type flying struct {
 
 // TestAnAllowanceAdmitsWhatIsLeft plays random histories of one window: calls are granted, given back, counted and answered in any order. As
 // long as each answer says what is left, no call too many is granted once the first is answered, none is lost once all are, nothing goes
-// before the reset when nothing is left, and nothing is held after it but by the gate.
+// before the reset when nothing is left, and nothing is held after it but by the gate. In half of the histories answers are lost, as when
+// their process dies, and the store forgets: then there are at most as many calls too many as nobody knows of, and after 30 s none is lost.
 func TestAnAllowanceAdmitsWhatIsLeft(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(300) {
+	for seed := range uint64(600) {
 		rng := rand.New(rand.NewPCG(seed, 41))
 		quota, period := 1+rng.Int64N(60), []int64{20, 60, 600}[rng.IntN(3)]*numbers.Second
 		a, now, limit := &engine.Allowance{}, epoch, &engine.Limit{Spec: &policies.Spec{Limit: policies.MaxLimit, First: rng.Int64N(4)}}
 		end := now + period
 		var counted, granted int64 // by the upstream; and by us, as far as it admitted them
 		var calls []*flying
-		said := false
+		said, faults, unknown, quiet := false, seed%2 == 1, int64(0), now
 		for range 600 {
-			if now += rng.Int64N(40_000); now >= end-numbers.Second {
+			now += rng.Int64N(40_000)
+			if faults && rng.IntN(50) == 0 {
+				now, unknown = now+rng.Int64N(12*numbers.Second), unknown+int64(len(calls)) // which may be taken for lost
+			}
+			if now >= end-numbers.Second {
 				break
+			}
+			if faults && rng.IntN(100) == 0 {
+				*a, said, quiet = engine.Allowance{}, false, now
+				unknown += 2 * int64(len(calls)) // whose answers also count for others, and may be older than what was known
+				for _, c := range calls {
+					if c.answer != nil {
+						unknown += max(0, c.answer.Left-quota+counted)
+					}
+				}
 			}
 			var waits, done []*flying
 			for _, c := range calls {
@@ -55,12 +69,15 @@ func TestAnAllowanceAdmitsWhatIsLeft(t *testing.T) {
 					break
 				}
 				granted++
+				if faults && !said {
+					unknown++
+				}
 				calls = append(calls, &flying{charge: c})
-				if limit.Spec.First > 0 {
+				if limit.Spec.First > 0 && !faults {
 					require.True(t, said || granted <= limit.Spec.First+(now-epoch)/numbers.Apart, "seed %d: too many before an answer", seed)
 				}
 				if said {
-					require.LessOrEqual(t, granted, quota, "seed %d: a call too many", seed)
+					require.LessOrEqual(t, granted, quota+unknown, "seed %d: a call too many", seed)
 				}
 			case k < 15 && len(waits) > 0:
 				c := waits[rng.IntN(len(waits))]
@@ -79,6 +96,10 @@ func TestAnAllowanceAdmitsWhatIsLeft(t *testing.T) {
 						break
 					}
 				}
+				if faults && rng.IntN(5) == 0 {
+					unknown, quiet = unknown+1, now
+					break
+				}
 				a.Answer(limit, now, *c.answer)
 				said = true
 			}
@@ -86,9 +107,9 @@ func TestAnAllowanceAdmitsWhatIsLeft(t *testing.T) {
 				continue
 			}
 			in := a.Inspect(limit, now)
-			require.LessOrEqual(t, in.Remaining, max(0, quota-granted), "seed %d", seed)
-			if len(calls) == 0 {
-				require.Equal(t, max(0, quota-granted), in.Remaining, "seed %d: lost, though all were answered", seed)
+			require.LessOrEqual(t, in.Remaining, max(0, quota-granted+unknown), "seed %d", seed)
+			if len(calls) == 0 && (!faults || now > quiet+3*numbers.Generation) {
+				require.GreaterOrEqual(t, in.Remaining, max(0, quota-granted), "seed %d: lost, though all were answered", seed)
 			}
 			if in.Remaining == 0 {
 				require.GreaterOrEqual(t, in.Next, in.Full, "seed %d: nothing is left", seed)

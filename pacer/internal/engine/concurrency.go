@@ -8,6 +8,8 @@ import (
 // Concurrency counts the calls that run at once. Each has a lease: it counts until it is released or its lease runs out,
 // whichever is first.
 type Concurrency struct {
+	inert
+
 	leases  map[int64]lease // by the call's id
 	soonest int64           // no lease runs out before
 	queue   Queue
@@ -104,21 +106,12 @@ func (f *Concurrency) Cancel(_ *Limit, _ int64, c Charge) {
 	}
 }
 
-// Settle implements [Account]: a permit costs nothing.
-func (f *Concurrency) Settle(*Limit, int64, Charge, int64, int64) {}
-
 // forget drops what is past.
 func (f *Concurrency) forget(now int64) {
 	if f.till <= now {
 		f.learned, f.till = 0, 0
 	}
 }
-
-// Slow implements [Account].
-func (f *Concurrency) Slow(*Limit, int64, int64) bool { return false }
-
-// Stray implements [Account]: calls in flight have no period.
-func (f *Concurrency) Stray(*Limit, int64, int64, Stray) (alone, slower bool) { return false, false }
 
 // Learn implements [Account].
 func (f *Concurrency) Learn(l *Limit, now, value, until int64) bool {
@@ -130,9 +123,6 @@ func (f *Concurrency) Learn(l *Limit, now, value, until int64) bool {
 	f.forget(now)
 	return f.most(l, now) != before
 }
-
-// Claim implements [Account]: see Renew.
-func (f *Concurrency) Claim(*Limit, int64, Charge) bool { return false }
 
 // Renew implements [Account].
 func (f *Concurrency) Renew(l *Limit, now, id, began int64) {
@@ -151,9 +141,6 @@ func (f *Concurrency) Release(id int64) bool {
 
 // Reset implements [Account].
 func (f *Concurrency) Reset(int64) { *f = Concurrency{} }
-
-// Remembers implements [Account]: permits are released by the ID of their call, which no other call has.
-func (f *Concurrency) Remembers() int64 { return 0 }
 
 // Expires implements [Account].
 func (f *Concurrency) Expires() int64 {

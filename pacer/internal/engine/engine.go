@@ -64,6 +64,19 @@ type Account interface { //nolint:interfacebloat // one method for each thing th
 	Inspect(l *Limit, now int64) Inspection
 }
 
+// inert is what accounts embed that do not heed everything: a permit costs nothing and has no period, readings tell what the calls of an
+// allowance cost and what is left, windows do not adapt, and only permits are renewed.
+type inert struct{}
+
+func (inert) Settle(*Limit, int64, Charge, int64, int64)             {}
+func (inert) Slow(*Limit, int64, int64) bool                         { return false }
+func (inert) Stray(*Limit, int64, int64, Stray) (alone, slower bool) { return false, false }
+func (inert) Learn(*Limit, int64, int64, int64) bool                 { return false }
+func (inert) Claim(*Limit, int64, Charge) bool                       { return false }
+func (inert) Renew(*Limit, int64, int64, int64)                      {}
+func (inert) Release(int64) bool                                     { return false }
+func (inert) Remembers() int64                                       { return 0 }
+
 // A Placement is where an account would place a call: Earliest returns it, and Commit charges it. Nothing else passes from the one to the
 // other. It has four fields, so that it is passed in registers: with a fifth one a decision in memory takes a third longer.
 type Placement struct {

@@ -25,6 +25,8 @@ import (
 // A piece that is too short for a call is not kept as a gap: the reservation that leaves it takes it, and gives it back when it is
 // cancelled. So a cancelled reservation leaves the account exactly as it was.
 type GCRA struct {
+	inert
+
 	tat    int64 // the tail begins here; 0 for a new account
 	gaps   []gap // disjoint, in order of time, all before tat
 	pace   pace
@@ -254,9 +256,6 @@ func (g *GCRA) lasts() int64 {
 	}
 	return max(g.tat, g.log.unlogged) + g.log.within
 }
-
-// Renew implements [Account]: a rate has no permits.
-func (g *GCRA) Renew(*Limit, int64, int64, int64) {}
 
 // Release implements [Account].
 func (g *GCRA) Release(id int64) bool { return g.queue != nil && g.queue.leave(id) }

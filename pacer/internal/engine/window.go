@@ -17,6 +17,8 @@ import (
 // No look at a window goes through all of its buckets, if they are a hundred: what all buckets hold tells as a rule that there
 // is room, and what the window held that was looked at last goes on to the next one, bucket by bucket.
 type Window struct {
+	inert
+
 	buckets []bucket // in order of time; the last one is the last that ever held a call
 	total   int64    // what they hold
 	ends    int64    // when the last count stops to count
@@ -194,12 +196,6 @@ func (w *Window) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
 		}
 	}
 }
-
-// Renew implements [Account]: a window has no permits.
-func (w *Window) Renew(*Limit, int64, int64, int64) {}
-
-// Release implements [Account].
-func (w *Window) Release(int64) bool { return false }
 
 // Reset implements [Account].
 func (w *Window) Reset(now int64) { *w = Window{reset: w.reset.reset(now, w.ends)} }

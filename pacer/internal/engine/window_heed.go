@@ -16,9 +16,6 @@ func (w *Window) Stray(_ *Limit, now, at int64, s Stray) (alone, slower bool) {
 	return w.margin.stray(now, at, s), false
 }
 
-// Slow implements [Account]: windows do not adapt.
-func (w *Window) Slow(*Limit, int64, int64) bool { return false }
-
 // Learn implements [Account].
 func (w *Window) Learn(l *Limit, now, value, until int64) bool {
 	before := w.limit(l, now)

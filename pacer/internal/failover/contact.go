@@ -235,7 +235,7 @@ func (w *Store) attemptContact(ctx context.Context, n int) error {
 	case err == nil && wait > 0:
 		w.fallBack(errAtBarrier, began)
 	case err == nil:
-		w.doubtSettings(nil)
+		w.doubtSettings()
 		w.readSettings(ctx)
 	case errors.Is(err, store.ErrClosed), !errors.Is(err, store.ErrUnreachable) && w.store.Fault(err) != store.Unreachable:
 		return err // a mistake in the configuration: it has never worked

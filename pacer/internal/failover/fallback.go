@@ -82,7 +82,11 @@ func (w *Store) heed(ctx context.Context, epoch store.Epoch) (bool, error) {
 	}
 	w.resumed = append(w.resumed, resumed(resets, before, epoch, store.Instant(w.lastSeen.Load()))...)
 	w.mu.Unlock()
-	w.doubtSettings(all)
+	if all != nil {
+		w.config.InForce.Read(all) // before the operation that met it goes on
+	} else {
+		w.doubtSettings()
+	}
 	return true, nil
 }
 

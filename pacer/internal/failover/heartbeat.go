@@ -60,7 +60,7 @@ func (w *Store) run() {
 			case wait > 0:
 				next = wait
 			default:
-				w.doubtSettings(nil)
+				w.doubtSettings()
 				pause = w.firstPause()
 				nextHeartbeat = time.Now().Add(roughly(pause))
 			}

@@ -60,12 +60,11 @@ func (w *Store) set(ctx context.Context, name string, do func(context.Context, s
 	return <-answer, nil
 }
 
-// doubtSettings has what is set be heeded soon, and read before that unless it was read just now.
-func (w *Store) doubtSettings(fresh *store.Settings) {
+// doubtSettings has what is set be read and heeded soon.
+func (w *Store) doubtSettings() {
 	if _, ok := w.store.(store.Settable); !ok {
 		return
 	}
-	w.fresh.Store(fresh)
 	w.doubted.Store(true)
 	select {
 	case w.kick <- struct{}{}:
@@ -78,13 +77,10 @@ func (w *Store) readSettings(ctx context.Context) {
 	if !w.doubted.Swap(false) {
 		return
 	}
-	all := w.fresh.Swap(nil)
-	if all == nil {
-		var err error
-		if all, err = w.Settings(ctx, w.config.Upstream); err != nil {
-			w.doubted.Store(true)
-			return
-		}
+	all, err := w.Settings(ctx, w.config.Upstream)
+	if err != nil {
+		w.doubted.Store(true)
+		return
 	}
 	w.config.InForce.Read(all)
 }

@@ -24,27 +24,24 @@ type sampled struct {
 	shown           map[string]*shown
 }
 
-// shown is how many readings there were after one with another value of a scope, and after one with the same, and how many of each had
-// more left.
-type shown struct{ changed, same, roseAtChange, rose int64 }
+// shown is how many readings there were after one with the same value of a scope, and after one with another, and how many had more left.
+type shown struct{ same, changed struct{ all, rose int64 } }
 
 // add notes a reading after one with another value, or the same, and whether more was left.
 func (e *shown) add(changed, rose bool) {
-	n := int64(0)
-	if rose {
-		n = 1
-	}
+	of := &e.same
 	if changed {
-		e.changed, e.roseAtChange = e.changed+1, e.roseAtChange+n
-	} else {
-		e.same, e.rose = e.same+1, e.rose+n
+		of = &e.changed
+	}
+	if of.all++; rose {
+		of.rose++
 	}
 }
 
 // areApart reports whether values are counted apart: what is left rises when the value changes, and hardly ever when it does not, although it
 // had the occasion.
 func (e *shown) areApart() bool {
-	return e.roseAtChange >= e.rose+enough && e.roseAtChange*e.same >= unlikely*(e.rose+1)*e.changed
+	return e.changed.rose >= e.same.rose+enough && e.changed.rose*e.same.all >= unlikely*(e.same.rose+1)*e.changed.all
 }
 
 // watch notes what is left after a call, of an allowance that no policy is about, and returns by which scope its calls are counted apart; ""
@@ -82,7 +79,7 @@ func (m *Memory) watch(name string, a *Answer, left int64, reset time.Duration) 
 			continue
 		}
 		e.add(value != last, left > before.left)
-		if best := now.shown[scope]; e.areApart() && (best == nil || e.changed < best.changed || e.changed == best.changed && of < scope) {
+		if best := now.shown[scope]; e.areApart() && (best == nil || e.changed.all < best.changed.all || e.changed.all == best.changed.all && of < scope) {
 			scope = of // of several, the one whose values change least
 		}
 	}

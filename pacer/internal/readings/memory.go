@@ -14,12 +14,11 @@ import (
 // maxKeys bounds the keys that a process knows of.
 const maxKeys = 1 << 16
 
-// A Memory is which lower limits the store knows, which allowances, and what the upstream stated. Its zero value is ready, and it is safe for
+// A Memory is which lower limits and allowances the store knows, and what the upstream stated. Its zero value is ready, and it is safe for
 // concurrent use.
 type Memory struct {
 	mu     sync.Mutex
 	keys   map[store.Key]sent
-	said   map[store.Key]bool
 	good   good
 	stated map[store.Key]*stated // of allowances
 
@@ -28,7 +27,7 @@ type Memory struct {
 
 // sent is a lower limit, and when the store received it.
 type sent struct {
-	value int64 // 0 for none
+	value int64 // 0 for none; 1 for an allowance
 	at    time.Time
 }
 
@@ -153,6 +152,9 @@ func (m *Memory) Stated(n int, describe func(*store.Limit) string) []store.State
 	return append(first, rest...)[:min(n, len(all))]
 }
 
+// isFirst reports whether it is asked about an allowance for the first time.
+func (m *Memory) isFirst(k store.Key) bool { return m.isNews(k, 1, time.Time{}, longestStated) }
+
 // isNews reports whether the store is to receive a value of a key: it has another one, or received it longer ago.
 func (m *Memory) isNews(k store.Key, value int64, now time.Time, ago time.Duration) bool {
 	m.mu.Lock()
@@ -164,19 +166,5 @@ func (m *Memory) isNews(k store.Key, value int64, now time.Time, ago time.Durati
 		m.keys = make(map[store.Key]sent) // those that are forgotten cost a note
 	}
 	m.keys[k] = sent{value, now}
-	return true
-}
-
-// isFirst reports whether it is asked about an allowance for the first time.
-func (m *Memory) isFirst(k store.Key) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.said[k] {
-		return false
-	}
-	if m.said == nil || len(m.said) >= maxKeys {
-		m.said = make(map[store.Key]bool)
-	}
-	m.said[k] = true
 	return true
 }

@@ -19,7 +19,7 @@ const (
 )
 
 // Take charges as many calls as may go now that are all like the one requested, at most n, and returns how many. If none may, it returns
-// what the first would have to wait for. They wait for nothing, so that no call of the process passes a permit on to them.
+// what the first would have to wait for; it returns 0 and no error if other policies hold by then. They wait for nothing, so that no call of the process passes a permit on to them.
 //
 // One request does as a rule: the store decides each of its calls by what those before have left. So many calls of one unit each would
 // take a store in memory long if they were a million. Of more than a few hundred, the first is a call of one unit, and each of the others
@@ -97,7 +97,10 @@ func (s *Waiters) takeOnce(ctx context.Context, r *Request, stack store.Stack, u
 		first.request[0], first.grant[0] = calls[0], grants[0]
 		return 0, false, s.notYet(first)
 	}
-	if err := ctx.Err(); err != nil {
+	s.mu.Lock()
+	isOld := r.Generation < s.declared // the answer has brought other policies
+	s.mu.Unlock()
+	if err := ctx.Err(); err != nil || isOld {
 		s.giveBack(ctx, stack, granted)
 		return 0, false, err
 	}
