@@ -160,8 +160,8 @@ func (w *world) known(b *bound) []deed {
 	})
 }
 
-// beyond returns how many calls go beyond a bound at most. While the store answers, none does, however late, and none if it is
-// lost once. If it comes and goes, a rate may have room for one call more than its burst each time; one of a pool may have been granted since the last heartbeat what a process grants again; and a
+// beyond returns how many calls go beyond a bound at most. While the store answers, none does, however late. At a return, a rate may have
+// room for one call more than its burst; one of a pool may have been granted since the last heartbeat what a process grants again; and a
 // call that costs more than the burst of a share goes all the same. What writes that are lost had granted is granted again, and each process
 // notices that by a call or two. A clock that steps makes room for another burst, or another count of a window.
 func (w *world) beyond(b *bound) int64 {
@@ -176,9 +176,8 @@ func (w *world) beyond(b *bound) int64 {
 			return events*n + max(0, costly*n-b.burst)
 		case w.cell.setup.pool > 0:
 			return events * n
-		case w.cell.weather.kind == flaps:
-			return events
 		}
+		return events
 	case loses:
 		return events * (2*n + int64(w.cell.setup.rate*lagging.Seconds()))
 	case steps:
