@@ -94,8 +94,12 @@ func (t *record) others(share, now int64) int64 {
 }
 
 // due returns what of a record of spent slots the store is to charge: of a window what each bucket got, of a rate as many calls as still
-// have an effect, and of an allowance that nothing is left. They are added to those of others, who may have made theirs in the same instant; of a process that is alone, the last
-// one counts from when it went.
+// have an effect, and of an allowance that nothing is left. They are added to those of others, who may have made theirs in the same
+// instant; of a process that is alone, the last one counts from when it went.
+//
+// A call of a rate that has some of its interval left counts as a whole one. So what n processes report is at least what the upstream
+// still counts: it has a burst that drains n times as fast as one of theirs, and so never more in it than all of theirs. If there are more
+// processes than calls in a burst, that would leave up to n calls idle, and only a call that is less than one emission interval old counts.
 func (t *record) due(now int64) []store.Note {
 	var notes []store.Note
 	if d := t.paused.Sub(store.Instant(now)); d > 0 {
@@ -116,7 +120,7 @@ func (t *record) due(now int64) []store.Note {
 		switch {
 		case t.each == t.limit.Spec.Interval:
 			notes = append(notes, store.Note{Kind: store.NoteClaim, Charge: store.Charge{From: last, To: last + t.each}})
-		case last+t.limit.Spec.Interval > now:
+		case left%t.each > 0 && (t.each <= t.limit.Spec.Limit*t.limit.Spec.Interval || last+t.limit.Spec.Interval > now):
 			more++
 		}
 	}

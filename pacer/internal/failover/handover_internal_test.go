@@ -42,23 +42,25 @@ func TestALocalLineBeginsBehindOthers(t *testing.T) {
 	require.GreaterOrEqual(t, notes[0].Charge.To, now+ahead)
 }
 
-// What processes spent at the same time adds up, where the store charges it.
+// What processes spent at the same time adds up, where the store charges it, also when each call is older than an emission interval.
 func TestWhatWasSpentAtOnceAddsUp(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		const n, ago = 4, 10 * time.Millisecond
-		shared := memstore.New()
-		limit := store.Limit{Policy: "rate", Spec: policies.PerSecond(40).Burst(n).Named("rate").Spec()}
-		now := int64(shared.Now())
-		stack := store.Stack{Upstream: "api", Limits: []store.Limit{limit}}
-		for range n {
-			spent := record{limit: limit, each: n * limit.Spec.Interval}
-			spent.take(now-ago.Microseconds(), now-ago.Microseconds()+spent.each, now)
-			_, _, err := shared.Report(t.Context(), stack, spent.due(now))
-			require.NoError(t, err)
-		}
-		var grant [1]store.Grant
-		require.NoError(t, shared.Reserve(t.Context(), stack, []store.Call{{Cost: 1, MaxWait: time.Second}}, grant[:]))
-		require.GreaterOrEqual(t, grant[0].Wait(), 25*time.Millisecond-ago)
-	})
+	for _, ago := range []time.Duration{10 * time.Millisecond, 30 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			const n, interval = 4, 25 * time.Millisecond
+			shared := memstore.New()
+			limit := store.Limit{Policy: "rate", Spec: policies.PerSecond(40).Burst(n).Named("rate").Spec()}
+			now := int64(shared.Now())
+			stack := store.Stack{Upstream: "api", Limits: []store.Limit{limit}}
+			for range n {
+				spent := record{limit: limit, each: n * limit.Spec.Interval}
+				spent.take(now-ago.Microseconds(), now-ago.Microseconds()+spent.each, now)
+				_, _, err := shared.Report(t.Context(), stack, spent.due(now))
+				require.NoError(t, err)
+			}
+			var grants [2]store.Grant
+			require.NoError(t, shared.Reserve(t.Context(), stack, []store.Call{{Cost: 1, MaxWait: time.Second}, {Cost: 1, MaxWait: time.Second}}, grants[:]))
+			require.GreaterOrEqual(t, grants[1].Wait(), 2*interval-ago)
+		})
+	}
 }
