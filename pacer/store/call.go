@@ -38,9 +38,9 @@ type Call struct {
 	_ struct{}
 }
 
-// CostOf returns what the call costs the limit at i of the stack.
+// CostOf returns what the call costs the limit at i of the stack; its own cost if there is no such limit, as for [BindsNothing].
 func (c *Call) CostOf(i int) int64 {
-	if i < len(c.Costs) {
+	if i >= 0 && i < len(c.Costs) {
 		return c.Costs[i]
 	}
 	return c.Cost

@@ -33,18 +33,18 @@ type Call struct {
 	answered   bool // the answer was reported
 	paid       bool // the cost was settled
 	free       bool // no limit binds it, and the store was not asked: see Free
-	thaws      bool // when it is in a queue, others may ask: see thaw
 	grant      [1]store.Grant
 	requested  time.Time     // when the store was asked for the slot, which is no earlier than this plus the grant's wait
 	known      int64         // how many changes this process had received by then: the store knew of them. See outdated
 	due        time.Time     // when to go: the slot and jitter
 	moving     chan struct{} // closed when a move that is under way is done; nil if none is
-	err        error         // why it could not be moved
+	err        error         // why it got nothing
 	generation int64         // of the policies of which it is known how they bind it
-	next       *Bound        // how it is to be bound anew; nil if that is as it is
+	anew       *Bound        // how it is to be bound anew; nil if that is as it is
 	wake       chan struct{} // wakes its owner when it was moved; nil before it waits
 	lease      *leases.Lease // its permits; nil if it has none
-	queue      *queue        // the queue whose window has its slot, until the slot comes; nil if none
+	queue      *queue        // in which it is, or whose window has its slot, until the slot comes; nil if none
+	prev, next *Call         // in the queue
 	since      time.Duration // when it began to wait, since the Waiters were made; 0 if it did not
 	went       time.Duration // when it went, since the Waiters were made; only if there are hooks
 	counted    int64         // the second in which Meter has it; 0 if it has not
@@ -58,16 +58,32 @@ type Call struct {
 type callState uint8
 
 const (
-	reserved callState = iota
-	used
-	givenBack
+	reserved  callState = iota // has a slot, or a position in the store's queue
+	queued                     // is in the queue of its process, and has nothing
+	leads                      // likewise: its owner must ask the store, for it and for those behind it
+	asked                      // a request of its queue carries it
+	used                       // has gone
+	givenBack                  // what it had was given back, or it got nothing: see err
 )
 
-// Delay returns how long from now until the call may go, at least 0; of a queued call, until it asks again.
+// inQueue reports whether the call is in the queue of its process. The caller holds mu.
+func (c *Call) inQueue() bool { return c.state == queued || c.state == leads || c.state == asked }
+
+// Delay returns how long from now until the call may go, at least 0; about how long, if it is in the queue of its process; of a call in
+// the store's queue, until it asks again.
 func (c *Call) Delay() time.Duration {
 	c.set.mu.Lock()
 	defer c.set.mu.Unlock()
-	return max(0, time.Until(c.due))
+	if !c.inQueue() {
+		return max(0, time.Until(c.due))
+	}
+	ahead, found := 0, false
+	c.queue.each(func(o *Call) {
+		if found = found || o == c; !found {
+			ahead++
+		}
+	})
+	return c.set.estimate(c.queue, c, time.Now(), ahead)
 }
 
 // Due returns when to go by this machine's clock; the zero Time for a queued call, which has no slot.
@@ -191,7 +207,7 @@ func (c *Call) Settle(ctx context.Context, free []store.Limit, actual func(polic
 	}
 	var all []store.Note
 	for i := range c.stack.Limits {
-		cost := c.cost(i)
+		cost := c.request[0].CostOf(i)
 		if n := actual(c.stack.Limits[i].Policy); n >= 0 && n != cost {
 			s.Meter.Settle(&c.stack.Limits[i], c.grant[0].At, counted, n-cost)
 			one := store.Note{Kind: store.NoteSettle, Limit: i, Charge: c.grant[0].Charges[i], Cost: cost, Actual: n, Local: c.grant[0].Local}
@@ -225,14 +241,6 @@ func (c *Call) Settle(ctx context.Context, free []store.Limit, actual func(polic
 //   - No Answered or Settle can come: its user sees to that.
 func (c *Call) IsReusable() bool { return !c.caught }
 
-// cost returns what the call costs the limit with this index; its own cost if there is no such limit.
-func (c *Call) cost(i int) int64 {
-	if i < 0 || i >= len(c.request[0].Costs) {
-		return c.request[0].Cost
-	}
-	return c.request[0].Costs[i]
-}
-
 // limit returns the limit with this index; nil if there is none.
 func (c *Call) limit(i int) *store.Limit {
 	if i < 0 || i >= len(c.stack.Limits) {
@@ -256,7 +264,7 @@ func (c *Call) hasPermits() bool {
 
 // asksAgain reports whether the call has to ask the store once more before it may go, and when.
 func (c *Call) asksAgain() (at time.Time, again bool) {
-	if c.grant[0].Queued {
+	if !c.grant[0].OK {
 		return c.due, true
 	}
 	if c.request[0].ID == 0 {

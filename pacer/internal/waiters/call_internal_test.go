@@ -57,18 +57,17 @@ func TestTheLeaderGivesUp(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.queueFor(1, limits, false)
-	all := [2]*entry{}
-	for i := range all {
-		all[i] = &entry{call: &Call{set: s}, turn: make(chan struct{}, 1)}
-		q.push(all[i])
+	all := [2]*Call{{set: s, came: 1}, {set: s, came: 2}}
+	for _, c := range all {
+		s.enqueue(q, c)
 	}
 	s.admit(q)
-	require.Equal(t, []entryState{leads, queued}, []entryState{all[0].state, all[1].state})
-	require.ErrorIs(t, s.giveUp(q, all[0], store.ErrClosed), store.ErrClosed)
+	require.Equal(t, []callState{leads, queued}, []callState{all[0].state, all[1].state})
+	require.ErrorIs(t, s.refuse(q, all[0], store.ErrClosed), store.ErrClosed)
 	require.Equal(t, leads, all[1].state)
-	require.Len(t, all[1].turn, 1, "it is woken")
+	require.Len(t, all[1].wake, 1, "it is woken")
 	require.Same(t, all[1], q.head)
-	require.ErrorIs(t, s.giveUp(q, all[1], store.ErrClosed), store.ErrClosed)
+	require.ErrorIs(t, s.refuse(q, all[1], store.ErrClosed), store.ErrClosed)
 	require.Empty(t, s.queues.byStack, "nothing is left behind")
 }
 

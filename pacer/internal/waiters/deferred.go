@@ -37,68 +37,6 @@ import (
 // fair queueing over the queued calls. The order within a queue is exact; the order between calls that ask at nearly the same time is
 // exact up to the slots of 40 ms.
 
-// chargeDeferred has a call of a deferred stack ask the store once it may leave the queue. The caller holds mu, which chargeDeferred
-// unlocks.
-func (s *Waiters) chargeDeferred(ctx context.Context, q *queue, c *Call) error {
-	if s.takeIdle(q, c) {
-		s.mu.Unlock()
-		return nil
-	}
-	now := time.Now()
-	if !s.isFrozen(q) && q.length == 0 && s.mayLeave(q, now) {
-		q.takeOut(c)
-		s.mu.Unlock()
-	} else {
-		s.busy.Add(1)
-		defer s.busy.Done()
-		return s.waitInQueue(ctx, q, c, now) // unlocks mu
-	}
-	return s.askFirst(ctx, q, c)
-}
-
-// askFirst asks the store for a call that has left the queue.
-func (s *Waiters) askFirst(ctx context.Context, q *queue, c *Call) error {
-	began := time.Now()
-	c.known = s.changes.Load()
-	calls, grants := [1]store.Call{c.request[0]}, [1]store.Grant{{Charges: c.room[:0]}}
-	if !c.latest.IsZero() {
-		calls[0].MaxWait = max(0, c.latest.Sub(began))
-	}
-	returned := false
-	defer func() {
-		if !returned { // the store panics, or a hook of its client
-			s.mu.Lock()
-			s.leaveQueue(c)
-			s.mu.Unlock()
-		}
-	}()
-	err := s.reserveIn(ctx, &c.stack, calls[:], grants[:], began)
-	returned = true
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err != nil {
-		s.leaveQueue(c)
-		return err
-	}
-	c.requested, c.grant[0] = began, grants[0]
-	switch g := &c.grant[0]; {
-	case unreached(&calls[0], g):
-		q.last = store.Grant{Binds: g.Binds}
-		s.sleep(c, g.Binds, g.Now, began, g.Wait()/2)
-		return nil
-	case !g.OK && !g.Queued:
-		s.leaveQueue(c)
-		return s.notYetAt(c, began)
-	case g.Queued || g.Wait() > 0:
-		q.last = store.Grant{Binds: g.Binds, Paused: g.Paused}
-	}
-	if !s.Direct {
-		s.clock.latest(c.grant[0].Now, began, time.Now()) // for permits that are passed on
-	}
-	s.granted(c)
-	return nil
-}
-
 // mayLeave reports whether one more call may enter the store's queue, or hold a slot. The caller holds mu.
 func (s *Waiters) mayLeave(q *queue, now time.Time) bool {
 	reach := s.way.Reach()
@@ -112,11 +50,11 @@ func (s *Waiters) mayLeave(q *queue, now time.Time) bool {
 // to call it. The caller holds mu.
 func (s *Waiters) letOut(q *queue, now time.Time) (again time.Time) {
 	for q.head != nil && !s.isFrozen(q) && s.mayLeave(q, now) {
-		e := q.head
-		q.remove(e)
-		q.takeOut(e.call)
-		e.state = leads
-		e.wake()
+		c := q.head
+		q.remove(c)
+		q.takeOut(c)
+		c.due, c.known = now, s.changes.Load() // it asks for itself
+		c.signal()
 	}
 	if reach := s.way.Reach(); q.head != nil && q.furthest().Sub(now) > reach {
 		return q.furthest().Add(-reach)
@@ -129,7 +67,7 @@ func (s *Waiters) askAgain(ctx context.Context, c *Call) {
 	s.mu.Lock()
 	if c.isStale() {
 		s.mu.Unlock()
-		s.move(ctx, []*Call{c}, false)
+		s.requeue(ctx, []*Call{c}, false)
 		return
 	}
 	old, held, first := c.stack, c.widened(), c.preferred()
@@ -144,19 +82,16 @@ func (s *Waiters) askAgain(ctx context.Context, c *Call) {
 	}
 	c.widen()
 	s.mu.Unlock()
-	calls, grants := [1]store.Call{c.request[0]}, [1]store.Grant{}
+	c.request[0].Reach = s.way.Lead()
+	calls, grants := [1]store.Call{c.asks(began, c.notBefore)}, [1]store.Grant{}
 	call := &calls[0]
-	call.NotBefore, call.Reach, call.First = max(0, time.Until(c.notBefore)), s.way.Lead(), first
-	c.request[0].Reach = call.Reach
-	if !c.latest.IsZero() {
-		call.MaxWait = max(0, time.Until(c.latest))
-	}
+	call.First = first
 	if yields {
 		call.MaxWait = min(call.MaxWait, reach)
 	}
 	ctx = context.WithoutCancel(ctx)
 	switch g := &c.grant[0]; {
-	case g.Queued:
+	case !g.OK:
 		call.Held = theirs
 	case g.Local: // the store did not grant it and cannot take it back
 		call.Slot = g.At
@@ -164,31 +99,32 @@ func (s *Waiters) askAgain(ctx context.Context, c *Call) {
 	default:
 		call.Slot, call.Held = g.At, held
 	}
-	err := s.Store.Reserve(ctx, c.stack, calls[:], grants[:])
-	s.way.Took(time.Since(began))
-
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	defer func() { c.woken = false }()
-	g := &grants[0]
-	if later != nil {
-		d := time.Duration(0)
-		if !g.Queued {
-			d = g.Wait() - reach
+	err := store.ErrUnreachable // if the store panics, or a hook of its client
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		g := &grants[0]
+		if later != nil {
+			d := time.Duration(0)
+			if !g.Queued {
+				d = g.Wait() - reach
+			}
+			s.sleep(later, later.grant[0].Binds, g.Now, began, d)
+			later.moved()
 		}
-		s.sleep(later, later.grant[0].Binds, g.Now, began, d)
-		later.moved()
-	}
-	if err == nil && yields && !g.OK && !g.Queued && (c.latest.IsZero() || g.Wait() <= c.latest.Sub(began)) {
-		s.sleep(c, g.Binds, g.Now, began, before.Sub(began)-reach)
+		if err == nil && yields && !g.OK && !g.Queued && (c.latest.IsZero() || g.Wait() <= c.latest.Sub(began)) {
+			s.sleep(c, g.Binds, g.Now, began, before.Sub(began)-reach)
+		} else {
+			s.answer(c, call, g, began, err)
+		}
 		c.moved()
-		return
-	}
-	s.answer(c, call, g, began, err)
-	c.moved()
-	if q := c.queue; q != nil {
-		s.passIdle(q)
-	}
+		c.woken = false
+		if q := c.queue; q != nil {
+			s.passIdle(q)
+		}
+	}()
+	err = s.Store.Reserve(ctx, c.stack, calls[:], grants[:])
+	s.way.Took(time.Since(began))
 }
 
 // neighbours returns the furthest slot of the calls before one that asks again because it is queued for a permit, and the first call after

@@ -13,26 +13,26 @@
 //
 // # States of a call
 //
-//	Reserve ---> queued in the process ---its turn comes---> asks the store
-//	               ^                                          |     |    |
-//	               +----------- its slot is too far away -----+     |    |
-//	                                                                |    |
-//	                   queued in the store <---others come first----+    |
-//	                    |    ^        |                                  |
-//	  woken, or after   +----+        +---it is its turn---+             |
-//	  a second: asks again                                 v             v
-//	                           goes <---the slot comes--- holds a slot <-+
-//	                                                       |        ^
-//	                         a pause covers it, it comes   |        | behind the pause, or the next one
-//	                         too late, or is a local one   v        |
-//	                                                       moving --+
+//	Reserve ---> queued ---its turn comes---> leads ---> asked
+//	              ^ ^                                    |   |
+//	              | +------ its slot is too far away ----+   |
+//	              |                                          |
+//	       what it had is given back                         | slot, or a position in the store's queue
+//	       in one request: requeue                           v
+//	              +-------------------------------------- reserved ---the slot comes---> used
+//	                                                      |      ^
+//	                                                      +------+ asks again, if it has no permit yet
 //
 //	each state ---> given back: its owner gives up, its context ends, Close, or what it waits for is too far away
 //
-// A call that asked for a later slot, or whose owner does not wait yet, is never queued in the process. A call that is moving, or asks
-// again, has a request under way, by one goroutine that caught it; its owner waits for that before it does anything else. An owner that
-// gives up while its call is moving returns at once, and the slot is given back when the call has moved. A call
-// that holds a slot without its permits asks for them when the slot is near: if they are taken, it is queued in the store again.
+// A call goes back to its place in the queue when a pause covers its slot, when a slot that is still to come may be had earlier or must be
+// later, when it comes too late for its slot, and when other policies bind it. A call that asked for a later slot, or whose owner does not
+// wait yet, is never queued before that. A call that is to go no earlier than a later time asks for itself.
+//
+// A call that gives up what it has, or asks again, is moving: one goroutine caught it, and its owner waits for that before it does anything
+// else. An owner that gives up meanwhile returns at once, and what the call gets is given back. A call in the store's queue asks again when
+// it is woken, or after a second. One that holds a slot without its permits asks for them when the slot is near: if they are taken, it is
+// queued in the store again.
 //
 // # States of a queue
 //
@@ -52,7 +52,7 @@
 //
 // Each call knows the generation of the policies of which it is known how they bind it. [Waiters.Replan] begins another one: the calls are
 // bound anew, under no lock, and those whose limits are the same stay where they are. The others are stale: those that hold slots give them
-// back and reserve again, in the order of their slots, while no other call of their queues asks ("frozen"). Then those in these queues are
+// back and go to the queues of their new stacks, while no call of these asks ("frozen"). Then all of them are
 // queued anew, in the order in which they came. A slot to come that a request under way grants to a stale call is given back. The old
 // queues serve the calls that they have, and no others. Changes that come meanwhile are one change, whose turn comes then.
 //
@@ -82,7 +82,7 @@
 //	passing.go     permits, slots and positions that go from one call of the process to the next
 //	pauses.go      which calls a pause, a resumption or a slower rate concerns
 //	booked.go      slots that leave this process, and that come to it
-//	move.go        giving slots up for later ones
+//	requeue.go     giving back what calls have, and putting them back in their queues
 //	replan.go      binding the calls that wait anew, when the policies change
 //	resync.go      giving slots up that this process granted locally
 //	listen.go      news from the store

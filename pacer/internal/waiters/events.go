@@ -129,7 +129,7 @@ func (s *Waiters) waits(ctx context.Context, c *Call, now time.Time, wait time.D
 	i := c.waitsFor()
 	c.emitted.reason = reason
 	c.emitted.last = Wait{
-		Limit: c.limit(i), Cost: c.cost(i), Paused: c.binding.paused, Queued: g.Queued, Ahead: g.Ahead, At: now, For: wait,
+		Limit: c.limit(i), Cost: c.request[0].CostOf(i), Paused: c.binding.paused, Queued: g.Queued, Ahead: g.Ahead, At: now, For: wait,
 	}
 	s.Events.Waiting(ctx, &c.emitted.last)
 }
@@ -175,7 +175,7 @@ func (s *Waiters) refusal(c *Call) Refusal {
 	}
 	return Refusal{
 		Wait: Wait{
-			Limit: c.limit(g.Binds), Cost: c.cost(g.Binds), Paused: g.Paused > 0,
+			Limit: c.limit(g.Binds), Cost: call.CostOf(g.Binds), Paused: g.Paused > 0,
 			Queued: g.Queued, Ahead: ahead, For: g.Wait(),
 		},
 		Until: g.Paused, MaxWait: call.MaxWait, ByDeadline: c.byDeadline, AtLeast: g.AtLeast, NoShare: g.Binds == store.BindsStore,

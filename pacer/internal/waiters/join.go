@@ -23,135 +23,147 @@ import (
 // chargeInOrder charges the earliest slot for a call when it is the call's turn in the queue. When it returns, the grant is applied:
 // see granted.
 func (s *Waiters) chargeInOrder(ctx context.Context, c *Call) error {
+	if err := s.join(c); err != nil {
+		return err
+	}
+	defer s.busy.Done()
+	for {
+		if err := s.until(ctx, c, s.turn); err != nil {
+			return err
+		}
+		if asks, err := s.hasLeft(ctx, c); err != nil || !asks {
+			return err
+		}
+		s.askAgain(ctx, c)
+	}
+}
+
+// hasLeft reports whether a call has left the process for the store's queue, and has to ask for itself. It is then caught.
+func (s *Waiters) hasLeft(ctx context.Context, c *Call) (bool, error) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.state != reserved || c.grant[0].OK || c.grant[0].Queued || ctx.Err() != nil || s.IsClosed() {
+		return false, c.err
+	}
+	c.catch()
+	return true, nil
+}
+
+// join has a call enter the queue of its stack. It is then busy.
+func (s *Waiters) join(c *Call) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.bindOwn(c, s.generation)
 	s.rebind(c)
 	if s.IsClosed() {
-		s.mu.Unlock()
 		return store.ErrClosed
 	}
-	s.entered++
-	c.came = s.entered
-	q := s.queueOf(c)
-	if q.deferred {
-		return s.chargeDeferred(ctx, q, c) // unlocks mu
+	q, now := s.queueOf(c), time.Now()
+	if q.deferred && s.takeIdle(q, c) {
+		s.busy.Add(1)
+		return nil
 	}
-	now := time.Now()
 	// The first call behind a slot that is far ahead asks, too, if the distance of the next slot is not known yet: it may be too far.
-	if n, _ := s.askFor(q, now, 1); !s.isFrozen(q) && !q.asking && q.length == 0 && (n > 0 || q.window.Gap() == 0) {
-		q.asking = true
-		if s.lead(ctx, q, c, nil) { // unlocks mu
-			return c.err
+	n, _ := s.askFor(q, now, 1)
+	asks := !q.deferred && !s.isFrozen(q) && !q.asking && q.length == 0 && (n > 0 || q.window.Gap() == 0)
+	if !asks {
+		if err := s.tooFar(q, c, now, q.length); err != nil {
+			return err
 		}
-		s.mu.Lock()
-		s.bindOwn(c, s.generation)
-		s.rebind(c)
-		q, now = s.queueOf(c), time.Now() // the queue may have been dropped, and serve another stack
-	}
-	if err := s.tooFar(q, c, now, q.length); err != nil {
-		s.thawFor(c)
-		s.mu.Unlock()
-		return err
 	}
 	s.busy.Add(1)
-	defer s.busy.Done()
-	return s.waitInQueue(ctx, q, c, now) // unlocks mu
+	if s.enqueue(q, c); asks {
+		q.asking, c.state = true, leads
+	}
+	s.admit(q)
+	return nil
+}
+
+// enqueue has a call be in a queue, at its place. The caller holds mu.
+func (s *Waiters) enqueue(q *queue, c *Call) {
+	c.grant[0] = store.Grant{
+		Queued: true, Ahead: int64(q.length), Binds: q.last.Binds, Paused: q.last.Paused, Charges: c.grant[0].Charges[:0], Choice: c.request[0].First,
+	}
+	if c.wake == nil {
+		c.wake = make(chan struct{}, 1)
+	}
+	q.insert(c)
 }
 
 // errTimeout marks the end of MaxWait.
 var errTimeout = errors.New("the longest wait is over")
 
-// waitInQueue waits until the call has a slot, or cannot have one. The caller holds mu, which waitInQueue unlocks.
-func (s *Waiters) waitInQueue(ctx context.Context, q *queue, c *Call, now time.Time) error {
-	e := &entry{call: c, queue: q, turn: make(chan struct{}, 1)}
-	c.grant[0] = store.Grant{Queued: true, Ahead: int64(q.length), Binds: q.last.Binds, Paused: q.last.Paused, Charges: c.grant[0].Charges}
-	s.waits(ctx, c, now, s.estimate(q, c, now, q.length))
-	q.insert(e)
-	s.admit(q)
-	s.thawFor(c)
-	s.queued.Add(1)
-	s.mu.Unlock()
-	s.Listen()
-	defer s.queued.Add(-1)
-
-	var timeout <-chan time.Time
-	if !c.latest.IsZero() {
-		timer := time.NewTimer(time.Until(c.latest))
-		defer timer.Stop()
-		timeout = timer.C
-	}
-	for {
-		cause := s.awaitTurn(ctx, e, timeout)
-		s.mu.Lock()
-		q := e.queue // it may be bound anew
-		if cause == nil {
-			cause = e.leaving
-		}
+// turn does what there is to do for a call in the queue of its process: (0, nil) when it is not there any more.
+func (s *Waiters) turn(ctx context.Context, c *Call) (time.Duration, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c.inQueue() {
+		q, now := c.queue, time.Now()
+		cause := s.gaveUp(ctx, c, now)
 		switch {
-		case e.state == answered || e.state == inherits:
-			s.mu.Unlock()
-			return e.err
-		case e.state == requested:
-			e.leaving = cause
-			s.mu.Unlock()
+		case c.state == asked && cause != nil: // the answer comes soon
+			s.await(c)
+		case c.state == leads && (cause == nil || cause == errTimeout) && !s.isFrozen(q): //nolint:errorlint // returned unwrapped
+			s.lead(ctx, q)
 		case cause != nil:
-			err := s.giveUp(q, e, cause)
-			s.mu.Unlock()
-			return err
-		case e.state == leads && q.deferred:
-			s.mu.Unlock()
-			return s.askFirst(ctx, q, c)
-		case e.state == leads && s.isFrozen(q):
-			e.state, q.asking = queued, false
-			s.mu.Unlock()
-		case e.state == leads:
-			if s.lead(ctx, q, c, e) { // unlocks mu
-				return c.err
-			}
+			return 0, s.refuse(q, c, cause)
+		case c.state == leads:
+			c.state, q.asking = queued, false
 		default:
-			s.mu.Unlock()
+			if c.since == 0 {
+				c.grant[0].Binds, c.grant[0].Paused = q.last.Binds, q.last.Paused
+			}
+			s.waits(ctx, c, now, s.estimate(q, c, now, int(c.grant[0].Ahead)))
+			if c.latest.IsZero() {
+				return store.Forever, nil
+			}
+			return c.latest.Sub(now), nil
 		}
 	}
+	return 0, c.err
 }
 
-// awaitTurn sleeps until something has changed for an entry, or its owner wants to leave: it then returns why.
-func (s *Waiters) awaitTurn(ctx context.Context, e *entry, timeout <-chan time.Time) error {
-	if e.leaving == nil { // only this goroutine sets it
-		select {
-		case <-e.turn:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-s.closed:
-			return store.ErrClosed
-		case <-timeout:
-			return errTimeout
-		}
+// await waits until something has changed for a call. The caller holds mu, and holds it again afterwards.
+func (s *Waiters) await(c *Call) {
+	s.mu.Unlock()
+	<-c.wake
+	s.mu.Lock()
+}
+
+// gaveUp returns why a call leaves its queue; nil if it does not.
+func (s *Waiters) gaveUp(ctx context.Context, c *Call, now time.Time) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case s.IsClosed():
+		return store.ErrClosed
+	case !c.latest.IsZero() && !now.Before(c.latest):
+		return errTimeout
 	}
-	<-e.turn // the answer comes soon
 	return nil
 }
 
-// giveUp takes a call out of the queue, and returns its error. The caller holds mu.
-func (s *Waiters) giveUp(q *queue, e *entry, cause error) error {
-	c := e.call
-	switch {
-	case e.state == leads && q.deferred:
-		s.leaveQueue(c)
-	case e.state == leads:
-		q.asking = false
-		fallthrough
-	default:
-		q.remove(e)
-		s.admit(q)
+// refuse takes a call out of its queue, and returns its error. The caller holds mu.
+func (s *Waiters) refuse(q *queue, c *Call, cause error) error {
+	if c.inQueue() {
+		q.remove(c)
 	}
+	s.end(c, cause)
+	s.admit(q)
 	if cause == errTimeout || c.byDeadline && cause == context.DeadlineExceeded { //nolint:errorlint // both are returned unwrapped
 		now := time.Now()
 		r := s.refusalIn(q, c, now, s.estimate(q, c, now, 0))
 		r.Waited = c.request[0].MaxWait
-		return s.NotYet(r)
+		c.err = s.NotYet(r)
 	}
-	return cause
+	return c.err
+}
+
+// end records that a call gets nothing. The caller holds mu.
+func (s *Waiters) end(c *Call, err error) {
+	s.leaveQueue(c)
+	c.state, c.err = givenBack, err
+	c.signal()
 }
 
 // leaveQueue records that a call's slot is no longer to come: it was used or given back. The caller holds mu.
@@ -217,15 +229,14 @@ func (s *Waiters) refusalIn(q *queue, c *Call, now time.Time, wait time.Duration
 // refuseFar refuses the calls in the queue that cannot go in time, as things are now. The caller holds mu.
 func (s *Waiters) refuseFar(q *queue, now time.Time) {
 	ahead := 0
-	for e := q.head; e != nil; {
-		next := e.next
-		if err := s.tooFar(q, e.call, now, ahead); err != nil && e.state == queued {
-			q.remove(e)
-			e.err, e.state = err, answered
-			e.wake()
+	for c := q.head; c != nil; {
+		next := c.next
+		if err := s.tooFar(q, c, now, ahead); err != nil && c.state == queued {
+			q.remove(c)
+			s.end(c, err)
 		} else {
 			ahead++
 		}
-		e = next
+		c = next
 	}
 }

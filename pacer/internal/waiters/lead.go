@@ -8,124 +8,101 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// lead asks the store for a call and for those behind it in the queue that fit. The caller holds mu, and has set q.asking; lead
-// unlocks. It returns true if the call is served: its grant is applied, or c.err is why it has none. Otherwise the call waits on.
-func (s *Waiters) lead(ctx context.Context, q *queue, c *Call, e *entry) (served bool) {
+// lead asks the store for the first call of a queue, and for those behind it that fit. The caller holds mu, and holds it again afterwards.
+func (s *Waiters) lead(ctx context.Context, q *queue) {
 	began := time.Now()
-	if e != nil {
-		q.remove(e)
-	}
-	n, _ := s.askFor(q, began, 1+q.length)
-	q.fill(c, began, n, s.changes.Load())
+	n, _ := s.askFor(q, began, q.length)
+	s.fill(q, began, n)
+	err := store.ErrUnreachable // if the store panics, or a hook of its client: no other call must wait for it
+	defer func() {
+		if err != nil {
+			err = s.StoreError("reserve", err)
+		}
+		s.answerAll(ctx, q, began, err)
+	}()
 	s.mu.Unlock()
-
-	stack := store.Stack{Upstream: s.Upstream, Limits: q.limits}
+	defer s.mu.Lock()
 	if !s.Direct {
 		ctx = context.WithoutCancel(ctx)
 	}
-	returned := false
-	defer func() {
-		if !returned { // the store panics, or a hook of its client: the caller handles that, but no other call must wait for it
-			s.mu.Lock()
-			s.answerAll(ctx, q, c, e, began, s.StoreError("reserve", store.ErrUnreachable))
-			s.mu.Unlock()
-		}
-	}()
-	err := s.Store.Reserve(ctx, stack, q.calls, q.grants)
-	returned = true
-	if err != nil {
-		err = s.StoreError("reserve", err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.answerAll(ctx, q, c, e, began, err)
+	err = s.Store.Reserve(ctx, store.Stack{Upstream: s.Upstream, Limits: q.limits}, q.calls, q.grants)
 }
 
-// fill makes a request for a call and n−1 of those in the queue. The first may get any slot. The others get one within reach, and if n
-// is 0, so does the first. The process knows of so many changes by now.
-func (q *queue) fill(c *Call, now time.Time, n int, known int64) {
-	reach, first := q.window.Reach(), store.Forever
+// fill makes a request for the first n calls in a queue. The first may get any slot. The others get one within reach, and if n is 0, so does
+// the first. The caller holds mu.
+func (s *Waiters) fill(q *queue, now time.Time, n int) {
+	most := store.Forever
 	if n == 0 {
-		first = reach
+		most = q.window.Reach()
 	}
-	add := func(c *Call, most time.Duration) {
-		c.known = known
-		call := c.request[0]
-		if !c.latest.IsZero() {
-			call.MaxWait = max(0, c.latest.Sub(now))
+	for i := 0; i < max(1, n) && q.head != nil; i++ {
+		c := q.head
+		q.remove(c)
+		c.queue, c.state, c.known = q, asked, s.changes.Load()
+		if c.caught { // others may have to wait for the answer
+			c.catch()
 		}
+		call := c.asks(now, now)
 		call.MaxWait = min(call.MaxWait, most)
-		q.calls, q.grants = append(q.calls, call), append(q.grants, store.Grant{Charges: c.grant[0].Charges[:0]})
+		q.carried, q.calls, q.grants = append(q.carried, c), append(q.calls, call), append(q.grants, store.Grant{Charges: c.grant[0].Charges[:0]})
+		most = q.window.Reach()
 	}
-	q.leader = c
-	add(c, first)
-	for len(q.calls) < n && q.head != nil {
-		e := q.head
-		q.remove(e)
-		e.state = requested
-		q.served = append(q.served, e)
-		add(e.call, reach)
-	}
+	q.asking = true
 }
 
-// answerAll applies the store's answer to the request under way, and lets the next call ask. It reports whether the call that led is
-// served. The caller holds mu.
-func (s *Waiters) answerAll(ctx context.Context, q *queue, c *Call, leader *entry, began time.Time, err error) (served bool) {
-	served = true
+// asks returns what the store is asked for now, for a call that goes from a time on.
+func (c *Call) asks(now, from time.Time) store.Call {
+	call := c.request[0]
+	call.NotBefore = max(0, from.Sub(now))
+	if !c.latest.IsZero() {
+		call.MaxWait = max(0, c.latest.Sub(now))
+	}
+	return call
+}
+
+// answerAll applies the store's answer to the request under way, and lets the next call ask. The caller holds mu.
+func (s *Waiters) answerAll(ctx context.Context, q *queue, began time.Time, err error) {
 	now := time.Now()
 	a := Answer{Requested: began.Sub(s.made), Answered: now.Sub(s.made), Calls: len(q.calls)}
-	var left []*entry // granted nothing, because that is too far ahead
-	for i := range q.calls {
-		call, e := c, leader
-		if i > 0 {
-			e = q.served[i-1]
-			call = e.call
-		}
+	var left []*Call // granted nothing, because that is too far ahead
+	known := q.carried[0].known
+	for i, c := range q.carried {
+		c.queue = nil
 		switch {
 		case err != nil:
-			call.err = err
-		case !s.grant(ctx, q, &a, i, call, began):
-			if served = served && i > 0; e != nil {
-				left = append(left, e)
-			}
-			continue
-		}
-		if i > 0 {
-			e.err, call.err, e.state = call.err, nil, answered
-			e.wake()
+			s.end(c, err)
+		case !s.grant(ctx, q, &a, i, c, began):
+			left = append(left, c)
 		}
 	}
-	for _, e := range slices.Backward(left) {
-		e.state = queued
-		q.pushFront(e)
-		if e.leaving != nil {
-			e.wake()
+	for _, c := range slices.Backward(left) {
+		q.insert(c)
+	}
+	for _, c := range q.carried {
+		if c.moving != nil {
+			c.moved()
 		}
+		c.signal()
 	}
 	if err == nil {
 		before := q.window.Gap()
 		q.window.Answered(&a)
-		if s.renewed(q.limits, c.known) {
+		if s.renewed(q.limits, known) {
 			q.expectSooner()
 		}
 		if gap := q.window.Gap(); gap > before+before/8 {
 			s.refuseFar(q, now)
 		}
 	}
+	clear(q.carried)
 	clear(q.calls)
 	clear(q.grants)
-	clear(q.served)
-	q.calls, q.grants, q.leader, q.served, q.asking = q.calls[:0], q.grants[:0], nil, q.served[:0], false
-	switch {
-	case !q.thaws:
-	case served || leader != nil:
+	q.carried, q.calls, q.grants, q.asking = q.carried[:0], q.calls[:0], q.grants[:0], false
+	if q.thaws {
 		q.thaws = false
 		s.thaw()
-	default: // when the call that led is back in the queue
-		q.thaws, c.thaws = false, true
 	}
 	s.admit(q)
-	return served
 }
 
 // grant gives a call the store's answer, unless the call has to wait on because its slot is still too far ahead. It adds to a what the
@@ -153,10 +130,10 @@ func (s *Waiters) grant(ctx context.Context, q *queue, a *Answer, i int, call *C
 			return false
 		}
 		call.grant[0] = *g
-		call.err = s.notYetAt(call, began)
+		call.state, call.err = givenBack, s.notYetAt(call, began)
 		return true
 	}
-	call.grant[0], call.requested = *g, began
+	call.grant[0], call.requested, call.state = *g, began, reserved
 	s.granted(call)
 	if a.Granted == 0 || at < a.First {
 		a.First = at
@@ -191,7 +168,7 @@ func (s *Waiters) admit(q *queue) {
 		if n > 0 {
 			q.asking = true
 			q.head.state = leads
-			q.head.wake()
+			q.head.signal()
 			return
 		}
 		d = again - now.Sub(s.made)

@@ -30,7 +30,7 @@ func (s *Waiters) least(q *queue, c *Call, now time.Time, ahead int) time.Durati
 	}
 	at := from
 	for i := range q.limits {
-		l, cost := &q.limits[i].Spec, c.cost(i)
+		l, cost := &q.limits[i].Spec, c.request[0].CostOf(i)
 		each := int64(1) << (bits.Len64(uint64(cost)) - 1) //nolint:gosec // a cost is positive; no other call of the queue costs less
 		at = max(at, earliest(l, from, from, each*int64(len(q.held)+ahead)+cost))
 		if q.last.At > from && q.lastCost > 0 && c.request[0].Costs == nil && cost >= q.lastCost {

@@ -91,7 +91,7 @@ func (s *Waiters) Changed(ctx context.Context, changes []store.Change) {
 	}
 	if len(caught) > 0 {
 		slower := slices.ContainsFunc(changes, func(c store.Change) bool { return c.Kind == store.Slowed })
-		s.later(func() { s.move(ctx, caught, slower) })
+		s.later(func() { s.requeue(ctx, caught, slower) })
 	}
 }
 

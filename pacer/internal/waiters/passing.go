@@ -179,9 +179,9 @@ func (s *Waiters) yield(c *Call) (taken bool) {
 			s.swap(c, o)
 		}
 	}
-	for e := q.head; e != nil; e = e.next {
-		if fits(e.call) {
-			s.bequeath(c, e)
+	for heir := q.head; heir != nil; heir = heir.next {
+		if fits(heir) {
+			s.bequeath(c, heir)
 			return true
 		}
 	}
@@ -201,21 +201,18 @@ func (s *Waiters) isOfUse(c *Call) bool {
 }
 
 // bequeath gives what a call has in the store to one that waits in the process, which leaves the queue. The caller holds mu.
-func (s *Waiters) bequeath(c *Call, e *entry) {
-	q, heir := c.queue, e.call
-	if e.state == leads {
-		q.asking = false
-	}
-	q.remove(e)
+func (s *Waiters) bequeath(c, heir *Call) {
+	q := c.queue
+	q.remove(heir)
 	if q.deferred {
 		q.takeOut(heir)
 	} else {
-		q.held, heir.queue = append(q.held, heir), q
+		q.held, heir.queue, heir.state = append(q.held, heir), q, reserved
 	}
 	s.swap(c, heir)
-	delete(s.byID, heir.request[0].ID) // until it sleeps
-	e.state = inherits
-	e.wake()
+	if _, sleeps := s.waiting[heir]; !sleeps {
+		delete(s.byID, heir.request[0].ID) // until it sleeps
+	}
 }
 
 // costsAs reports whether a call costs as much as another one of its queue, whichever of their choices bind them.

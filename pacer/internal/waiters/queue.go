@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"math/bits"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/leases"
@@ -39,50 +40,21 @@ type queue struct {
 	out      []*Call         // calls that have left the queue, and have not gone yet, in order
 	idle     []*leases.Lease // permits to be passed on, kept until a call of out has its answer
 
-	head, tail *entry
+	head, tail *Call
 	length     int
-	asking     bool        // a call asks the store, or is about to
-	thaws      bool        // when that is answered, others may ask: see thaw
-	held       []*Call     // calls with a slot that is still to come; none of a deferred stack: see out
-	timer      *time.Timer // has the first call ask when the furthest slot comes within reach
-	last       store.Grant // the last answer, and what binds the calls that have to wait
-	lastCost   int64       // what its call costs; 0 if that differs from limit to limit
-	groups     bool        // its slots come in groups: see least
+	all        *atomic.Int64 // calls in all queues
+	asking     bool          // a call asks the store, or is about to
+	thaws      bool          // when that is answered, others may ask: see thaw
+	held       []*Call       // calls with a slot that is still to come; none of a deferred stack: see out
+	timer      *time.Timer   // has the first call ask when the furthest slot comes within reach
+	last       store.Grant   // the last answer, and what binds the calls that have to wait
+	lastCost   int64         // what its call costs; 0 if that differs from limit to limit
+	groups     bool          // its slots come in groups: see least
 
 	// The request that is under way.
-	calls  []store.Call
-	grants []store.Grant
-	leader *Call    // its first
-	served []*entry // and the others
-}
-
-// An entry is a call in a queue.
-type entry struct {
-	call       *Call
-	queue      *queue // in which it is
-	prev, next *entry
-	state      entryState
-	leaving    error         // why its owner wants to leave, which it cannot while a request carries it
-	turn       chan struct{} // wakes its owner, which looks at the state
-	err        error
-}
-
-type entryState uint8
-
-const (
-	queued    entryState = iota
-	leads                // its owner must ask the store
-	requested            // a request under way carries it
-	answered             // it has a slot, or an error
-	inherits             // it took over the position of another call of the process in the store's queue
-)
-
-// wake wakes the owner of an entry.
-func (e *entry) wake() {
-	select {
-	case e.turn <- struct{}{}:
-	default:
-	}
+	carried []*Call
+	calls   []store.Call
+	grants  []store.Grant
 }
 
 // hashOf returns the hash of calls that share a queue: those of one stack and one fair share whose costs are alike up to a factor of
@@ -134,7 +106,7 @@ func (s *Waiters) queueFor(h uint64, limits []store.Limit, deferred bool) *queue
 		if n := len(qs.spare); n > 0 {
 			q, qs.spare = qs.spare[n-1], qs.spare[:n-1]
 		} else {
-			q = &queue{}
+			q = &queue{all: &s.queued}
 		}
 		q.stale = s.frozen > 0
 		q.hash, q.limits, q.deferred = h, append(q.limits[:0], limits...), deferred
@@ -196,9 +168,9 @@ func (c *Call) furthest(at time.Time) time.Time {
 	return at
 }
 
-// takeOut records that a call leaves the queue, for the store's.
+// takeOut has a call leave the process for the store's queue. It asks for itself.
 func (q *queue) takeOut(c *Call) {
-	c.queue, c.grant[0].Queued = q, false // it asks for itself
+	c.queue, c.state, c.grant[0].Queued = q, reserved, false
 	q.out = append(q.out, c)
 }
 
@@ -225,39 +197,57 @@ func (q *queue) queuedInStore() (n int) {
 }
 
 // expectSooner forgets when the next slot is to be had: it may be sooner by now.
-func (q *queue) expectSooner() { q.last.At, q.window.sleep = 0, 0 }
+func (q *queue) expectSooner() { q.last.At, q.window.sleep, q.window.front = 0, 0, 0 }
 
-func (q *queue) push(e *entry) {
-	if e.prev = q.tail; q.tail == nil {
-		q.head = e
-	} else {
-		q.tail.next = e
+// insert adds a call at its place, which is at one of the ends as a rule.
+func (q *queue) insert(c *Call) {
+	next := (*Call)(nil)
+	if q.tail != nil && q.tail.came > c.came {
+		for next = q.head; next.came < c.came; {
+			next = next.next
+		}
 	}
-	q.tail = e
+	if c.next = next; next == nil {
+		c.prev, q.tail = q.tail, c
+	} else {
+		c.prev, next.prev = next.prev, c
+	}
+	if c.prev == nil {
+		q.head = c
+	} else {
+		c.prev.next = c
+	}
 	q.length++
+	q.all.Add(1)
+	c.queue, c.state = q, queued
 }
 
-func (q *queue) pushFront(e *entry) {
-	if e.next = q.head; q.head == nil {
-		q.tail = e
+// remove takes a call out that no request carries. A call that leads does not any more.
+func (q *queue) remove(c *Call) {
+	if c.prev == nil {
+		q.head = c.next
 	} else {
-		q.head.prev = e
+		c.prev.next = c.next
 	}
-	q.head = e
-	q.length++
-}
-
-func (q *queue) remove(e *entry) {
-	if e.prev == nil {
-		q.head = e.next
+	if c.next == nil {
+		q.tail = c.prev
 	} else {
-		e.prev.next = e.next
+		c.next.prev = c.prev
 	}
-	if e.next == nil {
-		q.tail = e.prev
-	} else {
-		e.next.prev = e.prev
+	if c.state == leads {
+		q.asking = false
 	}
-	e.prev, e.next = nil, nil
+	c.prev, c.next, c.queue = nil, nil, nil
 	q.length--
+	q.all.Add(-1)
+}
+
+// each calls a function for the calls of a queue that have no slot, those included that a request under way carries.
+func (q *queue) each(do func(*Call)) {
+	for _, c := range q.carried {
+		do(c)
+	}
+	for c := q.head; c != nil; c = c.next {
+		do(c)
+	}
 }

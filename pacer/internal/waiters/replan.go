@@ -30,7 +30,7 @@ type Bound struct {
 }
 
 // isStale reports whether a call is to be bound anew, by other limits than it has. The caller holds mu.
-func (c *Call) isStale() bool { return c.next != nil }
+func (c *Call) isStale() bool { return c.anew != nil }
 
 // isOld reports whether it is not known yet how the policies of a generation bind a call. The caller holds mu.
 func (c *Call) isOld(generation int64) bool { return c.generation < generation && c.binder != nil }
@@ -61,13 +61,13 @@ func (s *Waiters) bindAnew(old func() []*Call) {
 			if b.Generation < c.generation {
 				continue
 			}
-			c.generation, c.next = max(b.Generation, generation), nil
+			c.generation, c.anew = max(b.Generation, generation), nil
 			switch {
 			case !b.OK:
 			case c.bindsAlike(&b.Request):
 				b.Keep()
 			default:
-				c.next = b
+				c.anew = b
 			}
 		}
 	}
@@ -99,11 +99,11 @@ func alike(a, b []store.Limit) bool { return (&store.Stack{Limits: a}).Alike(&st
 
 // rebind binds a call that has neither a slot nor a position anew, if it is stale. The caller holds mu.
 func (s *Waiters) rebind(c *Call) {
-	r := c.next
+	r := c.anew
 	if r == nil {
 		return
 	}
-	c.next = nil
+	c.anew = nil
 	r.Keep()
 	call := &c.request[0]
 	c.stack.Limits, c.choices = r.Limits, nil
@@ -177,7 +177,7 @@ func (s *Waiters) replanNow() {
 		return
 	}
 	s.later(func() {
-		s.move(context.Background(), inOrder(caught), true)
+		s.requeue(context.Background(), inOrder(caught), true)
 		s.mu.Lock()
 		s.thaw()
 		s.mu.Unlock()
@@ -223,7 +223,7 @@ func (s *Waiters) freeze() (caught []*Call, stale bool) {
 	for _, q := range s.queues.byStack {
 		q.each(func(c *Call) { q.stale = q.stale || c.isStale() || !alike(q.limits, c.stack.Limits) })
 		stale = stale || q.stale
-		if q.stale && q.asking && !q.deferred && !q.thaws && (q.head == nil || q.head.state != leads) { // a request is under way
+		if q.stale && q.asking && !q.deferred && !q.thaws && len(q.carried) > 0 { // a request is under way
 			q.thaws = true
 			s.frozen++
 		}
@@ -237,67 +237,31 @@ func (s *Waiters) freeze() (caught []*Call, stale bool) {
 // isFrozen reports whether no call of a queue asks, because others move that came before. The caller holds mu.
 func (s *Waiters) isFrozen(q *queue) bool { return s.frozen > 0 && q.stale }
 
-// each calls a function for the calls of a queue that have no slot, those included that a request under way carries.
-func (q *queue) each(do func(*Call)) {
-	if q.leader != nil {
-		do(q.leader)
-	}
-	for _, e := range q.served {
-		do(e.call)
-	}
-	for e := q.head; e != nil; e = e.next {
-		do(e.call)
-	}
-}
-
-// release gives back what calls have that are bound anew, and are marked as moving: a position in the store's queue. It returns those
-// that have slots. They leave their queues.
-func (s *Waiters) release(caught []*Call) (slots []*Call) {
-	for _, c := range caught {
-		s.mu.Lock()
-		stale, queued := c.isStale(), c.grant[0].Queued
-		if stale {
-			s.leaveQueue(c)
-		}
-		s.mu.Unlock()
-		switch {
-		case !queued:
-			slots = append(slots, c)
-		case stale:
-			s.leaveStoreQueue(c)
-		}
-	}
-	return slots
-}
-
 // thaw records that something is over that calls in the queues of this process have waited for, so as not to overtake others: that those
-// have moved that hold slots, or that a request was answered that was under way. After the last, they wait in the queues of the stacks by
-// which they are bound now, in the order in which they came, and ask again. The caller holds mu.
+// gave their slots back that came before, or that a request was answered that was under way. After the last, they wait in the queues of the
+// stacks by which they are bound now, in the order in which they came, and ask again. The caller holds mu.
 func (s *Waiters) thaw() {
 	if s.frozen--; s.frozen > 0 {
 		return
 	}
-	var all []*entry
+	var all []*Call
 	for _, q := range s.queues.byStack {
-		if q.stale {
-			all = append(all, q.takeAll()...)
-			s.retire(q)
+		if !q.stale {
+			continue
 		}
+		for q.head != nil {
+			all = append(all, q.head)
+			q.remove(q.head)
+		}
+		s.retire(q)
 	}
-	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.call.came, b.call.came) })
-	for _, e := range all {
-		s.enqueue(e)
+	slices.SortFunc(all, func(a, b *Call) int { return cmp.Compare(a.came, b.came) })
+	for _, c := range all {
+		s.rebind(c)
+		s.queueOf(c).insert(c)
 	}
 	for _, q := range s.queues.byStack {
 		s.admit(q)
-	}
-}
-
-// thawFor is thaw for a call that has led a request, in vain. The caller holds mu.
-func (s *Waiters) thawFor(c *Call) {
-	if c.thaws {
-		c.thaws = false
-		s.thaw()
 	}
 }
 
@@ -311,21 +275,6 @@ func (s *Waiters) unwanted(ctx context.Context, q *queue, c *Call, g *store.Gran
 	old.Grants[0].Charges = slices.Clone(g.Charges)
 	s.busy.Go(func() { s.cancelAll(context.WithoutCancel(ctx), []store.Batch{old}) })
 	return true
-}
-
-// takeAll takes those entries out of a queue that no request carries.
-func (q *queue) takeAll() (all []*entry) {
-	for e := q.head; e != nil; {
-		next := e.next
-		if e.state == leads && !q.deferred {
-			q.asking = false
-		}
-		q.remove(e)
-		e.state = queued
-		all = append(all, e)
-		e = next
-	}
-	return all
 }
 
 // retire has a queue serve only those that it has already: its limits do not hold any more. The caller holds mu.
@@ -342,30 +291,4 @@ func (s *Waiters) retire(q *queue) {
 		s.Leases.GiveBack(f)
 	}
 	q.idle = nil
-}
-
-// enqueue has the call of an entry wait in the queue of its stack, at its place. The caller holds mu.
-func (s *Waiters) enqueue(e *entry) {
-	s.rebind(e.call)
-	e.queue = s.queueOf(e.call)
-	e.queue.insert(e)
-}
-
-// insert adds an entry at its place, which is at one of the ends as a rule.
-func (q *queue) insert(e *entry) {
-	if q.tail == nil || q.tail.call.came < e.call.came {
-		q.push(e)
-		return
-	}
-	next := q.head
-	for next.call.came < e.call.came {
-		next = next.next
-	}
-	if next.prev == nil {
-		q.pushFront(e)
-		return
-	}
-	e.prev, e.next = next.prev, next
-	next.prev.next, next.prev = e, e
-	q.length++
 }

@@ -100,7 +100,8 @@ func (s *Waiters) chargeNow(ctx context.Context, c *Call, r *Request) (goes bool
 func (s *Waiters) prepare(ctx context.Context, c *Call, r *Request) {
 	c.set, c.stack.Upstream, c.stack.Limits, c.requested = s, s.Upstream, r.Limits, time.Now()
 	c.binder, c.generation, c.known = r.Binder, r.Generation, s.changes.Load()
-	c.arrived, c.tracked = c.requested, r.Tracked
+	c.arrived, c.tracked, c.came = c.requested, r.Tracked, s.entered.Add(1)
+	c.state, c.err = reserved, nil
 	c.notBefore = c.requested.Add(min(r.Call.NotBefore, store.Forever))
 	call := &c.request[0]
 	*call = r.Call

@@ -19,6 +19,9 @@ type localCalls struct {
 	receipts []any
 }
 
+// maxMoved is how many calls of one stack are exchanged with one request: each has to look for a slot far away.
+const maxMoved = 64
+
 // resync gives up the slots that this process granted locally, for slots of the fleet, or for places in its queue. A call that cannot have
 // one in time keeps its own.
 // Calls whose exchange is still to come sleep on, and may go.

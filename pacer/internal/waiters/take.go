@@ -36,7 +36,7 @@ func (s *Waiters) Take(ctx context.Context, r *Request, n int64) (taken int64, e
 		case policies.Allowance: // one call goes first, and one more each 100 ms, whatever they cost
 			counts = true
 		default:
-			most = min(most, l.Spec.Limit/r.cost(i))
+			most = min(most, l.Spec.Limit/r.Call.CostOf(i))
 		}
 	}
 	for range MaxTakes {
@@ -49,14 +49,6 @@ func (s *Waiters) Take(ctx context.Context, r *Request, n int64) (taken int64, e
 		}
 	}
 	return taken, nil
-}
-
-// cost returns what the call costs the limit with this index.
-func (r *Request) cost(i int) int64 {
-	if r.Call.Costs == nil {
-		return r.Call.Cost
-	}
-	return r.Call.Costs[i]
 }
 
 // portions returns how many units each call of a request has that is to take n. A call that may be queued takes the store longer. One that

@@ -33,14 +33,20 @@ func (s *Waiters) wait(ctx context.Context, c *Call) error {
 
 	s.enter(c)
 	defer s.leave(c)
-	s.Listen()
+	err := s.until(ctx, c, s.next)
+	s.waitDone(ctx, c, err)
+	return err
+}
+
+// until has a call do what comes next, and sleeps in between, until there is nothing to sleep for.
+func (s *Waiters) until(ctx context.Context, c *Call, next func(context.Context, *Call) (time.Duration, error)) error {
 	var timer *time.Timer
 	for {
-		delay, err := s.next(ctx, c)
+		delay, err := next(ctx, c)
 		if err != nil || delay <= 0 {
-			s.waitDone(ctx, c, err)
 			return err
 		}
+		s.Listen()
 		if timer == nil {
 			timer = time.NewTimer(delay)
 			defer timer.Stop()
@@ -77,6 +83,13 @@ func (s *Waiters) next(ctx context.Context, c *Call) (time.Duration, error) {
 		})
 		return 0, err
 	}
+	if c.inQueue() {
+		s.mu.Unlock()
+		if delay, err := s.turn(ctx, c); err != nil || delay > 0 {
+			return delay, err
+		}
+		return s.next(ctx, c)
+	}
 	if c.state != reserved {
 		err := c.err
 		s.mu.Unlock()
@@ -92,7 +105,7 @@ func (s *Waiters) next(ctx context.Context, c *Call) (time.Duration, error) {
 		if !c.grant[0].Queued || c.isStale() {
 			c.catch()
 			s.mu.Unlock()
-			s.moveAlone(ctx, c)
+			s.requeueAlone(ctx, c)
 			return s.next(ctx, c)
 		}
 		c.due = now
@@ -125,7 +138,7 @@ func (s *Waiters) next(ctx context.Context, c *Call) (time.Duration, error) {
 	if s.overdue(c, now) {
 		c.catch()
 		s.mu.Unlock()
-		s.moveAlone(ctx, c)
+		s.requeueAlone(ctx, c)
 		return s.next(ctx, c)
 	}
 	s.use(c)

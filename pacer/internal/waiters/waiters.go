@@ -52,14 +52,14 @@ type Waiters struct {
 	clock   storeClock     // the store's
 	news    subscription   // of what the store reports
 	queued  atomic.Int64   // calls in all queues
+	entered atomic.Int64   // calls that came
 	changes atomic.Int64   // how often this process received changes; added to under mu
 	closed  chan struct{}  // closed under mu
 	busy    sync.WaitGroup // calls that wait, and goroutines that move them. What is added is added under mu, unless closed
 
-	mu      sync.Mutex
-	flying  int64 // the cost of calls that went and are not answered, and whose answers will be reported
-	queues  queues
-	entered int64 // counts the calls that entered a queue
+	mu     sync.Mutex
+	flying int64 // the cost of calls that went and are not answered, and whose answers will be reported
+	queues queues
 
 	arrival    store.Instant // of the last call that was bound anew
 	declared   int64         // the generation of the policies that hold
@@ -151,7 +151,7 @@ func (s *Waiters) Waiting() map[store.Key]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.waiting {
-		if c.since != 0 { // otherwise it is about to wait
+		if c.since != 0 && !c.inQueue() { // otherwise it is about to wait, or counted below
 			add(c.stack.Limits, c.waitsFor(), 1)
 		}
 	}

@@ -50,6 +50,7 @@ func TestAPauseMovesCalls(t *testing.T) {
 		s.history()
 		time.Sleep(50 * ms)
 		r.Changed(t.Context(), []store.Change{s.pause(3050 * ms)})
+		synctest.Wait()
 		log := s.history()
 		require.Equal(t, "cancel 30", log[0], "those at 100 ms, 200 ms … 3 s")
 		require.Equal(t, "reserve 30", log[1])
@@ -317,18 +318,11 @@ func TestMissedNews(t *testing.T) {
 	})
 }
 
-// panicking is a store that panics while it is bad.
+// panicking is a store that gives nothing back while it is bad: it panics.
 type panicking struct {
 	*fake
 
 	bad bool
-}
-
-func (p *panicking) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
-	if p.bad {
-		panic("a store")
-	}
-	return p.fake.Reserve(ctx, stack, calls, grants)
 }
 
 func (p *panicking) Cancel(ctx context.Context, stack store.Stack, grants []store.Grant) error {
@@ -338,7 +332,7 @@ func (p *panicking) Cancel(ctx context.Context, stack store.Stack, grants []stor
 	return p.fake.Cancel(ctx, stack, grants)
 }
 
-// A store that panics in a goroutine of this package ends nothing: the calls that it moves fail.
+// A store that panics in a goroutine of this package ends nothing: what was not given back is lost.
 func TestAStoreThatPanicsWhileCallsMove(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -349,7 +343,7 @@ func TestAStoreThatPanicsWhileCallsMove(t *testing.T) {
 		r.Changed(t.Context(), []store.Change{s.pause(time.Minute)})
 		wait()
 		went, _ := r.history()
-		require.Equal(t, []string{"0"}, went)
+		require.Len(t, went, 20)
 		s.bad = false
 		require.NoError(t, r.Reserve(t.Context(), new(waiters.Call), hold()))
 	})

@@ -1,0 +1,179 @@
+package waiters
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/batch"
+	"github.com/headway-go/headway/pacer/internal/telemetry"
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// maxMoving is how many calls give back what they have before those after them do: what they get is never where the later ones are, so the
+// first calls of a long queue do not wait until all others have given theirs back.
+const maxMoving = batch.MaxCalls
+
+// requeue gives back what caught calls have, and puts them back where they were in the queues of their stacks. So whatever they get lies
+// behind a pause, in the order in which they came. If calls are to be further apart than before, or are bound anew, what the first get may
+// be where the last are: then all give back (allFirst) before the first asks.
+//
+// A change that is lost on the way to a process costs a refusal, never a wrong wait: after a broken connection the process asks the store
+// (see catchUp), and the next heartbeat brings what was resumed.
+func (s *Waiters) requeue(ctx context.Context, caught []*Call, allFirst bool) {
+	ctx = context.WithoutCancel(ctx)
+	n := max(1, len(caught))
+	if !allFirst && !s.anyStale(caught) {
+		n = maxMoving
+	}
+	for some := range slices.Chunk(caught, n) {
+		s.giveUpSlots(ctx, some)
+		s.mu.Lock()
+		for i, c := range slices.Backward(some) { // each goes before the last
+			s.askAnew(c)
+			c.grant[0].Ahead = int64(i)
+			c.moved()
+		}
+		for q := range s.queuesOf(some) {
+			s.admit(q)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// askAnew has a call that has nothing ask the store again: in the queue of its stack, if any slot will do. The caller holds mu.
+func (s *Waiters) askAnew(c *Call) {
+	s.dropLease(c)
+	if q := c.queue; q != nil {
+		q.forget(c)
+		c.queue = nil
+	}
+	c.widen()
+	s.rebind(c)
+	now := time.Now()
+	if c.notBefore.After(now) || !c.latest.IsZero() && !now.Before(c.latest) {
+		s.sleep(c, store.BindsNothing, c.grant[0].Now, now, 0)
+		return
+	}
+	s.enqueue(s.queueOf(c), c)
+}
+
+// queuesOf returns the queues in which some calls are. The caller holds mu.
+func (s *Waiters) queuesOf(some []*Call) map[*queue]bool {
+	all := make(map[*queue]bool)
+	for _, c := range some {
+		if c.inQueue() {
+			all[c.queue] = true
+		}
+	}
+	return all
+}
+
+// giveUpSlots gives back what caught calls have: slots, or positions in the store's queue. A slot that cannot be given back is lost, but the
+// call must still ask again.
+func (s *Waiters) giveUpSlots(ctx context.Context, caught []*Call) {
+	var slots []*Call
+	for _, c := range caught {
+		if g := &c.grant[0]; g.OK {
+			slots = append(slots, c)
+		} else if g.Queued {
+			s.leaveStoreQueue(c)
+		}
+	}
+	all := groups(slots)
+	old := make([]store.Batch, 0, len(all))
+	for _, group := range all {
+		b := store.Batch{Stack: group[0].stack}
+		for _, c := range group {
+			b.Grants = append(b.Grants, c.grant[0])
+		}
+		old = append(old, b)
+	}
+	s.cancelAll(ctx, old)
+}
+
+// requeueAlone is requeue for a caught call whose owner is in this goroutine, and may give up meanwhile: see settleInTime.
+func (s *Waiters) requeueAlone(ctx context.Context, c *Call) {
+	if s.Direct { // it takes no time
+		s.requeue(ctx, []*Call{c}, false)
+		return
+	}
+	s.busy.Go(func() { s.requeue(ctx, []*Call{c}, false) })
+}
+
+// cancelAll gives grants of several stacks back.
+func (s *Waiters) cancelAll(ctx context.Context, batches []store.Batch) {
+	if s.Member != nil {
+		_ = s.Member.CancelAll(ctx, batches)
+		return
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	for i := range batches {
+		telemetry.Guard("a store", func() { _ = s.Store.Cancel(ctx, batches[i].Stack, batches[i].Grants) })
+	}
+}
+
+// bounded returns a context that bounds an operation of a store that is not shared. It must not cut short an operation of a shared
+// store: a request on the wire serves other callers, too.
+func (s *Waiters) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.Member != nil {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, Timeout)
+}
+
+// answer applies the store's answer to a call that is moving. The caller holds mu.
+func (s *Waiters) answer(c *Call, call *store.Call, grant *store.Grant, began time.Time, err error) {
+	s.dropLease(c) // its permits were given back with its slot
+	q := c.queue
+	switch {
+	case err != nil:
+		s.end(c, s.StoreError("reserve", err))
+		return
+	case unreached(call, grant):
+		s.sleep(c, grant.Binds, grant.Now, began, grant.Wait()/2)
+	case !grant.OK && !grant.Queued:
+		c.grant[0] = *grant
+		s.end(c, s.notYetAt(c, began))
+		return
+	default:
+		c.grant[0], c.requested = *grant, began
+		if !s.Direct {
+			s.clock.latest(grant.Now, began, time.Now()) // for permits that are passed on
+		}
+		s.granted(c)
+	}
+	if q != nil {
+		if q.deferred && (grant.Queued || grant.Wait() > 0) {
+			q.last = store.Grant{Binds: grant.Binds, Paused: grant.Paused}
+		}
+		s.admit(q) // its slot may be nearer than it was
+	}
+}
+
+// groups returns calls by their stacks, each group in the order of the whole.
+func groups(all []*Call) [][]*Call {
+	indices := make(map[string]int)
+	var gs [][]*Call
+	for _, c := range all {
+		k := stackKey(&c.stack)
+		i, found := indices[k]
+		if !found {
+			i = len(gs)
+			indices[k], gs = i, append(gs, nil)
+		}
+		gs[i] = append(gs[i], c)
+	}
+	return gs
+}
+
+// stackKey returns a text that is the same for equal stacks.
+func stackKey(stack *store.Stack) string {
+	var b strings.Builder
+	for i := range stack.Limits {
+		b.WriteString(stack.Limits[i].Policy + "\n" + stack.Limits[i].Scope + "\n")
+	}
+	return b.String()
+}
