@@ -40,14 +40,15 @@ func (r *Reservation) reserve(ctx context.Context, a *binding.Ask) error {
 	return r.pacer.reserve(ctx, a, &r.call.Call, nil, &r.call.First, &r.call.Requested)
 }
 
-// Delay returns how long from now until the call may go, at least 0. For a queued call that is not known: Delay then returns how long
-// until [Reservation.Wait], which such a call needs, asks the store again.
+// Delay returns how long from now until the call may go, at least 0. While a call moves to another slot, behind a pause, say, Delay is an
+// estimate. For a call that is queued in the store nothing is known: Delay then returns how long until [Reservation.Wait], which such a
+// call needs, asks the store again.
 func (r *Reservation) Delay() time.Duration { return r.call.Delay() }
 
 // At returns the instant, by this machine's clock, from which the call may go. [Reservation.Delay] counts down to it. It has a monotonic
 // reading, so changes of the wall clock do not affect a timer of time.Until(r.At()). It includes jitter, so it may be later than
 // [Reservation.Slot], which is by the store's clock. It is in the past if the call need not wait, and changes if the reservation moves.
-// For a queued call, which has no slot yet, it is the zero Time: check At().IsZero().
+// For a call that is queued or moving, which has no slot yet, it is the zero Time: check At().IsZero().
 func (r *Reservation) At() time.Time { return r.call.Due() }
 
 // Policy returns the name of the policy that determined the slot; "" if none did.
