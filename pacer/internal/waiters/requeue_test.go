@@ -103,6 +103,40 @@ func TestAPauseWhileMoving(t *testing.T) {
 	})
 }
 
+// A call that is given up while it is in its queue again leaves nothing behind there, whoever gives it up: the next one goes.
+func TestACallThatIsGivenUpBehindAPause(t *testing.T) {
+	t.Parallel()
+	for name, giveUp := range map[string]func(c *waiters.Call, cancel func()){
+		"by its owner": func(_ *waiters.Call, cancel func()) { cancel() },
+		"by another":   func(c *waiters.Call, _ func()) { _ = c.Cancel(context.Background()) },
+	} {
+		for _, after := range []time.Duration{5 * ms, 15 * ms, 25 * ms, 35 * ms, 45 * ms, 500 * ms} { // while it gives back, asks, and waits
+			synctest.Test(t, func(t *testing.T) {
+				s := &fake{gap: 100 * ms, way: 20 * ms}
+				r := newRig(t, s, nil)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				now, other, c, next := new(waiters.Call), new(waiters.Call), new(waiters.Call), new(waiters.Call)
+				for _, one := range []*waiters.Call{now, other, c, next} {
+					require.NoError(t, r.Reserve(t.Context(), one, hold()))
+				}
+				require.NoError(t, now.Wait(t.Context()))
+				var all sync.WaitGroup
+				all.Go(func() { require.Error(t, c.Wait(ctx), name) })
+				all.Go(func() { require.NoError(t, other.Wait(t.Context()), name) })
+				all.Go(func() { require.NoError(t, next.Wait(t.Context()), name) })
+				synctest.Wait()
+				all.Go(func() { r.Changed(t.Context(), []store.Change{s.pause(time.Second)}) })
+				time.Sleep(after)
+				giveUp(c, cancel)
+				all.Wait()
+				require.Zero(t, r.Queued(), name)
+				require.Equal(t, 3, s.charged(), "%s after %v", name, after)
+			})
+		}
+	}
+}
+
 // After a resumption slots are to be had earlier; a queued call asks again.
 func TestAResumption(t *testing.T) {
 	t.Parallel()

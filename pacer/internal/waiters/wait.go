@@ -246,6 +246,9 @@ func (s *Waiters) hasGone(ctx context.Context, c *Call) bool {
 func (s *Waiters) cancel(ctx context.Context, c *Call) error {
 	s.mu.Lock()
 	s.settle(c)
+	if q := c.queue; c.inQueue() {
+		_ = s.refuse(q, c, nil)
+	}
 	if c.state != reserved {
 		s.mu.Unlock()
 		return nil
@@ -256,7 +259,7 @@ func (s *Waiters) cancel(ctx context.Context, c *Call) error {
 	s.leaveQueue(c)
 	queued, lease := c.grant[0].Queued, c.lease
 	s.mu.Unlock()
-	if c.free || taken {
+	if c.free || taken || !queued && !c.grant[0].OK { // in the last case it has not asked yet
 		return nil
 	}
 	s.Leases.Forget(lease)
