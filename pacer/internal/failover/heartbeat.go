@@ -157,7 +157,7 @@ func (w *Store) heartbeat(ctx context.Context, leaves bool, barrier time.Duratio
 		b.Until, b.Began = w.standing.until, w.knownEpoch().Began
 		w.mu.Unlock()
 	}
-	answer, sent, running := make(chan store.Membership, 1), time.Now(), w.local.running()
+	answer, sent, running := make(chan store.Membership, 1), time.Now(), w.local.permits()
 	err := w.reach(ctx, "heartbeat", func(ctx context.Context) error {
 		p, err := w.store.Heartbeat(ctx, w.config.Upstream, b)
 		answer <- p

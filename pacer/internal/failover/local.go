@@ -167,21 +167,13 @@ func (a *localStore) begin(ctx context.Context, known *ledger, stack, own *store
 		return nil
 	}
 	a.permitsIn = away.number
-	for _, m := range a.running() {
+	for _, m := range a.permits() {
 		own := a.share(&store.Stack{Upstream: stack.Upstream, Limits: m.Limits}, away)
 		if _, _, err := a.store.Report(ctx, own, m.Notes); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// running returns which calls hold permits.
-func (a *localStore) running() []readings.Report {
-	if a.permits == nil {
-		return nil
-	}
-	return a.permits()
 }
 
 // newID returns an ID for a call that is not of this process, or none.

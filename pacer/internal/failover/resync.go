@@ -53,7 +53,7 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 		return wait, nil
 	}
 	// Those that run now must be known before those of calls that have ended, or never began, are given back.
-	if _, err := w.sendReports(ctx, w.local.running(), nil); err != nil {
+	if _, err := w.sendReports(ctx, w.local.permits(), nil); err != nil {
 		return 0, err
 	}
 	if err := w.settle(ctx); err != nil {
@@ -105,7 +105,7 @@ func (w *Store) arrive(ctx context.Context) error {
 		return err
 	}
 	w.epoch.Store(&p.Epoch)
-	permits := w.local.running()
+	permits := w.local.permits()
 	if away := w.away.Load(); away != nil && away.over == nil && w.config.Mode == Local {
 		permits = append(permits, w.local.reserveShares(&w.ledger, permits, *away)...)
 	}
