@@ -49,8 +49,9 @@ end
 -- opened begins a new generation of open calls, if it is time, and returns the cost of both.
 local function opened(o, now)
   if now >= o.mark_ + C.Generation then
-    if now >= o.mark_ + 2 * C.Generation then o.open = 0 end
-    o.older, o.before, o.open, o.mark_ = o.open, o.mark_, 0, now
+    o.before, o.mark_ = o.mark_, o.mark_ + C.Generation
+    if now >= o.mark_ + C.Generation then o.open, o.mark_ = 0, now end
+    o.older, o.open = o.open, 0
   end
   return o.open + o.older
 end

@@ -81,6 +81,16 @@ func allowanceCases() []Case {
 			s.At(25 * time.Second)
 			s.Go(st, 1, 25*time.Second)
 		}},
+		{"allowance/open/rarely", "however rarely calls come", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			g := s.Go(st, 1, 0)
+			s.Go(st, 1, 0)
+			changed(t, s, st, 0, left(&g, 2, time.Minute))
+			s.At(19 * time.Second)
+			s.Go(st, 1, 19*time.Second)
+			s.At(21 * time.Second)
+			s.Go(st, 1, 21*time.Second) // the one that is not answered does not count any more
+		}},
 		{"allowance/cancel", "what is given back is not open", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
 			g := s.Go(st, 1, 0)

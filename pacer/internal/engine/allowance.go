@@ -111,10 +111,11 @@ func (a *Allowance) Commit(l *Limit, now int64, p Placement, n int64) (Charge, i
 // opened begins a new generation of open calls, if it is time, and returns the cost of both.
 func (a *Allowance) opened(now int64) int64 {
 	if now >= a.mark+numbers.Generation {
-		if now >= a.mark+2*numbers.Generation {
-			a.open = 0
+		a.before, a.mark = a.mark, a.mark+numbers.Generation
+		if now >= a.mark+numbers.Generation {
+			a.open, a.mark = 0, now
 		}
-		a.older, a.before, a.open, a.mark = a.open, a.mark, 0, now
+		a.older, a.open = a.open, 0
 	}
 	return a.open + a.older
 }
