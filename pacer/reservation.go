@@ -55,7 +55,7 @@ func (r *Reservation) At() time.Time { return r.call.Due() }
 func (r *Reservation) Policy() string { return r.call.Policy() }
 
 // Slot returns the instant, by the store's clock, from which the call may go, and how much later it may go and still conform to every
-// policy. Both change if the reservation moves. For a queued call, ignore both.
+// policy. Both change if the reservation moves. For a call that is queued or moving, ignore both.
 func (r *Reservation) Slot() (at store.Instant, slack time.Duration) { return r.call.Slot() }
 
 // Cancel gives the slot back, so that another call can have it. Once the slot has come, a reservation without a running Wait counts as

@@ -103,7 +103,7 @@ func TestAPauseWhileMoving(t *testing.T) {
 	})
 }
 
-// A call that is given up while it is in its queue again leaves nothing behind there, whoever gives it up: the next one goes.
+// A call that is given up while it is in its queue again leaves nothing behind there, by its owner or by another: the next one goes.
 func TestACallThatIsGivenUpBehindAPause(t *testing.T) {
 	t.Parallel()
 	for name, giveUp := range map[string]func(c *waiters.Call, cancel func()){
