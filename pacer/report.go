@@ -42,7 +42,7 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 		bound = a.Bindable(false) // an answer to a call that lacks a scope is not about that scope
 	}
 	a.CarryAll(ctx)
-	answer := &readings.Answer{Limits: bound, Partial: lacking != nil, Flying: p.waiters.Flying(), Scopes: a.Carried()}
+	answer := &readings.Answer{Limits: bound, Partial: lacking != nil, Flying: p.waiters.Flying(), Scopes: &a}
 	if answer.Flying == 0 { // calls by Wait, whose answers nobody reports otherwise
 		answer.Blind = a.Cost
 	}
@@ -71,7 +71,7 @@ func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error
 	}
 	if len(fs) > 0 {
 		k := r.call.Chosen()
-		a.Scopes = k.Carried()
+		a.Scopes = &k
 	}
 	return r.pacer.apply(ctx, set, &a, now, fs...)
 }

@@ -100,8 +100,10 @@ func (r *Rules) ofUpstream(n *Notes, m *Memory, a *Answer, f *policies.Feedback)
 	if left, counted := f.Left().Value(); scope == "" && counted {
 		scope = m.watch(leftMark+tag, a, left, f.Reset)
 	}
-	if value := a.Scopes[scope]; value != "" {
-		return n.index(AllowanceOf(store.Limit{Scope: store.EscapeScope(value)}), tag+apartMark+scope)
+	if scope != "" && a.Scopes != nil {
+		if value := a.Scopes.Carried()[scope]; value != "" {
+			return n.index(AllowanceOf(store.Limit{Scope: store.EscapeScope(value)}), tag+apartMark+scope)
+		}
 	}
 	return n.index(AllowanceOf(store.Limit{}), tag)
 }

@@ -50,6 +50,7 @@ func (m *Memory) watch(name string, a *Answer, left int64, reset time.Duration) 
 	if a.Grant == nil || a.Grant.Local || a.Scopes == nil || reset <= time.Second {
 		return ""
 	}
+	values := a.Scopes.Carried()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before := m.sampled[name]
@@ -57,7 +58,7 @@ func (m *Memory) watch(name string, a *Answer, left int64, reset time.Duration) 
 		return ""
 	}
 	answered := a.Grant.At.Add(a.Took)
-	now := &sampled{left: left, answered: answered, until: answered.Add(reset - time.Second), values: a.Scopes, shown: make(map[string]*shown)}
+	now := &sampled{left: left, answered: answered, until: answered.Add(reset - time.Second), values: values, shown: make(map[string]*shown)}
 	if m.sampled == nil {
 		m.sampled = make(map[string]*sampled)
 	}

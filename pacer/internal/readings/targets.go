@@ -45,6 +45,9 @@ func (r *Rules) policyOf(l *store.Limit) policies.Policy {
 	return r.policies[l.Policy].Policy
 }
 
+// A Carrier knows the values of all scopes that a call carries, by the names of those that policies can have. Few answers need them.
+type Carrier interface{ Carried() map[string]string }
+
 // An Answer is what is known of the call that was answered.
 type Answer struct {
 	Limits  []store.Limit // that bound it, each of a policy of the Rules
@@ -56,8 +59,7 @@ type Answer struct {
 	Took  time.Duration // how long after its slot it was answered
 	Cost  int64         // of the call
 
-	// Scopes returns the values of all scopes that the call carries, by the names of those that policies can have; nil if that is not known.
-	Scopes map[string]string
+	Scopes Carrier // of the call; nil if that is not known
 
 	Flying int64 // the cost of calls of this process that are not answered, and whose answers will be reported
 
