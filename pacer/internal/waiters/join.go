@@ -130,7 +130,7 @@ func (s *Waiters) await(c *Call) {
 	s.mu.Lock()
 }
 
-// gaveUp returns why a call leaves its queue; nil if it does not.
+// gaveUp returns why the owner of a call waits no longer; nil if it does.
 func (s *Waiters) gaveUp(ctx context.Context, c *Call, now time.Time) error {
 	switch {
 	case ctx.Err() != nil:

@@ -93,12 +93,7 @@ func (s *Waiters) exchange(ctx context.Context, stack *store.Stack, all []*Call,
 			continue // it has gone in the meantime
 		}
 		c.catch()
-		call := c.request[0]
-		call.NotBefore = max(0, time.Until(s.exchangeFrom(c, began)))
-		if !c.latest.IsZero() {
-			call.MaxWait = max(0, time.Until(c.latest))
-		}
-		some, calls = append(some, c), append(calls, call)
+		some, calls = append(some, c), append(calls, c.asks(began, s.exchangeFrom(c, began)))
 	}
 	s.mu.Unlock()
 	if len(some) == 0 {

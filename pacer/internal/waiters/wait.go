@@ -148,19 +148,14 @@ func (s *Waiters) next(ctx context.Context, c *Call) (time.Duration, error) {
 
 // whyNot returns why a waiting call gives up; nil if it does not. The caller holds mu.
 func (s *Waiters) whyNot(ctx context.Context, c *Call, now time.Time) error {
-	cause := ctx.Err()
-	if cause == nil && s.IsClosed() {
-		cause = store.ErrClosed
-	}
-	switch queued := c.grant[0].Queued; {
-	case cause != nil && queued && c.byDeadline && errors.Is(cause, context.DeadlineExceeded):
+	cause, queued := s.gaveUp(ctx, c, now), c.grant[0].Queued
+	switch {
+	case queued && (cause == errTimeout || c.byDeadline && errors.Is(cause, context.DeadlineExceeded)): //nolint:errorlint // as it was made
 		return s.notYet(c) // this error tells why it had to wait so long
-	case cause != nil:
-		return cause
-	case queued && !c.latest.IsZero() && !now.Before(c.latest):
-		return s.notYet(c) // its turn has not come in time
+	case cause == errTimeout: //nolint:errorlint // as it was made
+		return nil // it has its slot
 	}
-	return nil
+	return cause
 }
 
 // overdue reports whether the slot passed so long ago that other calls may have counted on it. The caller holds mu.
