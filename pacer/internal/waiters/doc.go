@@ -52,9 +52,9 @@
 //
 // Each call knows the generation of the policies of which it is known how they bind it. [Waiters.Replan] begins another one: the calls are
 // bound anew, under no lock, and those whose limits are the same stay where they are. The others are stale: those that hold slots give them
-// back and go to the queues of their new stacks, while no call of these asks ("frozen"). Then all of them are
-// queued anew, in the order in which they came. A slot to come that a request under way grants to a stale call is given back. The old
-// queues serve the calls that they have, and no others. Changes that come meanwhile are one change, whose turn comes then.
+// back and go to the queues of their new stacks, while no call of these asks ("frozen"). Then all of them are queued anew, in the order in
+// which they came. A slot to come that a request under way grants to a stale call is given back. The old queues serve the calls that they
+// have, and no others. Changes that come meanwhile are one change, whose turn comes then.
 //
 // # The reach
 //
