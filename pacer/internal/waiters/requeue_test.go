@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -352,11 +353,18 @@ func TestMissedNews(t *testing.T) {
 	})
 }
 
-// panicking is a store that gives nothing back while it is bad: it panics.
+// panicking is a store that panics while it is bad: when something is given back, and, if it is worse, when something is reserved.
 type panicking struct {
 	*fake
 
-	bad bool
+	bad, worse bool
+}
+
+func (p *panicking) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
+	if p.worse {
+		panic("a store")
+	}
+	return p.fake.Reserve(ctx, stack, calls, grants)
 }
 
 func (p *panicking) Cancel(ctx context.Context, stack store.Stack, grants []store.Grant) error {
@@ -366,19 +374,44 @@ func (p *panicking) Cancel(ctx context.Context, stack store.Stack, grants []stor
 	return p.fake.Cancel(ctx, stack, grants)
 }
 
-// A store that panics in a goroutine of this package ends nothing: what was not given back is lost.
+// A store that panics in a goroutine of this package ends nothing: what was not given back is lost. One that panics in that of the call which
+// asks for a request panics there, and the other calls of the request fail.
 func TestAStoreThatPanicsWhileCallsMove(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := &panicking{fake: &fake{gap: 100 * ms}}
-		r := newRig(t, s, nil)
-		wait := r.waitAll(t, 20, hold())
-		s.bad = true
-		r.Changed(t.Context(), []store.Change{s.pause(time.Minute)})
-		wait()
-		went, _ := r.history()
-		require.Len(t, went, 20)
-		s.bad = false
-		require.NoError(t, r.Reserve(t.Context(), new(waiters.Call), hold()))
-	})
+	for _, worse := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &panicking{fake: &fake{gap: 100 * ms}}
+			r := newRig(t, s, nil)
+			var all sync.WaitGroup
+			var went, panicked, failed atomic.Int64
+			for range 20 {
+				c := new(waiters.Call)
+				require.NoError(t, r.Reserve(t.Context(), c, hold()))
+				all.Go(func() {
+					defer func() {
+						if recover() != nil {
+							panicked.Add(1)
+						}
+					}()
+					if err := c.Wait(t.Context()); err == nil {
+						went.Add(1)
+					} else {
+						failed.Add(1)
+					}
+				})
+			}
+			synctest.Wait()
+			s.bad, s.worse = true, worse
+			r.Changed(t.Context(), []store.Change{s.pause(time.Minute)})
+			all.Wait()
+			want := []int64{20, 0, 0}
+			if worse {
+				want = []int64{1, 1, 18} // the first had gone
+			}
+			require.Equal(t, want, []int64{went.Load(), panicked.Load(), failed.Load()})
+			require.Zero(t, r.Queued())
+			s.bad, s.worse = false, false
+			require.NoError(t, r.Reserve(t.Context(), new(waiters.Call), hold()))
+		})
+	}
 }
