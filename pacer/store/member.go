@@ -21,6 +21,11 @@ type Member interface { //nolint:interfacebloat // it is what one type does, for
 	// if it does not let this process in. Whatever latest is, it waits for the answer to the first request, as all calls do.
 	Await(ctx context.Context, latest time.Time, closed <-chan struct{}) error
 
+	// ReserveEach is Reserve for several stacks of one upstream, in order, in one request if the shared store decides. It returns the error
+	// of each. The last grants may be [Grant].Deferred. A batch with an error is not the caller's any more: a request that nobody waits for
+	// may still use it.
+	ReserveEach(ctx context.Context, batches []Batch) []error
+
 	// Now estimates the store's time.
 	Now() Instant
 

@@ -8,6 +8,9 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
+// MaxCalls is how many calls are enough for one request, so that no run of the store's program takes long.
+const MaxCalls = 256
+
 // maxRefunds is how many charges are enough for one request that gives them back: that takes a little more than to charge them.
 const maxRefunds = 128
 

@@ -63,7 +63,7 @@ type Store struct {
 	ledger      ledger
 	local       localStore
 	once        operations
-	batch       *batch.Reservations
+	punctual    bool // the store's operations end when their contexts do
 	cancels     *batch.Cancels
 	redemptions *batch.Redemptions
 	changes     *batch.Changes
@@ -89,6 +89,7 @@ type Store struct {
 	last         atomic.Pointer[time.Time] // while leaving: until when what is owed may still be paid
 
 	mu         sync.Mutex
+	gone       chan struct{}  // closed when the store is lost: nobody waits any longer for what is under way
 	leaving    bool           // no more goroutine is begun
 	closed     bool           // no more operation is begun
 	running    sync.WaitGroup // operations begun
@@ -131,7 +132,7 @@ func New(backing store.Shared, c *Config) *Store {
 		line:      make(chan struct{}, maxAtOnce),
 	}
 	p, knows := backing.(store.Punctual)
-	w.batch, w.cancels = batch.New(w, w.config.Timeout, knows && p.Punctual()), batch.NewCancels(w.sendCancels)
+	w.punctual, w.gone, w.cancels = knows && p.Punctual(), make(chan struct{}), batch.NewCancels(w.sendCancels)
 	w.redemptions, w.changes = batch.NewRedemptions(w.sendRedemptions), batch.NewChanges(w.sendChanges)
 	w.once.by = w.id
 	w.local.epoch, w.local.waits = w.knownEpoch, w.isReturningAt
@@ -233,7 +234,7 @@ func (w *Store) reach(ctx context.Context, name string, op func(context.Context)
 	if done == nil {
 		return errResting
 	}
-	err := w.within(ctx, name, op)
+	err := w.within(ctx, name, 0, op)
 	failed := w.isFailure(err)
 	if done(failed); failed {
 		return unreachable(err)
@@ -273,8 +274,13 @@ func (overdueError) Unwrap() error   { return store.ErrUnreachable }
 func (overdueError) Timeout() bool   { return true }
 func (overdueError) Temporary() bool { return true }
 
-// within waits for an operation for as long as the store may take, whatever its client's own timeouts and retries are.
-func (w *Store) within(values context.Context, name string, op func(context.Context) error) (err error) {
+// longestOf returns how long a request may take that has to connect first, by how long others may take.
+func longestOf(timeout time.Duration) time.Duration { return 4 * timeout }
+
+// within waits for an operation for as long as the store may take, whatever its client's own timeouts and retries are. calls is how many
+// calls it is about: for these it stays in this goroutine, if the operations of the store end when their contexts do. Otherwise it may last
+// longer.
+func (w *Store) within(values context.Context, name string, calls int, op func(context.Context) error) (err error) {
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
@@ -282,22 +288,28 @@ func (w *Store) within(values context.Context, name string, op func(context.Cont
 	}
 	w.running.Add(1)
 	w.pending.Add(1)
-	gone := w.batch.Gone()
+	gone := w.gone
 	w.mu.Unlock()
 	timeout, began := w.config.Timeout, time.Now()
 	var closing <-chan struct{} // what runs is waited for, but for a store that has never answered
 	if w.state.Load() == unknown {
 		timeout, closing = max(timeout, time.Duration(w.budget.Load())), w.closing
 	}
-	ctx, cancel := deadline.Ending(context.WithoutCancel(values), timeout, max(timeout, batch.Longest(w.config.Timeout)))
+	ctx, cancel := deadline.Ending(context.WithoutCancel(values), timeout, max(timeout, longestOf(w.config.Timeout)))
+	defer func() { w.requested(name, calls, began, err) }()
 	answer := make(chan error, 1)
-	go func() { //nolint:contextcheck // its context is a deadline.Context
+	run := func(op func(context.Context) error) { //nolint:contextcheck // its context is a deadline.Context
 		defer w.running.Done()
 		defer w.pending.Add(-1)
 		defer cancel()
-		answer <- guarded(ctx, op)
-	}()
-	defer func() { w.requested(name, 0, began, err) }()
+		answer <- op(ctx)
+	}
+	if calls > 0 && w.punctual && closing == nil {
+		err = store.ErrUnreachable // if the store panics: that is the caller's
+		run(op)
+	} else {
+		go run(func(ctx context.Context) error { return guarded(ctx, op) })
+	}
 	select {
 	case err := <-answer:
 		return err
@@ -348,7 +360,6 @@ func (w *Store) Close() {
 	w.closed = true
 	w.mu.Unlock()
 	w.running.Wait()
-	w.batch.Close()
 	w.redemptions.Wait()
 	w.changes.Wait()
 	w.cancels.Wait() // what was granted meanwhile to callers that have gone

@@ -15,15 +15,16 @@ func (w *Store) fallBack(err error, began store.Instant) {
 	away := w.newAbsence(began)
 	w.mu.Lock() // the process may be about to return
 	was := w.state.Swap(local)
+	if was == shared {
+		close(w.gone)
+		w.gone = make(chan struct{})
+	}
 	if was != local && !errors.Is(err, errAtBarrier) {
 		w.standing.lost()
 	}
 	away.number = int(w.absences.Load())
 	w.away.CompareAndSwap(nil, &away)
 	w.mu.Unlock()
-	if was == shared {
-		w.batch.Restart()
-	}
 	if was != local {
 		w.reportLoss(err)
 	}

@@ -127,7 +127,7 @@ func (w *Store) describe(ctx context.Context, left bool) {
 	about, received := w.config.Owner.About(w.Now(), left)
 	about.ID, about.Keep, about.Every = w.id, w.remembered(), w.schedule().Describe
 	answer := make(chan int, 1)
-	err := w.within(ctx, "describe", func(ctx context.Context) error {
+	err := w.within(ctx, "describe", 0, func(ctx context.Context) error {
 		versions, err := registry.Describe(ctx, w.config.Upstream, about)
 		answer <- versions
 		return err

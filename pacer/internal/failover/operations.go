@@ -19,50 +19,118 @@ const maxReminders = 4
 
 // Reserve implements [store.Store].
 func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
-	ask, err := w.ensureJoined(ctx)
-	if err != nil {
-		return err
-	}
-	if began := w.Now(); ask {
-		w.returned(&stack, calls)
-		known := w.knownEpoch()
-		if w.isChanging() { // the store would refuse, because of the next change
-			err = w.reserveHeeding(ctx, store.Epoch{Began: known.Began, Resets: store.AnyResets}, &stack, calls, grants)
-		} else if err = w.batch.Reserve(ctx, &stack, calls, grants); forgot(err) != nil && forgot(err).Epoch.Began == known.Began {
-			err = w.reserveHeeding(ctx, forgot(err).Epoch, &stack, calls, grants)
-		}
-		if !w.fellBack(err, began) {
+	for done := 0; done < len(calls); {
+		one := []store.Batch{{Stack: stack.Clone(), Calls: slices.Clone(calls[done:]), Grants: make([]store.Grant, len(calls)-done)}}
+		if err := w.ReserveEach(ctx, one)[0]; err != nil {
+			if all := granted(grants[:done]); len(all) > 0 {
+				_ = w.Cancel(context.WithoutCancel(ctx), stack, all) // nobody hears of them
+			}
 			return err
 		}
-		// A store that can be reached is reminded at once of what it forgot, unless the process can do without it meanwhile.
-		for n := 0; n < maxReminders && forgot(err) != nil && w.config.Mode != Local; n++ {
-			if _, failed := w.resync(ctx); failed != nil {
+		for _, g := range one[0].Grants {
+			if g.Deferred {
 				break
 			}
-			began = w.Now()
-			if err = w.batch.Reserve(ctx, &stack, calls, grants); !w.fellBack(err, began) {
-				return err
-			}
+			grants[done] = g
+			done++
 		}
 	}
+	return nil
+}
+
+// ReserveEach implements [store.Member].
+func (w *Store) ReserveEach(ctx context.Context, batches []store.Batch) []error {
+	errs, rest := make([]error, len(batches)), make([]int, len(batches)) // what this process is to decide
+	ask, err := w.ensureJoined(ctx)
+	for i := range batches {
+		errs[i], rest[i] = err, i
+	}
+	if err != nil {
+		return errs
+	}
+	if ask {
+		rest = w.reserveShared(ctx, batches, errs)
+	}
+	for _, i := range rest {
+		errs[i] = w.reserveAlone(ctx, &batches[i], ask)
+	}
+	return errs
+}
+
+// reserveShared has the shared store decide, and returns the batches of which it does not.
+func (w *Store) reserveShared(ctx context.Context, batches []store.Batch, errs []error) (rest []int) {
+	began, known := w.Now(), w.knownEpoch()
+	for i := range batches {
+		w.returned(&batches[i].Stack, batches[i].Calls)
+	}
+	lost := func(i int) bool { return w.fellBack(errs[i], began) }
+	if w.isChanging() { // the store would refuse, because of the next change
+		copy(errs, w.sendHeeding(ctx, store.Epoch{Began: known.Began, Resets: store.AnyResets}, batches))
+	} else {
+		copy(errs, w.send(ctx, batches))
+		met := func(i int) bool { f := forgot(errs[i]); return f != nil && f.Epoch.Began == known.Began }
+		w.sendAgain(batches, errs, where(errs, met), func(some []store.Batch, first error) []error {
+			return w.sendHeeding(ctx, forgot(first).Epoch, some)
+		})
+	}
+	rest = where(errs, lost)
+	// A store that can be reached is reminded at once of what it forgot, unless the process can do without it meanwhile.
+	for n := 0; n < maxReminders && len(rest) > 0 && forgot(errs[rest[0]]) != nil && w.config.Mode != Local; n++ {
+		if _, failed := w.resync(ctx); failed != nil {
+			break
+		}
+		began = w.Now()
+		w.sendAgain(batches, errs, rest, func(some []store.Batch, _ error) []error { return w.send(ctx, some) })
+		rest = where(errs, lost)
+	}
+	return rest
+}
+
+// where returns the indices of errors of which something holds.
+func where(errs []error, is func(i int) bool) (all []int) {
+	for i := range errs {
+		if is(i) {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// sendAgain sends some batches once more, if there are any, as a function does that is passed the error of the first of them.
+func (w *Store) sendAgain(batches []store.Batch, errs []error, which []int, send func(some []store.Batch, first error) []error) {
+	if len(which) == 0 {
+		return
+	}
+	some := make([]store.Batch, len(which))
+	for k, i := range which {
+		some[k] = batches[i]
+	}
+	for k, err := range send(some, errs[which[0]]) {
+		errs[which[k]] = err
+	}
+}
+
+// reserveAlone decides without the shared store, as the mode says. asked says whether that was asked before.
+func (w *Store) reserveAlone(ctx context.Context, b *store.Batch, asked bool) error {
 	switch w.config.Mode {
 	case Local:
-		if !ask {
-			w.returned(&stack, calls)
+		if b.Grants = make([]store.Grant, len(b.Calls)); !asked { // a request that nobody waits for may still use those
+			w.returned(&b.Stack, b.Calls)
 		}
-		calls, away := w.withoutHeld(&stack, calls), w.absence()
+		calls, away := w.withoutHeld(&b.Stack, b.Calls), w.absence()
 		waitsFor := store.BindsStore
 		if away.over == nil {
-			if waitsFor, err = w.local.reserve(ctx, &w.ledger, &stack, calls, grants, away); err != nil || waitsFor == store.BindsNothing {
+			var err error
+			if waitsFor, err = w.local.reserve(ctx, &w.ledger, &b.Stack, calls, b.Grants, away); err != nil || waitsFor == store.BindsNothing {
 				return err
 			}
 		}
-		w.postpone(calls, grants, waitsFor)
+		w.postpone(calls, b.Grants, waitsFor)
 		return nil
 	case LetThrough:
 		now := w.Now()
-		for i := range grants {
-			grants[i] = store.Grant{OK: true, Now: now, At: now, Binds: store.BindsNothing, Charges: make([]store.Charge, len(stack.Limits)), Local: true}
+		for i := range b.Grants {
+			b.Grants[i] = store.Grant{OK: true, Now: now, At: now, Binds: store.BindsNothing, Charges: make([]store.Charge, len(b.Stack.Limits)), Local: true}
 		}
 		return nil
 	case Refuse:
@@ -70,8 +138,8 @@ func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 	return w.refused()
 }
 
-// reserveHeeding reserves whatever was reset or set meanwhile, while the process heeds an epoch. Send waits for that.
-func (w *Store) reserveHeeding(ctx context.Context, epoch store.Epoch, stack *store.Stack, calls []store.Call, grants []store.Grant) error {
+// sendHeeding sends batches whatever was reset or set meanwhile, while the process heeds an epoch. send waits for that.
+func (w *Store) sendHeeding(ctx context.Context, epoch store.Epoch, batches []store.Batch) []error {
 	w.heeded.Add(1)
 	defer w.heeded.Add(-1)
 	var heeding sync.WaitGroup
@@ -81,7 +149,7 @@ func (w *Store) reserveHeeding(ctx context.Context, epoch store.Epoch, stack *st
 		heeding.Go(func() { _, _ = w.heed(ctx, epoch) })
 	default: // another operation heeds it, or the next one will
 	}
-	return w.batch.Reserve(ctx, stack, calls, grants)
+	return w.send(ctx, batches)
 }
 
 // postpone answers calls of a process that may not decide about them yet. Those that are queued ask again after a while; of the others those

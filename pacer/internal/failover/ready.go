@@ -11,7 +11,7 @@ import (
 func (w *Store) Ready(ctx context.Context, upstream string) error {
 	r, ok := w.store.(store.Readier)
 	if !ok {
-		return w.within(ctx, "ready", func(ctx context.Context) error {
+		return w.within(ctx, "ready", 0, func(ctx context.Context) error {
 			_, err := w.store.Pauses(ctx, store.Stack{Upstream: upstream})
 			if err != nil && w.store.Fault(err) == store.Unreachable {
 				return unreachable(err)

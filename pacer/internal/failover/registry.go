@@ -16,7 +16,7 @@ type boundedRegistry struct {
 // Index implements [store.Registry].
 func (w boundedRegistry) Index(ctx context.Context, upstream string) (*store.Index, error) {
 	answer := make(chan *store.Index, 1)
-	err := w.within(ctx, "index", func(ctx context.Context) error {
+	err := w.within(ctx, "index", 0, func(ctx context.Context) error {
 		index, err := w.Registry.Index(ctx, upstream)
 		answer <- index
 		return err

@@ -4,83 +4,95 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// Send implements [batch.Sender].
-func (w *Store) Send(ctx context.Context, r *batch.Request) {
-	w.pending.Add(1)
-	defer w.pending.Add(-1)
+// send asks the store for all batches in one request, fills in their grants, and returns the error of each. A batch with an error is not the
+// caller's any more: the operation may last longer than this.
+func (w *Store) send(ctx context.Context, batches []store.Batch) []error {
 	epoch, reported := w.knownEpoch(), store.Instant(w.lastSeen.Load())
 	if w.heeded.Load() > 0 {
 		epoch.Resets = store.AnyResets
 	}
-	for i := range r.Batches {
-		r.Batches[i].Stack.Epoch, r.Batches[i].Stack.LastSeen = epoch, reported
+	for i := range batches {
+		batches[i].Stack.Epoch, batches[i].Stack.LastSeen = epoch, reported
 	}
-	began := time.Now()
-	r.Errs = append(r.Errs, w.judge(r, w.store.ReserveAll(ctx, r.Batches)))
-	if !r.Dropped() { // otherwise it was reported already that there was no answer
-		w.requested("reserve", r.Calls, began, r.Errs[0])
-	}
-	if len(r.Batches) > 1 && r.Errs[0] != nil && w.unfit(r.Errs[0]) {
-		// One of them is at fault, and the others shall not suffer from it.
-		r.Errs = r.Errs[:0]
-		for i := range r.Batches {
-			r.Errs = append(r.Errs, w.judge(r, w.store.ReserveAll(ctx, r.Batches[i:i+1])))
+	errs := make([]error, len(batches))
+	err := w.sendOnce(ctx, batches)
+	for i := range batches {
+		if errs[i] = err; len(batches) > 1 && err != nil && w.unfit(err) {
+			errs[i] = w.sendOnce(ctx, batches[i:i+1]) // one of them is at fault, and the others shall not suffer from it
 		}
 	}
 	if epoch.Resets == store.AnyResets { // what was reset is forgotten before anything is remembered
 		w.turning <- struct{}{}
 		<-w.turning
 	}
-	for i := range r.Batches {
-		if i == len(r.Errs) {
-			r.Errs = append(r.Errs, r.Errs[0])
-		}
-		if r.Errs[i] == nil {
-			r.Errs[i] = w.received(&r.Batches[i]) //nolint:contextcheck // what is given back must be, whether or not a caller waits
+	for i := range batches {
+		if errs[i] == nil {
+			errs[i] = w.received(&batches[i]) //nolint:contextcheck // what is given back must be, whether or not a caller waits
 		}
 	}
+	return errs
 }
 
-// judge returns the error of a request as one of this package's. If the store is out of reach, no request goes there for a while.
-func (w *Store) judge(r *batch.Request, err error) error {
+// sendOnce asks the store. What it grants when nobody waits any more is given back. If it is out of reach, no request goes there for a while.
+func (w *Store) sendOnce(ctx context.Context, batches []store.Batch) error {
+	calls := 0
+	for i := range batches {
+		calls += len(batches[i].Calls)
+	}
+	w.mu.Lock()
+	gone := w.gone
+	w.mu.Unlock()
+	if !w.punctual {
+		batches = slices.Clone(batches) // the operation may last longer than this
+	}
+	var over atomic.Bool // somebody has the answer, or nobody waits for it any more
+	var answer error
+	err := w.within(ctx, "reserve", calls, func(ctx context.Context) error {
+		if answer = w.store.ReserveAll(ctx, batches); !over.CompareAndSwap(false, true) && answer == nil {
+			w.giveBackLate(batches) //nolint:contextcheck // nobody waits for that
+		}
+		return answer
+	})
+	if !over.CompareAndSwap(false, true) {
+		err = answer
+	}
 	if !w.isFailure(err) {
 		return err
 	}
-	if !r.Dropped() { // otherwise that is known already: the state may be shared again
-		_ = w.trip()
+	select {
+	case <-gone: // that is known already: the state may be shared again
+	default:
+		w.trip()
 	}
 	return unreachable(err)
 }
 
-// trip notes that the store has failed. It reports whether that is news.
-func (w *Store) trip() bool {
-	done := w.breaker.allow()
-	if done != nil {
+// trip notes that the store has failed.
+func (w *Store) trip() {
+	if done := w.breaker.allow(); done != nil {
 		done(true)
 	}
-	return done != nil
 }
 
-// Overdue implements [batch.Sender].
-func (w *Store) Overdue(calls int) error {
-	err := w.overdue()
-	if calls > 0 && w.trip() {
-		w.requested("reserve", calls, time.Now().Add(-w.config.Timeout), err)
+// giveBackLate gives back what nobody waits for any more. In data that is not that of the grants there is nothing to give back.
+func (w *Store) giveBackLate(batches []store.Batch) {
+	for i := range batches {
+		if b := &batches[i]; b.Stack.Epoch.IsZero() || b.Stack.Epoch.Began == w.knownEpoch().Began {
+			w.cancels.Add(batch.Refunds(context.Background(), &b.Stack, granted(b.Grants)))
+		}
 	}
-	return err
 }
 
-// GiveBack implements [batch.Sender]. In data that is not that of the grants there is nothing to give back.
-func (w *Store) GiveBack(stack *store.Stack, grants []store.Grant) {
-	if stack.Epoch.IsZero() || stack.Epoch.Began == w.knownEpoch().Began {
-		w.cancels.Add(batch.Refunds(context.Background(), stack, grants))
-	}
+// granted returns the grants that are charged.
+func granted(grants []store.Grant) []store.Grant {
+	return slices.DeleteFunc(slices.Clone(grants), func(g store.Grant) bool { return !g.OK })
 }
 
 // received remembers what a store granted. It returns a ForgotError if that shows that the store has lost something, and not that something
@@ -89,8 +101,7 @@ func (w *Store) received(b *store.Batch) error {
 	if b.Stack.Epoch.Resets != store.AnyResets && w.ledger.contradicts(&b.Stack, b.Grants) {
 		ctx, cancel := context.WithTimeout(context.Background(), w.config.Timeout)
 		defer cancel()
-		b.Grants = slices.DeleteFunc(b.Grants, func(g store.Grant) bool { return !g.OK })
-		_ = w.store.Cancel(ctx, b.Stack, b.Grants)
+		_ = w.store.Cancel(ctx, b.Stack, granted(b.Grants))
 		w.contradicted.Store(true)
 		return &store.ForgotError{}
 	}

@@ -14,8 +14,8 @@ import (
 // for all. From then on the slot is the caller's: the call is used and nothing of it is left here, nor counted as gone.
 func (c *Call) TakeAway() (g store.Grant, limits []store.Limit, costs []int64) {
 	s := c.set
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock()
+	defer s.unlock()
 	c.state = givenBack
 	s.leaveQueue(c)
 	if s.Meter.IsOn() {
@@ -32,8 +32,8 @@ func (s *Waiters) Adopt(ctx context.Context, c *Call, r *Request, g *store.Grant
 	r.Call.MaxWait = 0 // it has its slot, gets no jitter, and no other slot will do
 	s.prepare(ctx, c, r)
 	c.requested, c.notBefore, c.known = requested, requested, known
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock()
+	defer s.unlock()
 	c.grant[0] = *g
 	if permits != nil {
 		c.request[0].ID = permits.request[0].ID

@@ -15,6 +15,7 @@ import (
 // Then it is safe for concurrent use.
 type Call struct {
 	set        *Waiters
+	ctx        context.Context //nolint:containedctx // for its values
 	stack      store.Stack
 	request    [1]store.Call // to the store
 	latest     time.Time     // no later slot will do; zero for Forever
@@ -60,20 +61,19 @@ type callState uint8
 const (
 	reserved  callState = iota // has a slot, or a position in the store's queue
 	queued                     // is in the queue of its process, and has nothing
-	leads                      // likewise: its owner must ask the store, for it and for those behind it
-	asked                      // a request of its queue carries it
+	asked                      // likewise: a request of its queue carries it
 	used                       // has gone
 	givenBack                  // what it had was given back, or it got nothing: see err
 )
 
 // inQueue reports whether the call is in the queue of its process. The caller holds mu.
-func (c *Call) inQueue() bool { return c.state == queued || c.state == leads || c.state == asked }
+func (c *Call) inQueue() bool { return c.state == queued || c.state == asked }
 
 // Delay returns how long from now until the call may go, at least 0; about how long, if it is in the queue of its process; of a call in
 // the store's queue, until it asks again.
 func (c *Call) Delay() time.Duration {
-	c.set.mu.Lock()
-	defer c.set.mu.Unlock()
+	c.set.lock()
+	defer c.set.unlock()
 	if !c.inQueue() {
 		return max(0, time.Until(c.due))
 	}
@@ -88,8 +88,8 @@ func (c *Call) Delay() time.Duration {
 
 // Due returns when to go by this machine's clock; the zero Time for a queued call, which has no slot.
 func (c *Call) Due() time.Time {
-	c.set.mu.Lock()
-	defer c.set.mu.Unlock()
+	c.set.lock()
+	defer c.set.unlock()
 	if c.grant[0].Queued {
 		return time.Time{}
 	}
@@ -98,8 +98,8 @@ func (c *Call) Due() time.Time {
 
 // Policy returns the name of the policy that decided the slot; "" if none did.
 func (c *Call) Policy() string {
-	c.set.mu.Lock()
-	defer c.set.mu.Unlock()
+	c.set.lock()
+	defer c.set.unlock()
 	if l := c.limit(c.grant[0].Binds); l != nil {
 		return l.Policy
 	}
@@ -108,8 +108,8 @@ func (c *Call) Policy() string {
 
 // Slot returns the slot, by the store's clock, and its slack.
 func (c *Call) Slot() (at store.Instant, slack time.Duration) {
-	c.set.mu.Lock()
-	defer c.set.mu.Unlock()
+	c.set.lock()
+	defer c.set.unlock()
 	return c.grant[0].At, c.grant[0].Slack
 }
 
@@ -130,45 +130,45 @@ func (c *Call) NotUsed(ctx context.Context) error { return c.set.cancel(ctx, c) 
 
 // Go marks the slot as used, without a wait: it is now.
 func (c *Call) Go(ctx context.Context) {
-	c.set.mu.Lock()
+	c.set.lock()
 	c.set.use(c)
-	c.set.mu.Unlock()
+	c.set.unlock()
 	c.set.admitted(ctx, c)
 }
 
 // HasGone reports whether the call has gone.
 func (c *Call) HasGone() bool {
-	c.set.mu.Lock()
-	defer c.set.mu.Unlock()
+	c.set.lock()
+	defer c.set.unlock()
 	return c.state == used
 }
 
 // IsOverdue reports whether the slot passed so long ago that other calls may have counted on it.
 func (c *Call) IsOverdue() bool {
-	c.set.mu.Lock()
-	defer c.set.mu.Unlock()
+	c.set.lock()
+	defer c.set.unlock()
 	return c.set.overdue(c, time.Now())
 }
 
 // Lease returns the lease of the call's permits; nil if it has none.
 func (c *Call) Lease() *leases.Lease {
-	c.set.mu.Lock()
-	defer c.set.mu.Unlock()
+	c.set.lock()
+	defer c.set.unlock()
 	return c.lease
 }
 
 // Flying returns the cost of calls that went and are not answered, and whose answers will be reported.
 func (s *Waiters) Flying() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock()
+	defer s.unlock()
 	return s.flying
 }
 
 // Answered counts the call as done at now, and returns what is known of it.
 func (c *Call) Answered(ctx context.Context, now time.Time) readings.Answer {
 	s := c.set
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock()
+	defer s.unlock()
 	a := readings.Answer{Limits: c.stack.Limits}
 	s.useIfReserved(ctx, c)
 	if c.state != used {
@@ -191,7 +191,7 @@ func (c *Call) Answered(ctx context.Context, now time.Time) readings.Answer {
 // ErrSettled if it was settled before.
 func (c *Call) Settle(ctx context.Context, free []store.Limit, actual func(policy string) int64) (store.Stack, []store.Note, error) {
 	s := c.set
-	s.mu.Lock()
+	s.lock()
 	s.useIfReserved(ctx, c)
 	var err error
 	if c.paid {
@@ -201,7 +201,7 @@ func (c *Call) Settle(ctx context.Context, free []store.Limit, actual func(polic
 	}
 	c.paid = c.state == used
 	counted, early := c.counted, time.Now().Before(c.due)
-	s.mu.Unlock()
+	s.unlock()
 	if err != nil {
 		return store.Stack{}, nil, err
 	}

@@ -50,24 +50,22 @@ func TestWhatIsLookedAtIsNotReused(t *testing.T) {
 }
 
 // If the call that is to ask gives up, the next one asks.
-func TestTheLeaderGivesUp(t *testing.T) {
+func TestTheFirstCallGivesUp(t *testing.T) {
 	t.Parallel()
-	s := New(&Config{Leases: leases.New(leases.Config{})})
-	limits := []store.Limit{{Policy: "limit"}}
+	s := New(&Config{Leases: leases.New(leases.Config{}), StoreError: func(_ string, err error) error { return err }})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q := s.queueFor(1, limits, false)
+	q := s.queueFor(1, []store.Limit{{Policy: "limit"}}, false)
 	all := [2]*Call{{set: s, came: 1}, {set: s, came: 2}}
 	for _, c := range all {
 		s.enqueue(q, c)
 	}
 	s.admit(q)
-	require.Equal(t, []callState{leads, queued}, []callState{all[0].state, all[1].state})
 	require.ErrorIs(t, s.refuse(q, all[0], store.ErrClosed), store.ErrClosed)
-	require.Equal(t, leads, all[1].state)
-	require.Len(t, all[1].wake, 1, "it is woken")
-	require.Same(t, all[1], q.head)
-	require.ErrorIs(t, s.refuse(q, all[1], store.ErrClosed), store.ErrClosed)
+	require.NotNil(t, s.nextRequest())
+	require.Equal(t, []*Call{all[1]}, q.carried)
+	q.ask.err = store.ErrClosed
+	s.answerAll(q)
 	require.Empty(t, s.queues.byStack, "nothing is left behind")
 }
 

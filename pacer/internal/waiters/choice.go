@@ -95,8 +95,8 @@ func (c *Call) preferred() int {
 
 // Choice returns which of its choices binds the call; 0 for a call that has none, or no slot.
 func (c *Call) Choice() int {
-	c.set.mu.Lock()
-	defer c.set.mu.Unlock()
+	c.set.lock()
+	defer c.set.unlock()
 	if c.choices == nil {
 		return 0
 	}
@@ -141,8 +141,8 @@ func (c *Call) standsBy(keys map[store.Key]bool) bool {
 // returned has calls with choices ask again, because permits went back to the store: one for each permit for which no call of this process
 // stands in the store's queue. The store wakes the calls that stand there.
 func (s *Waiters) returned(all []readings.Report) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock()
+	defer s.unlock()
 	for q := range s.queues.pools {
 		for i := range all {
 			for _, n := range all[i].Notes {

@@ -64,9 +64,9 @@ func (s *Waiters) letOut(q *queue, now time.Time) (again time.Time) {
 
 // askAgain asks the store once more, for a call that is marked as moving.
 func (s *Waiters) askAgain(ctx context.Context, c *Call) {
-	s.mu.Lock()
+	s.lock()
 	if c.isStale() {
-		s.mu.Unlock()
+		s.unlock()
 		s.requeue(ctx, []*Call{c}, false)
 		return
 	}
@@ -81,7 +81,7 @@ func (s *Waiters) askAgain(ctx context.Context, c *Call) {
 		later.catch()
 	}
 	c.widen()
-	s.mu.Unlock()
+	s.unlock()
 	c.request[0].Reach = s.way.Lead()
 	calls, grants := [1]store.Call{c.asks(began, c.notBefore)}, [1]store.Grant{}
 	call := &calls[0]
@@ -99,10 +99,10 @@ func (s *Waiters) askAgain(ctx context.Context, c *Call) {
 	default:
 		call.Slot, call.Held = g.At, held
 	}
-	err := store.ErrUnreachable // if the store panics, or a hook of its client
+	err := s.storeError(store.ErrUnreachable) // if the store panics, or a hook of its client
 	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		s.lock()
+		defer s.unlock()
 		g := &grants[0]
 		if later != nil {
 			d := time.Duration(0)
@@ -123,8 +123,7 @@ func (s *Waiters) askAgain(ctx context.Context, c *Call) {
 			s.passIdle(q)
 		}
 	}()
-	err = s.Store.Reserve(ctx, c.stack, calls[:], grants[:])
-	s.way.Took(time.Since(began))
+	err = s.reserve(ctx, &c.stack, calls[:], grants[:])
 }
 
 // neighbours returns the furthest slot of the calls before one that asks again because it is queued for a permit, and the first call after
@@ -172,8 +171,8 @@ func (s *Waiters) sleep(c *Call, binds int, now store.Instant, began time.Time, 
 
 // wake makes a queued call ask again now.
 func (s *Waiters) wake(id int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock()
+	defer s.unlock()
 	if c := s.byID[id]; c != nil {
 		if q := c.queue; q != nil && s.isQueued(c) {
 			if i := slices.IndexFunc(q.out, s.isQueued); q.out[i] != c {
@@ -214,8 +213,8 @@ func (s *Waiters) retry(c *Call) {
 
 // retryAll makes all queued calls ask again: a wake-up may not have been received.
 func (s *Waiters) retryAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock()
+	defer s.unlock()
 	for _, c := range s.byID {
 		s.retry(c)
 	}

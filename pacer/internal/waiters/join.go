@@ -23,16 +23,20 @@ import (
 // chargeInOrder charges the earliest slot for a call when it is the call's turn in the queue. When it returns, the grant is applied:
 // see granted.
 func (s *Waiters) chargeInOrder(ctx context.Context, c *Call) error {
-	if err := s.join(c); err != nil {
+	own, err := s.join(c)
+	if err != nil {
 		return err
 	}
 	defer s.busy.Done()
+	s.sendOwn(own)
 	for {
 		if err := s.until(ctx, c, s.turn); err != nil {
 			return err
 		}
-		if asks, err := s.hasLeft(ctx, c); err != nil || !asks {
+		if asks, err := s.hasLeft(ctx, c); err != nil {
 			return err
+		} else if !asks {
+			return s.keep(ctx, c)
 		}
 		s.askAgain(ctx, c)
 	}
@@ -40,8 +44,8 @@ func (s *Waiters) chargeInOrder(ctx context.Context, c *Call) error {
 
 // hasLeft reports whether a call has left the process for the store's queue, and has to ask for itself. It is then caught.
 func (s *Waiters) hasLeft(ctx context.Context, c *Call) (bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock()
+	defer s.unlock()
 	if c.state != reserved || c.grant[0].OK || c.grant[0].Queued || ctx.Err() != nil || s.IsClosed() {
 		return false, c.err
 	}
@@ -49,34 +53,34 @@ func (s *Waiters) hasLeft(ctx context.Context, c *Call) (bool, error) {
 	return true, nil
 }
 
-// join has a call enter the queue of its stack. It is then busy.
-func (s *Waiters) join(c *Call) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// join has a call enter the queue of its stack. It is then busy, and sends the request that carries it, if one is returned.
+func (s *Waiters) join(c *Call) (own *request, err error) {
+	s.lock()
+	defer func() { own = s.unlockFor(func(*request) bool { return c.state == asked }) }()
 	s.bindOwn(c, s.generation)
 	s.rebind(c)
 	if s.IsClosed() {
-		return store.ErrClosed
+		return nil, store.ErrClosed
 	}
 	q, now := s.queueOf(c), time.Now()
 	if q.deferred && s.takeIdle(q, c) {
 		s.busy.Add(1)
-		return nil
+		return nil, nil //nolint:nilnil // it has what it needs
 	}
 	// The first call behind a slot that is far ahead asks, too, if the distance of the next slot is not known yet: it may be too far.
 	n, _ := s.askFor(q, now, 1)
 	asks := !q.deferred && !s.isFrozen(q) && !q.asking && q.length == 0 && (n > 0 || q.window.Gap() == 0)
 	if !asks {
 		if err := s.tooFar(q, c, now, q.length); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	s.busy.Add(1)
 	if s.enqueue(q, c); asks {
-		q.asking, c.state = true, leads
+		s.submit(q)
 	}
 	s.admit(q)
-	return nil
+	return nil, nil //nolint:nilnil // the request is made when the lock is released
 }
 
 // enqueue has a call be in a queue, at its place. The caller holds mu.
@@ -93,42 +97,34 @@ func (s *Waiters) enqueue(q *queue, c *Call) {
 // errTimeout marks the end of MaxWait.
 var errTimeout = errors.New("the longest wait is over")
 
-// turn does what there is to do for a call in the queue of its process: (0, nil) when it is not there any more.
+// turn returns for how long a call in the queue of its process sleeps at most, or why it waits no longer: (0, nil) when it is not there any more.
 func (s *Waiters) turn(ctx context.Context, c *Call) (time.Duration, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c.inQueue() {
-		q, now := c.queue, time.Now()
-		cause := s.gaveUp(ctx, c, now)
-		switch {
-		case c.state == asked && cause != nil: // the answer comes soon
-			s.await(c)
-		case c.state == leads && (cause == nil || cause == errTimeout) && !s.isFrozen(q): //nolint:errorlint // returned unwrapped
-			s.lead(ctx, q)
-		case cause != nil:
-			return 0, s.refuse(q, c, cause)
-		case c.state == leads:
-			c.state, q.asking = queued, false
-		default:
-			if c.since == 0 {
-				c.grant[0].Binds, c.grant[0].Paused = q.last.Binds, q.last.Paused
-			}
-			s.waits(ctx, c, now, s.estimate(q, c, now, int(c.grant[0].Ahead)))
-			if c.latest.IsZero() {
-				return store.Forever, nil
-			}
-			return c.latest.Sub(now), nil
-		}
+	s.lock()
+	defer s.unlock()
+	if !c.inQueue() {
+		return 0, c.err
 	}
-	return 0, c.err
+	q, now := c.queue, time.Now()
+	cause := s.gaveUp(ctx, c, now)
+	switch {
+	case cause != nil && c.state == asked, cause == errTimeout && q.asking && len(q.carried) == 0 && q.head == c: //nolint:errorlint // returned unwrapped
+		return untilAnswered, nil // which comes soon
+	case cause != nil:
+		return 0, s.refuse(q, c, cause)
+	case c.state == queued || c.since != 0: // otherwise it may go at once
+		if c.since == 0 {
+			c.grant[0].Binds, c.grant[0].Paused = q.last.Binds, q.last.Paused
+		}
+		s.waits(ctx, c, now, s.estimate(q, c, now, int(c.grant[0].Ahead)))
+	}
+	if c.latest.IsZero() {
+		return store.Forever, nil
+	}
+	return c.latest.Sub(now), nil
 }
 
-// await waits until something has changed for a call. The caller holds mu, and holds it again afterwards.
-func (s *Waiters) await(c *Call) {
-	s.mu.Unlock()
-	<-c.wake
-	s.mu.Lock()
-}
+// untilAnswered is the delay of a call that sleeps until it is woken, whatever happens.
+const untilAnswered = store.Forever + 1
 
 // gaveUp returns why the owner of a call waits no longer; nil if it does.
 func (s *Waiters) gaveUp(ctx context.Context, c *Call, now time.Time) error {

@@ -48,8 +48,8 @@ func (s *Waiters) PassOn(f *leases.Lease) bool {
 	if f.Passed.Queue == 0 || !s.Echoes() || now.Sub(f.Passed.Since) > time.Duration(slice) {
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock()
+	defer s.unlock()
 	keep := s.way.Longest() / keptFor
 	if s.queues.byStack[f.Passed.Queue] == nil && keep < leastKept || s.IsClosed() || s.pausedNow(f.Limits, now) {
 		return false // without a queue, no call waits
@@ -65,8 +65,8 @@ func (s *Waiters) PassOn(f *leases.Lease) bool {
 	if keep >= leastKept {
 		f.Kept = now.Add(keep)
 		time.AfterFunc(keep, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
+			s.lock()
+			defer s.unlock()
 			s.passIdle(q) // the queue may serve another stack by now, which does no harm
 			s.admit(q)
 		})

@@ -77,8 +77,8 @@ func (s *Waiters) anyChanged(limits []store.Limit, is func(changed) bool) bool {
 
 // Paused reports whether nothing is left of one of some limits, as far as this process received.
 func (s *Waiters) Paused(limits []store.Limit) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock()
+	defer s.unlock()
 	return s.pausedNow(limits, time.Now())
 }
 
@@ -86,8 +86,8 @@ func (s *Waiters) Paused(limits []store.Limit) bool {
 // whose slots fall inside a pause, and those of limits that were resumed or slowed down. It also returns which pauses and resumptions
 // are news.
 func (s *Waiters) apply(changes []store.Change) (caught []*Call, news []store.Change) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock()
+	defer s.unlock()
 	news, fresh, again := s.record(changes)
 	for c := range s.waiting {
 		concerned := boundByAny(c.stack.Limits, again)
@@ -173,8 +173,8 @@ func inOrder(all []*Call) []*Call {
 
 // limits returns the distinct limits that bind the waiters, at most n.
 func (s *Waiters) limits(n int) []store.Limit {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock()
+	defer s.unlock()
 	seen := make(map[store.Key]bool)
 	var all []store.Limit
 	for c := range s.waiting {

@@ -43,7 +43,7 @@ type queue struct {
 	head, tail *Call
 	length     int
 	all        *atomic.Int64 // calls in all queues
-	asking     bool          // a call asks the store, or is about to
+	asking     bool          // its first calls ask the store, or are about to
 	thaws      bool          // when that is answered, others may ask: see thaw
 	held       []*Call       // calls with a slot that is still to come; none of a deferred stack: see out
 	timer      *time.Timer   // has the first call ask when the furthest slot comes within reach
@@ -51,10 +51,8 @@ type queue struct {
 	lastCost   int64         // what its call costs; 0 if that differs from limit to limit
 	groups     bool          // its slots come in groups: see least
 
-	// The request that is under way.
-	carried []*Call
-	calls   []store.Call
-	grants  []store.Grant
+	ask     ask     // of its first calls
+	carried []*Call // by a request that is under way, for that
 }
 
 // hashOf returns the hash of calls that share a queue: those of one stack and one fair share whose costs are alike up to a factor of
@@ -110,6 +108,8 @@ func (s *Waiters) queueFor(h uint64, limits []store.Limit, deferred bool) *queue
 		}
 		q.stale = s.frozen > 0
 		q.hash, q.limits, q.deferred = h, append(q.limits[:0], limits...), deferred
+		q.ask.queue, q.ask.stack = q, store.Stack{Upstream: s.Upstream, Limits: q.limits}
+		q.ask.hash = q.ask.stack.Hash(qs.seed)
 		q.groups = hasGroups(q.limits)
 		q.passes = q.deferred && !s.Direct && passable(q.limits)
 		q.inOrder = q.deferred && !slices.ContainsFunc(q.limits, func(l store.Limit) bool { return l.Spec.Queue != policies.NoQueue })
@@ -222,7 +222,7 @@ func (q *queue) insert(c *Call) {
 	c.queue, c.state = q, queued
 }
 
-// remove takes a call out that no request carries. A call that leads does not any more.
+// remove takes a call out that no request carries.
 func (q *queue) remove(c *Call) {
 	if c.prev == nil {
 		q.head = c.next
@@ -233,9 +233,6 @@ func (q *queue) remove(c *Call) {
 		q.tail = c.prev
 	} else {
 		c.next.prev = c.prev
-	}
-	if c.state == leads {
-		q.asking = false
 	}
 	c.prev, c.next, c.queue = nil, nil, nil
 	q.length--

@@ -37,8 +37,8 @@ func (c *Call) isOld(generation int64) bool { return c.generation < generation &
 
 // anyStale reports whether one of some calls is.
 func (s *Waiters) anyStale(all []*Call) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock()
+	defer s.unlock()
 	return slices.ContainsFunc(all, (*Call).isStale)
 }
 
@@ -50,12 +50,12 @@ func (s *Waiters) bindAnew(old func() []*Call) {
 		for _, c := range all {
 			c.caught = true // it must not serve as another call meanwhile
 		}
-		s.mu.Unlock()
+		s.unlock()
 		bound := make([]Bound, 0, len(all))
 		for _, c := range all {
 			bound = append(bound, c.binder.Bind())
 		}
-		s.mu.Lock()
+		s.lock()
 		for i, c := range all {
 			b := &bound[i]
 			if b.Generation < c.generation {
@@ -143,10 +143,10 @@ func (s *Waiters) Begin() {
 
 // Replan binds all calls that wait anew, because other policies hold from a generation on. It returns at once, if the store is shared.
 func (s *Waiters) Replan(generation int64) {
-	s.mu.Lock()
+	s.lock()
 	begins := !s.replanning && !s.IsClosed()
 	s.declared, s.replanning = max(s.declared, generation), true
-	s.mu.Unlock()
+	s.unlock()
 	if begins {
 		s.replan()
 	}
@@ -163,7 +163,7 @@ func (s *Waiters) replan() {
 }
 
 func (s *Waiters) replanNow() {
-	s.mu.Lock()
+	s.lock()
 	s.bindAnew(func() []*Call { return s.old(s.declared) })
 	var caught []*Call
 	s.replanning = false
@@ -172,15 +172,15 @@ func (s *Waiters) replanNow() {
 		caught, s.replanning = s.freeze()
 	}
 	moves := s.replanning
-	s.mu.Unlock()
+	s.unlock()
 	if !moves {
 		return
 	}
 	s.later(func() {
 		s.requeue(context.Background(), inOrder(caught), true)
-		s.mu.Lock()
+		s.lock()
 		s.thaw()
-		s.mu.Unlock()
+		s.unlock()
 		s.replan() // what has changed meanwhile
 	})
 }
@@ -267,13 +267,13 @@ func (s *Waiters) thaw() {
 
 // unwanted reports whether a grant is a slot to come of policies that do not hold any more: it is given back, and the call waits on. The
 // caller holds mu.
-func (s *Waiters) unwanted(ctx context.Context, q *queue, c *Call, g *store.Grant) bool {
+func (s *Waiters) unwanted(q *queue, c *Call, g *store.Grant) bool {
 	if !c.isStale() || !g.OK || g.Wait() <= 0 {
 		return false
 	}
 	old := store.Batch{Stack: store.Stack{Upstream: s.Upstream, Limits: slices.Clone(q.limits)}, Grants: []store.Grant{*g}}
 	old.Grants[0].Charges = slices.Clone(g.Charges)
-	s.busy.Go(func() { s.cancelAll(context.WithoutCancel(ctx), []store.Batch{old}) })
+	s.busy.Go(func() { s.cancelAll(context.WithoutCancel(c.ctx), []store.Batch{old}) })
 	return true
 }
 

@@ -29,7 +29,7 @@ func (s *Waiters) requeue(ctx context.Context, caught []*Call, allFirst bool) {
 	}
 	for some := range slices.Chunk(caught, n) {
 		s.giveUpSlots(ctx, some)
-		s.mu.Lock()
+		s.lock()
 		for i, c := range slices.Backward(some) { // each goes before the last
 			s.askAnew(c)
 			c.grant[0].Ahead = int64(i)
@@ -38,7 +38,7 @@ func (s *Waiters) requeue(ctx context.Context, caught []*Call, allFirst bool) {
 		for q := range s.queuesOf(some) {
 			s.admit(q)
 		}
-		s.mu.Unlock()
+		s.unlock()
 	}
 }
 
@@ -130,7 +130,7 @@ func (s *Waiters) answer(c *Call, call *store.Call, grant *store.Grant, began ti
 	q := c.queue
 	switch {
 	case err != nil:
-		s.end(c, s.StoreError("reserve", err))
+		s.end(c, err)
 		return
 	case unreached(call, grant):
 		s.sleep(c, grant.Binds, grant.Now, began, grant.Wait()/2)

@@ -26,19 +26,35 @@ type Request struct {
 // is charged. The end of the context does not cut a request short: the slot is given back.
 func (s *Waiters) Reserve(ctx context.Context, c *Call, r *Request) error {
 	s.prepare(ctx, c, r)
-	if err := s.chargeSlot(ctx, c, r); err != nil {
+	if r.WillWait && r.Call.NotBefore == 0 { // a call that asked for a later slot keeps its position by holding the slot
+		if goes, err := s.chargeNow(ctx, c, r); err != nil {
+			return err
+		} else if !goes {
+			return s.chargeInOrder(ctx, c)
+		}
+	} else if err := s.charge(ctx, c); err != nil {
 		return err
+	} else if g := &c.grant[0]; g.OK || g.Queued {
+		s.granted(c)
+	} else {
+		return s.notYet(c)
 	}
-	if err := ctx.Err(); err != nil {
+	return s.keep(ctx, c)
+}
+
+// keep gives the slot of a call back whose answer took too long.
+func (s *Waiters) keep(ctx context.Context, c *Call) error {
+	err := ctx.Err()
+	if err == nil && s.IsClosed() {
+		err = store.ErrClosed
+	}
+	if err == nil && c.byDeadline && c.due.After(c.latest) && c.grant[0].Wait() > 0 && !c.grant[0].Queued {
+		err = s.notYet(c)
+	}
+	if err != nil {
 		_ = s.cancel(ctx, c)
-		return err
 	}
-	if c.byDeadline && c.due.After(c.latest) && c.grant[0].Wait() > 0 && !c.grant[0].Queued { // the answer took too long
-		err := s.notYet(c)
-		_ = s.cancel(ctx, c)
-		return err
-	}
-	return nil
+	return err
 }
 
 // Free gives c the slot that it asked for, now or later, without asking the store: no limit binds the call, and neither does a pause.
@@ -54,24 +70,6 @@ func (s *Waiters) Free(ctx context.Context, c *Call, r *store.Call) error {
 	if !c.grant[0].OK {
 		return s.notYet(c)
 	}
-	return nil
-}
-
-// chargeSlot charges a slot, or has the call queued, and applies the grant.
-func (s *Waiters) chargeSlot(ctx context.Context, c *Call, r *Request) error {
-	if r.WillWait && r.Call.NotBefore == 0 { // a call that asked for a later slot keeps its position by holding the slot
-		if goes, err := s.chargeNow(ctx, c, r); goes || err != nil {
-			return err
-		}
-		return s.chargeInOrder(ctx, c)
-	}
-	if err := s.charge(ctx, c); err != nil {
-		return err
-	}
-	if g := &c.grant[0]; !g.OK && !g.Queued {
-		return s.notYet(c)
-	}
-	s.granted(c)
 	return nil
 }
 
@@ -100,7 +98,7 @@ func (s *Waiters) chargeNow(ctx context.Context, c *Call, r *Request) (goes bool
 func (s *Waiters) prepare(ctx context.Context, c *Call, r *Request) {
 	c.set, c.stack.Upstream, c.stack.Limits, c.requested = s, s.Upstream, r.Limits, time.Now()
 	c.binder, c.generation, c.known = r.Binder, r.Generation, s.changes.Load()
-	c.arrived, c.tracked, c.came = c.requested, r.Tracked, s.entered.Add(1)
+	c.arrived, c.tracked, c.came, c.ctx = c.requested, r.Tracked, s.entered.Add(1), ctx
 	c.state, c.err = reserved, nil
 	c.notBefore = c.requested.Add(min(r.Call.NotBefore, store.Forever))
 	call := &c.request[0]
@@ -120,25 +118,9 @@ func (s *Waiters) prepare(ctx context.Context, c *Call, r *Request) {
 	c.grant[0].Charges = c.room[:0]
 }
 
-// charge asks the store for a slot. The end of the context must not cut that short: the store may have charged the call already, and a
-// charge whose answer is not read is lost. So charge waits for the answer as long as the store's own timeouts allow, and the slot is
-// given back if the answer comes too late.
+// charge asks the store for a slot.
 func (s *Waiters) charge(ctx context.Context, c *Call) error {
-	return s.reserveIn(ctx, &c.stack, c.request[:], c.grant[:], c.requested)
-}
-
-// reserveIn has the store reserve for calls, as charge describes, and measures how long that takes.
-func (s *Waiters) reserveIn(ctx context.Context, stack *store.Stack, calls []store.Call, grants []store.Grant, began time.Time) error {
-	if !s.Direct { // a direct store answers without blocking
-		ctx = context.WithoutCancel(ctx)
-	}
-	if err := s.Store.Reserve(ctx, *stack, calls, grants); err != nil {
-		return s.StoreError("reserve", err)
-	}
-	if !s.Direct {
-		s.way.Took(time.Since(began))
-	}
-	return nil
+	return s.reserve(ctx, &c.stack, c.request[:], c.grant[:])
 }
 
 // granted applies a grant: a slot, or a position in the store's queue. The caller holds mu, if another goroutine knows the call.

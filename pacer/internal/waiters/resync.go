@@ -60,8 +60,8 @@ func (s *Waiters) returning(c *Call) bool {
 // local returns the waiters whose slots this process granted locally and are still to come, by their stacks, each in the order of their
 // slots.
 func (s *Waiters) local(exchangeable func(*store.Grant) bool) []*localCalls {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock()
+	defer s.unlock()
 	var all []*Call
 	for c := range s.waiting {
 		if c.state == reserved && c.moving == nil && exchangeable(&c.grant[0]) {
@@ -86,7 +86,7 @@ func (s *Waiters) exchange(ctx context.Context, stack *store.Stack, all []*Call,
 	began := time.Now()
 	var some []*Call
 	var calls []store.Call
-	s.mu.Lock()
+	s.lock()
 	known := s.changes.Load()
 	for i, c := range all {
 		if c.state != reserved || c.moving != nil || c.grant[0].Receipt != receipts[i] || !s.exchangeable(&c.grant[0]) {
@@ -95,14 +95,14 @@ func (s *Waiters) exchange(ctx context.Context, stack *store.Stack, all []*Call,
 		c.catch()
 		some, calls = append(some, c), append(calls, c.asks(began, s.exchangeFrom(c, began)))
 	}
-	s.mu.Unlock()
+	s.unlock()
 	if len(some) == 0 {
 		return
 	}
 	grants := make([]store.Grant, len(some))
-	err := s.Store.Reserve(ctx, *stack, calls, grants)
+	err := s.reserve(ctx, stack, calls, grants)
 	var old []store.Grant
-	s.mu.Lock()
+	s.lock()
 	for i, c := range some {
 		if err == nil && (grants[i].OK || grants[i].Queued) {
 			old = append(old, c.grant[0])
@@ -111,7 +111,7 @@ func (s *Waiters) exchange(ctx context.Context, stack *store.Stack, all []*Call,
 		}
 		c.moved()
 	}
-	s.mu.Unlock()
+	s.unlock()
 	if len(old) > 0 {
 		_ = s.Store.Cancel(ctx, *stack, old)
 	}

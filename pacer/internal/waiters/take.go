@@ -74,7 +74,7 @@ func (s *Waiters) takeOnce(ctx context.Context, r *Request, stack store.Stack, u
 		}
 	}
 	requested := time.Now()
-	if err := s.reserveIn(ctx, &stack, calls, grants, requested); err != nil {
+	if err := s.reserve(ctx, &stack, calls, grants); err != nil {
 		return 0, false, err
 	}
 	var granted []store.Grant
@@ -89,9 +89,9 @@ func (s *Waiters) takeOnce(ctx context.Context, r *Request, stack store.Stack, u
 		first.request[0], first.grant[0] = calls[0], grants[0]
 		return 0, false, s.notYet(first)
 	}
-	s.mu.Lock()
+	s.lock()
 	isOld := r.Generation < s.declared // the answer has brought other policies
-	s.mu.Unlock()
+	s.unlock()
 	if err := ctx.Err(); err != nil || isOld {
 		s.giveBack(ctx, stack, granted)
 		return 0, false, err
@@ -101,7 +101,7 @@ func (s *Waiters) takeOnce(ctx context.Context, r *Request, stack store.Stack, u
 			s.Leases.LetRunOut(s.Leases.Take(calls[i].ID, r.Limits, grants[i].At, requested, leases.Passing{}))
 		}
 	}
-	s.took(ctx, r.times(got), &stack, granted[0].At)
+	s.emitTaken(ctx, r.times(got), &stack, granted[0].At)
 	return got, grants[len(grants)-1].OK, nil
 }
 
@@ -130,11 +130,11 @@ func (s *Waiters) giveBack(ctx context.Context, stack store.Stack, grants []stor
 // Freed counts and emits that n calls go that no limit binds.
 func (s *Waiters) Freed(ctx context.Context, cost, n int64) {
 	r := Request{Call: store.Call{Cost: cost}}
-	s.took(ctx, r.times(n), &store.Stack{}, 0)
+	s.emitTaken(ctx, r.times(n), &store.Stack{}, 0)
 }
 
-// took counts and emits what goes.
-func (s *Waiters) took(ctx context.Context, all store.Call, stack *store.Stack, at store.Instant) {
+// emitTaken counts and emits what goes.
+func (s *Waiters) emitTaken(ctx context.Context, all store.Call, stack *store.Stack, at store.Instant) {
 	if s.Meter.IsOn() {
 		s.Meter.Add(stack.Limits, &all, at, store.BindsNothing, 0)
 	}

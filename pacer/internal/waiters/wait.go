@@ -12,9 +12,9 @@ import (
 
 // wait sleeps until a call may go, or may not.
 func (s *Waiters) wait(ctx context.Context, c *Call) error {
-	s.mu.Lock()
+	s.lock()
 	if s.IsClosed() {
-		s.mu.Unlock()
+		s.unlock()
 		_ = s.cancel(ctx, c)
 		return store.ErrClosed
 	}
@@ -23,13 +23,13 @@ func (s *Waiters) wait(ctx context.Context, c *Call) error {
 	}
 	if s.mayGoNow(ctx, c) {
 		s.use(c) // the common case: nothing to wait for
-		s.mu.Unlock()
+		s.unlock()
 		s.waitDone(ctx, c, nil)
 		return nil
 	}
 	s.busy.Add(1)
 	defer s.busy.Done()
-	s.mu.Unlock()
+	s.unlock()
 
 	s.enter(c)
 	defer s.leave(c)
@@ -45,6 +45,10 @@ func (s *Waiters) until(ctx context.Context, c *Call, next func(context.Context,
 		delay, err := next(ctx, c)
 		if err != nil || delay <= 0 {
 			return err
+		}
+		if delay == untilAnswered {
+			<-c.wake
+			continue
 		}
 		s.Listen()
 		if timer == nil {
@@ -75,16 +79,16 @@ func (s *Waiters) mayGoNow(ctx context.Context, c *Call) bool {
 
 // next decides what a waiting call does now: sleep for a positive delay, go (0, nil), or give up with an error.
 func (s *Waiters) next(ctx context.Context, c *Call) (time.Duration, error) {
-	s.mu.Lock()
+	s.lock()
 	if err := s.settleInTime(ctx, c); err != nil {
-		s.mu.Unlock()
+		s.unlock()
 		s.busy.Go(func() { // when the move is done
 			telemetry.Guard("a store", func() { _ = s.cancel(context.WithoutCancel(ctx), c) })
 		})
 		return 0, err
 	}
 	if c.inQueue() {
-		s.mu.Unlock()
+		s.unlock()
 		if delay, err := s.turn(ctx, c); err != nil || delay > 0 {
 			return delay, err
 		}
@@ -92,19 +96,19 @@ func (s *Waiters) next(ctx context.Context, c *Call) (time.Duration, error) {
 	}
 	if c.state != reserved {
 		err := c.err
-		s.mu.Unlock()
+		s.unlock()
 		return 0, cmp.Or(err, ErrSpent)
 	}
 	now := time.Now()
 	if err := s.whyNot(ctx, c, now); err != nil {
-		s.mu.Unlock()
+		s.unlock()
 		_ = s.cancel(ctx, c)
 		return 0, err
 	}
 	if s.outdated(c, now) {
 		if !c.grant[0].Queued || c.isStale() {
 			c.catch()
-			s.mu.Unlock()
+			s.unlock()
 			s.requeueAlone(ctx, c)
 			return s.next(ctx, c)
 		}
@@ -116,33 +120,33 @@ func (s *Waiters) next(ctx context.Context, c *Call) (time.Duration, error) {
 				delay = min(delay, max(1, c.latest.Sub(now)))
 			}
 			s.waits(ctx, c, now, c.due.Sub(now))
-			s.mu.Unlock()
+			s.unlock()
 			return delay, nil
 		}
 		c.catch()
-		s.mu.Unlock()
+		s.unlock()
 		s.askAgain(ctx, c)
 		return s.next(ctx, c)
 	}
 	delay := c.due.Sub(now)
 	if delay > 0 {
 		s.waits(ctx, c, now, delay)
-		s.mu.Unlock()
+		s.unlock()
 		return delay, nil
 	}
 	if s.returning(c) {
 		s.waits(ctx, c, now, returnPause)
-		s.mu.Unlock()
+		s.unlock()
 		return returnPause, nil
 	}
 	if s.overdue(c, now) {
 		c.catch()
-		s.mu.Unlock()
+		s.unlock()
 		s.requeueAlone(ctx, c)
 		return s.next(ctx, c)
 	}
 	s.use(c)
-	s.mu.Unlock()
+	s.unlock()
 	return 0, nil
 }
 
@@ -167,9 +171,9 @@ func (s *Waiters) overdue(c *Call, now time.Time) bool {
 func (s *Waiters) settle(c *Call) {
 	for c.moving != nil {
 		moved := c.moving
-		s.mu.Unlock()
+		s.unlock()
 		<-moved
-		s.mu.Lock()
+		s.lock()
 	}
 }
 
@@ -181,13 +185,13 @@ func (s *Waiters) settleInTime(ctx context.Context, c *Call) error {
 			return err
 		}
 		moved := c.moving
-		s.mu.Unlock()
+		s.unlock()
 		select {
 		case <-moved:
 		case <-ctx.Done():
 		case <-s.closed:
 		}
-		s.mu.Lock()
+		s.lock()
 	}
 	return nil
 }
@@ -222,7 +226,7 @@ func (s *Waiters) useIfReserved(ctx context.Context, c *Call) {
 // hasGone counts a call as gone, and as over, if nobody waits for its slot and the slot has come: its owner slept until then. It reports
 // whether that is so.
 func (s *Waiters) hasGone(ctx context.Context, c *Call) bool {
-	s.mu.Lock()
+	s.lock()
 	s.settle(c)
 	_, waits := s.waiting[c]
 	gone := c.state == reserved && !waits && !c.grant[0].Queued && !time.Now().Before(c.due)
@@ -230,7 +234,7 @@ func (s *Waiters) hasGone(ctx context.Context, c *Call) bool {
 		s.useIfReserved(ctx, c)
 	}
 	lease := c.lease
-	s.mu.Unlock()
+	s.unlock()
 	if gone {
 		s.Leases.Release(lease)
 	}
@@ -239,13 +243,13 @@ func (s *Waiters) hasGone(ctx context.Context, c *Call) bool {
 
 // cancel gives a slot back, or a position in a queue. It uses the context's values, but neither its deadline nor its end.
 func (s *Waiters) cancel(ctx context.Context, c *Call) error {
-	s.mu.Lock()
+	s.lock()
 	s.settle(c)
 	if q := c.queue; c.inQueue() {
 		_ = s.refuse(q, c, nil)
 	}
 	if c.state != reserved {
-		s.mu.Unlock()
+		s.unlock()
 		return nil
 	}
 	taken := s.yield(c)
@@ -253,7 +257,7 @@ func (s *Waiters) cancel(ctx context.Context, c *Call) error {
 	c.signal()          // somebody may be waiting for it
 	s.leaveQueue(c)
 	queued, lease := c.grant[0].Queued, c.lease
-	s.mu.Unlock()
+	s.unlock()
 	if c.free || taken || !queued && !c.grant[0].OK { // in the last case it has not asked yet
 		return nil
 	}

@@ -47,6 +47,8 @@ type Config struct {
 type Waiters struct {
 	Config
 
+	punctual bool // requests end in time by themselves
+
 	made    time.Time      // a little earlier, so that no call waits since 0
 	way     Way            // the round trip to the store
 	clock   storeClock     // the store's
@@ -60,6 +62,7 @@ type Waiters struct {
 	mu     sync.Mutex
 	flying int64 // the cost of calls that went and are not answered, and whose answers will be reported
 	queues queues
+	asks   asks
 
 	arrival    store.Instant // of the last call that was bound anew
 	declared   int64         // the generation of the policies that hold
@@ -78,7 +81,11 @@ type Waiters struct {
 
 // New returns Waiters with no calls. Its user closes it.
 func New(c *Config) *Waiters {
-	return &Waiters{Config: *c, made: time.Now().Add(-1), closed: make(chan struct{}), queues: queues{seed: maphash.MakeSeed()}}
+	s := &Waiters{Config: *c, made: time.Now().Add(-1), closed: make(chan struct{}), queues: queues{seed: maphash.MakeSeed()}}
+	s.asks.wire, s.asks.load, s.asks.over.L = make(map[uint64]bool), MaxBatch, &s.mu
+	p, ok := c.Given.(store.Punctual)
+	s.punctual = c.Member == nil || ok && p.Punctual()
+	return s
 }
 
 // Closed returns a channel that Close closes.
@@ -96,8 +103,8 @@ func (s *Waiters) IsClosed() bool {
 
 // Close wakes all calls, which then give their slots back, and lets no other call wait. It does not wait for that: see Drain.
 func (s *Waiters) Close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock()
+	defer s.unlock()
 	if !s.IsClosed() {
 		close(s.closed)
 	}
@@ -106,6 +113,11 @@ func (s *Waiters) Close() {
 // Drain waits until no call waits, after Close, and stops listening to the store.
 func (s *Waiters) Drain() {
 	s.busy.Wait()
+	s.lock()
+	for s.asks.under > 0 {
+		s.asks.over.Wait()
+	}
+	s.unlock()
 	s.news.end()
 }
 
@@ -148,8 +160,8 @@ func (s *Waiters) Waiting() map[store.Key]int64 {
 			all[limits[binds].Key()] += n
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock()
+	defer s.unlock()
 	for c := range s.waiting {
 		if c.since != 0 && !c.inQueue() { // otherwise it is about to wait, or counted below
 			add(c.stack.Limits, c.waitsFor(), 1)
@@ -165,8 +177,8 @@ func (s *Waiters) Waiting() map[store.Key]int64 {
 
 // enter has a call be among those that wait.
 func (s *Waiters) enter(c *Call) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock()
+	defer s.unlock()
 	s.bindOwn(c, s.generation)
 	if s.waiting == nil {
 		s.waiting = make(map[*Call]struct{})
@@ -196,8 +208,8 @@ func (s *Waiters) nameByID(c *Call) {
 
 // leave is the end of enter.
 func (s *Waiters) leave(c *Call) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock()
+	defer s.unlock()
 	delete(s.waiting, c)
 	delete(s.byID, c.request[0].ID)
 }
@@ -205,13 +217,13 @@ func (s *Waiters) leave(c *Call) {
 // later runs a function for waiters, after those that were passed to it before, in a goroutine that Drain waits for: a goroutine that
 // brings news need not wait until thousands have moved. With a store in memory it takes no time, and runs at once.
 func (s *Waiters) later(do func()) {
-	s.mu.Lock()
+	s.lock()
 	if s.Member == nil || s.IsClosed() {
-		s.mu.Unlock()
+		s.unlock()
 		do()
 		return
 	}
-	defer s.mu.Unlock()
+	defer s.unlock()
 	if s.todo = append(s.todo, do); s.doing {
 		return
 	}
@@ -225,8 +237,8 @@ func (s *Waiters) later(do func()) {
 
 // nextToDo returns the next function to run; nil if there is none.
 func (s *Waiters) nextToDo() func() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.lock()
+	defer s.unlock()
 	if len(s.todo) == 0 {
 		s.doing = false
 		return nil

@@ -1,0 +1,332 @@
+package waiters
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/telemetry"
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// What is to be decided by a store that is shared goes in few requests: an ask whose stack is not on the wire goes at once, unless enough
+// requests are under way; what comes meanwhile shares the next one, whatever its stacks. So sharing never adds a wait while there is little
+// to ask. A request serves many calls, so it does not end with one of them.
+
+// Bounds of requests.
+const (
+	// maxRequests is how many requests of one process are under way.
+	maxRequests = 4
+	// If the store leaves some calls of a request undecided, the next requests carry as many as it decided, but no fewer than minCalls.
+	minCalls = 16
+	// maxCharges is how many charges of accounts, and different accounts, are enough for one request, so that no run of the store's
+	// program takes longer than two milliseconds: each of them takes Redis some microseconds.
+	maxCharges = 256
+)
+
+// An ask is calls of one stack about which the store is to decide, and what it answers.
+type ask struct {
+	ctx    context.Context //nolint:containedctx // for its values
+	queue  *queue          // whose first calls ask: as many as its window says when the request is made. Nil: the calls are known
+	stack  store.Stack
+	hash   uint64 // of the stack
+	calls  []store.Call
+	grants []store.Grant // as many
+	sure   int           // so many of them are decided
+	began  time.Time     // when the request was made
+	err    error
+	done   chan struct{} // tells who asks that it is answered; nil for a queue
+}
+
+// asks are what waits to be asked for, and what is under way.
+type asks struct {
+	waiting []*ask
+	wire    map[uint64]bool // stacks
+	under   int             // requests under way
+	over    sync.Cond       // of Waiters.mu: one of them is answered
+	load    int             // how many calls the next request carries at most
+	spare   []*request      // not in use, kept for what they have allocated
+}
+
+// A request is asks that share a run of the store's program.
+type request struct {
+	asks    []carried
+	batches []store.Batch
+	places  map[uint64]int // by the stack's hash, the index of the batch
+	calls   int
+	charges int
+}
+
+// carried says where an ask's calls are: those of a batch from an index on.
+type carried struct {
+	*ask
+
+	batch, at int
+}
+
+// reserve has the store decide about calls of one stack, and returns when it has. The end of the context does not cut that short: the
+// store may have charged the calls already, and a charge whose answer is not read is lost.
+func (s *Waiters) reserve(ctx context.Context, stack *store.Stack, calls []store.Call, grants []store.Grant) error {
+	if s.Member == nil { // one that is not shared serves no other calls in the same request
+		began := time.Now()
+		err := s.Store.Reserve(s.unending(ctx), *stack, calls, grants)
+		s.tookSince(began)
+		return s.storeError(err)
+	}
+	a := &ask{ctx: ctx, stack: *stack, hash: stack.Hash(s.queues.seed), calls: calls, grants: grants, done: make(chan struct{}, 1)}
+	s.lock()
+	if s.IsClosed() {
+		s.unlock()
+		return s.storeError(store.ErrClosed)
+	}
+	s.asks.waiting = append(s.asks.waiting, a)
+	s.sendOwn(s.unlockFor(func(r *request) bool { return slices.ContainsFunc(r.asks, func(c carried) bool { return c.ask == a }) }))
+	<-a.done
+	return s.storeError(a.err)
+}
+
+func (s *Waiters) storeError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return s.StoreError("reserve", err)
+}
+
+// unending returns the context of a request: a direct store answers without blocking.
+func (s *Waiters) unending(ctx context.Context) context.Context {
+	if s.Direct {
+		return ctx
+	}
+	return context.WithoutCancel(ctx)
+}
+
+// tookSince takes what an answer took.
+func (s *Waiters) tookSince(began time.Time) {
+	if !s.Direct {
+		s.way.Took(time.Since(began))
+	}
+}
+
+// nextRequest returns a request for what waits and may be asked for now; nil if nothing may. The caller holds mu.
+func (s *Waiters) nextRequest() *request {
+	w := &s.asks
+	if len(w.waiting) == 0 || s.Member != nil && w.under == maxRequests {
+		return nil
+	}
+	var r *request
+	if n := len(w.spare); n > 0 {
+		r, w.spare = w.spare[n-1], w.spare[:n-1]
+	} else {
+		r = &request{places: make(map[uint64]int)}
+	}
+	kept, now := w.waiting[:0], time.Now()
+	for i, a := range w.waiting {
+		n := len(a.calls) - a.sure
+		if q := a.queue; q != nil && n == 0 {
+			if q.length == 0 || s.isFrozen(q) {
+				q.asking = false
+				s.dropIfIdle(q)
+				continue
+			}
+			n, _ = s.askFor(q, now, q.length)
+		}
+		if len(r.asks) > 0 && (s.Member == nil || r.calls+n > w.load || r.charges+n*len(a.stack.Limits) > maxCharges) {
+			kept = append(kept, w.waiting[i:]...)
+			break
+		}
+		if at, found := r.places[a.hash]; found && !r.batches[at].Stack.Alike(&a.stack) || !found && w.wire[a.hash] {
+			kept = append(kept, a)
+			continue
+		}
+		if a.queue != nil && len(a.calls) == 0 {
+			s.fill(a.queue, now, n)
+		}
+		a.began = now
+		s.carry(r, a)
+	}
+	clear(w.waiting[len(kept):])
+	if w.waiting = kept; len(r.asks) == 0 {
+		w.spare = append(w.spare, r)
+		return nil
+	}
+	w.under++
+	return r
+}
+
+// carry adds an ask to a request, which has copies of everything: it may last longer than anybody waits for it. The caller holds mu.
+func (s *Waiters) carry(r *request, a *ask) {
+	i, found := r.places[a.hash]
+	if !found {
+		i = len(r.batches)
+		r.places[a.hash] = i
+		if s.Member != nil {
+			s.asks.wire[a.hash] = true
+		}
+		if r.batches = r.batches[:min(i+1, cap(r.batches))]; len(r.batches) == i {
+			r.batches = append(r.batches, store.Batch{})
+		}
+		b := &r.batches[i]
+		b.Stack.Upstream, b.Stack.Limits, b.Calls = a.stack.Upstream, append(b.Stack.Limits[:0], a.stack.Limits...), b.Calls[:0]
+		if i > 0 {
+			r.charges += len(a.stack.Limits)
+		}
+	}
+	b, calls := &r.batches[i], a.calls[a.sure:]
+	r.asks = append(r.asks, carried{a, i, len(b.Calls)})
+	for _, c := range calls {
+		c.Costs = slices.Clone(c.Costs)
+		b.Calls = append(b.Calls, c)
+	}
+	r.calls, r.charges = r.calls+len(calls), r.charges+len(calls)*len(a.stack.Limits)
+}
+
+// lock takes mu.
+func (s *Waiters) lock() { s.mu.Lock() }
+
+// unlock releases mu, and has what waits and may be asked for asked for.
+func (s *Waiters) unlock() {
+	if len(s.asks.waiting) > 0 {
+		s.unlockFor(nil)
+		return
+	}
+	s.mu.Unlock()
+}
+
+// unlockFor is unlock for a goroutine that sends a request of its own, if its store answers in time by itself: see sendOwn. Other requests are
+// sent by goroutines of their own, unless the store takes no time.
+func (s *Waiters) unlockFor(isOwn func(*request) bool) (own *request) {
+	var direct []*request
+	for r := s.nextRequest(); r != nil; r = s.nextRequest() {
+		switch {
+		case own == nil && isOwn != nil && s.punctual && isOwn(r):
+			own = r
+		case s.Direct:
+			direct = append(direct, r)
+		default:
+			go s.sendOthers(r)
+		}
+	}
+	s.mu.Unlock()
+	for _, r := range direct {
+		s.sendOthers(r)
+	}
+	return own
+}
+
+// sendOthers sends a request of calls whose owners are in other goroutines.
+func (s *Waiters) sendOthers(r *request) { telemetry.Guard("a store", func() { s.sendOwn(r) }) }
+
+// sendOwn sends a request, if it is not nil, and has what may be asked for then asked for.
+func (s *Waiters) sendOwn(r *request) {
+	if r == nil {
+		return
+	}
+	defer func() {
+		s.lock()
+		s.unlock()
+	}()
+	s.send(r)
+}
+
+// send sends a request, and gives those who wait for it their answers. If the store panics, or a hook of its client, nobody must wait for it.
+func (s *Waiters) send(r *request) {
+	errs := slices.Repeat([]error{store.ErrUnreachable}, len(r.batches))
+	defer func() {
+		s.lock()
+		defer s.mu.Unlock()
+		s.answered(r, errs)
+	}()
+	ctx := s.unending(r.asks[0].ctx)
+	for i := range r.batches {
+		b := &r.batches[i]
+		b.Grants = slices.Grow(b.Grants[:0], len(b.Calls))[:len(b.Calls)]
+	}
+	if s.Member != nil {
+		errs = s.Member.ReserveEach(ctx, r.batches)
+	} else {
+		b := &r.batches[0]
+		errs[0] = s.Store.Reserve(ctx, b.Stack, b.Calls, b.Grants)
+	}
+	s.tookSince(r.asks[0].began)
+}
+
+// answered gives those who wait for a request their answers. The caller holds mu.
+func (s *Waiters) answered(r *request, errs []error) {
+	w := &s.asks
+	w.under--
+	w.over.Broadcast()
+	s.loaded(r, errs)
+	for hash := range r.places {
+		delete(w.wire, hash)
+	}
+	var again []*ask
+	for _, c := range r.asks {
+		a := c.ask
+		if !a.take(r.batches[c.batch].Grants[c.at:], errs[c.batch]) {
+			again = append(again, a)
+			continue
+		}
+		if a.err != nil && a.sure > 0 {
+			stack, rest := a.stack.Clone(), granted(a.grants[:a.sure])
+			go s.giveBack(a.ctx, stack, rest)
+		}
+		if a.queue != nil {
+			s.answerAll(a.queue)
+		} else {
+			a.done <- struct{}{}
+		}
+	}
+	w.waiting = append(again, w.waiting...)
+	if slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+		return // the member may still use it
+	}
+	clear(r.places)
+	clear(r.asks)
+	r.asks, r.batches, r.calls, r.charges = r.asks[:0], r.batches[:0], 0, 0
+	w.spare = append(w.spare, r)
+}
+
+// loaded sees to it that the next request carries no more calls than the store decides. The caller holds mu.
+func (s *Waiters) loaded(r *request, errs []error) {
+	decided := 0
+	for i := range r.batches {
+		if errs[i] != nil {
+			return
+		}
+		n := len(r.batches[i].Grants)
+		for n > 0 && r.batches[i].Grants[n-1].Deferred {
+			n--
+		}
+		decided += n
+	}
+	switch w := &s.asks; {
+	case decided < r.calls:
+		w.load = max(minCalls, decided)
+	case decided >= w.load:
+		w.load = min(MaxBatch, w.load+w.load/4)
+	}
+}
+
+// take takes the store's answer, and reports whether that is all of it: otherwise some calls are to be asked for again.
+func (a *ask) take(grants []store.Grant, err error) bool {
+	if a.err = err; err != nil {
+		return true
+	}
+	for i := range a.grants[a.sure:] {
+		to, from := &a.grants[a.sure], &grants[i]
+		if from.Deferred {
+			return false
+		}
+		charges := append(to.Charges[:0], from.Charges...) //nolint:gocritic // the grant's own room
+		*to = *from
+		to.Charges = charges
+		a.sure++
+	}
+	return true
+}
+
+// granted returns the grants that are charged.
+func granted(grants []store.Grant) []store.Grant {
+	return slices.DeleteFunc(slices.Clone(grants), func(g store.Grant) bool { return !g.OK })
+}
