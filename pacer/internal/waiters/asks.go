@@ -58,11 +58,11 @@ type request struct {
 	charges int
 }
 
-// carried says where an ask's calls are: those of a batch from an index on.
+// carried says where an ask's calls are that a request carries: those of a batch from one index to another.
 type carried struct {
 	*ask
 
-	batch, at int
+	batch, from, to int
 }
 
 // reserve has the store decide about calls of one stack, and returns when it has. The end of the context does not cut that short: the
@@ -173,7 +173,8 @@ func (s *Waiters) carry(r *request, a *ask) {
 		}
 	}
 	b, calls := &r.batches[i], a.calls[a.sure:]
-	r.asks = append(r.asks, carried{a, i, len(b.Calls)})
+	calls = calls[:min(len(calls), max(1, s.asks.load-r.calls))]
+	r.asks = append(r.asks, carried{a, i, len(b.Calls), len(b.Calls) + len(calls)})
 	for _, c := range calls {
 		c.Costs = slices.Clone(c.Costs)
 		b.Calls = append(b.Calls, c)
@@ -263,7 +264,7 @@ func (s *Waiters) answered(r *request, errs []error) {
 	var again []*ask
 	for _, c := range r.asks {
 		a := c.ask
-		if !a.take(r.batches[c.batch].Grants[c.at:], errs[c.batch]) {
+		if !a.take(&r.batches[c.batch], c, errs[c.batch]) {
 			again = append(again, a)
 			continue
 		}
@@ -309,21 +310,18 @@ func (s *Waiters) loaded(r *request, errs []error) {
 }
 
 // take takes the store's answer, and reports whether that is all of it: otherwise some calls are to be asked for again.
-func (a *ask) take(grants []store.Grant, err error) bool {
+func (a *ask) take(b *store.Batch, c carried, err error) bool {
 	if a.err = err; err != nil {
 		return true
 	}
-	for i := range a.grants[a.sure:] {
-		to, from := &a.grants[a.sure], &grants[i]
-		if from.Deferred {
-			return false
-		}
-		charges := append(to.Charges[:0], from.Charges...) //nolint:gocritic // the grant's own room
-		*to = *from
+	for i := c.from; i < c.to && !b.Grants[i].Deferred; i++ {
+		to := &a.grants[a.sure]
+		charges := append(to.Charges[:0], b.Grants[i].Charges...) //nolint:gocritic // the grant's own room
+		*to = b.Grants[i]
 		to.Charges = charges
 		a.sure++
 	}
-	return true
+	return a.sure == len(a.grants)
 }
 
 // granted returns the grants that are charged.
