@@ -7,6 +7,24 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
+// look records that something has changed for a queue: whether its first calls ask is found out before mu is released. The caller holds mu.
+func (s *Waiters) look(q *queue) {
+	if !q.changed {
+		q.changed = true
+		s.looks = append(s.looks, q)
+	}
+}
+
+// admitAll is admit for all queues that have changed. The caller holds mu.
+func (s *Waiters) admitAll() {
+	for _, q := range s.looks {
+		q.changed = false
+		s.admit(q)
+	}
+	clear(s.looks)
+	s.looks = s.looks[:0]
+}
+
 // admit has the first calls of the queue ask the store, now or when the furthest slot comes within reach. The caller holds mu.
 func (s *Waiters) admit(q *queue) {
 	if q.asking || s.isFrozen(q) {
@@ -39,7 +57,7 @@ func (s *Waiters) admit(q *queue) {
 	q.timer = time.AfterFunc(d, func() {
 		s.lock()
 		defer s.unlock()
-		s.admit(q)
+		s.look(q)
 	})
 }
 
@@ -123,7 +141,7 @@ func (s *Waiters) answerAll(q *queue) {
 		q.thaws = false
 		s.thaw()
 	}
-	s.admit(q)
+	s.look(q)
 }
 
 // grant gives a call the store's answer, unless the call has to wait on because its slot is still too far ahead. It adds to a what the

@@ -187,7 +187,7 @@ func (s *Waiters) lock() { s.mu.Lock() }
 
 // unlock releases mu, and has what waits and may be asked for asked for.
 func (s *Waiters) unlock() {
-	if len(s.asks.waiting) > 0 {
+	if len(s.asks.waiting)+len(s.looks) > 0 {
 		s.unlockFor(nil)
 		return
 	}
@@ -197,6 +197,7 @@ func (s *Waiters) unlock() {
 // unlockFor is unlock for a goroutine that sends a request of its own, if its store answers in time by itself: see sendOwn. Other requests are
 // sent by goroutines of their own, unless the store takes no time.
 func (s *Waiters) unlockFor(isOwn func(*request) bool) (own *request) {
+	s.admitAll()
 	var direct []*request
 	for r := s.nextRequest(); r != nil; r = s.nextRequest() {
 		switch {

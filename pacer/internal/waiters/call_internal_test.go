@@ -66,6 +66,7 @@ func TestTheFirstCallGivesUp(t *testing.T) {
 	require.Equal(t, []*Call{all[1]}, q.carried)
 	q.ask.err = store.ErrClosed
 	s.answerAll(q)
+	s.admitAll()
 	require.Empty(t, s.queues.byStack, "nothing is left behind")
 }
 

@@ -55,9 +55,8 @@ func (s *Waiters) hasLeft(ctx context.Context, c *Call) (bool, error) {
 
 // join has a call enter the queue of its stack. It is then busy, and sends the request that carries it, if one is returned.
 func (s *Waiters) join(c *Call) (own *request, err error) {
-	s.lock()
+	s.lockBound(c, s.replanned)
 	defer func() { own = s.unlockFor(func(*request) bool { return c.state == asked }) }()
-	s.bindOwn(c, s.generation)
 	s.rebind(c)
 	if s.IsClosed() {
 		return nil, store.ErrClosed
@@ -79,7 +78,7 @@ func (s *Waiters) join(c *Call) (own *request, err error) {
 	if s.enqueue(q, c); asks {
 		s.submit(q)
 	}
-	s.admit(q)
+	s.look(q)
 	return nil, nil //nolint:nilnil // the request is made when the lock is released
 }
 
@@ -145,7 +144,7 @@ func (s *Waiters) refuse(q *queue, c *Call, cause error) error {
 		q.remove(c)
 	}
 	s.end(c, cause)
-	s.admit(q)
+	s.look(q)
 	if cause == errTimeout || c.byDeadline && cause == context.DeadlineExceeded { //nolint:errorlint // both are returned unwrapped
 		now := time.Now()
 		r := s.refusalIn(q, c, now, s.estimate(q, c, now, 0))
@@ -173,7 +172,7 @@ func (s *Waiters) leaveQueue(c *Call) {
 		q.inStore.Served(s.sinceMade(time.Now()), s.way.Reach(), q.length)
 	}
 	s.passIdle(q)
-	s.admit(q)
+	s.look(q)
 }
 
 // sinceMade returns an instant in the windows' time, counted from when the Waiters were made; 0 for instants before that.

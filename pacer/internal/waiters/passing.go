@@ -68,7 +68,7 @@ func (s *Waiters) PassOn(f *leases.Lease) bool {
 			s.lock()
 			defer s.unlock()
 			s.passIdle(q) // the queue may serve another stack by now, which does no harm
-			s.admit(q)
+			s.look(q)
 		})
 	} else if !s.hasRequests(q) {
 		return false

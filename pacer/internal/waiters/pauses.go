@@ -107,7 +107,7 @@ func (s *Waiters) apply(changes []store.Change) (caught []*Call, news []store.Ch
 			continue
 		}
 		q.expectSooner()
-		s.admit(q)
+		s.look(q)
 	}
 	return inOrder(caught), news
 }

@@ -43,6 +43,7 @@ type queue struct {
 	head, tail *Call
 	length     int
 	all        *atomic.Int64 // calls in all queues
+	changed    bool          // see look
 	asking     bool          // its first calls ask the store, or are about to
 	thaws      bool          // when that is answered, others may ask: see thaw
 	held       []*Call       // calls with a slot that is still to come; none of a deferred stack: see out

@@ -42,46 +42,45 @@ func (s *Waiters) anyStale(all []*Call) bool {
 	return slices.ContainsFunc(all, (*Call).isStale)
 }
 
-// bindAnew finds out how the policies that hold now bind some calls, which are old, by a function that returns them. The caller holds mu,
-// and holds it again afterwards.
-func (s *Waiters) bindAnew(old func() []*Call) {
-	for all := old(); len(all) > 0 && !s.IsClosed(); all = old() {
-		generation := s.declared
-		for _, c := range all {
-			c.caught = true // it must not serve as another call meanwhile
+// bindAnew finds out how the policies that hold now bind some old calls. It calls functions of users, under no lock.
+func (s *Waiters) bindAnew(old []*Call, generation int64) {
+	bound := make([]Bound, 0, len(old))
+	for _, c := range old {
+		bound = append(bound, c.binder.Bind())
+	}
+	s.lock()
+	defer s.unlock()
+	for i, c := range old {
+		b := &bound[i]
+		if b.Generation < c.generation {
+			continue
 		}
-		s.unlock()
-		bound := make([]Bound, 0, len(all))
-		for _, c := range all {
-			bound = append(bound, c.binder.Bind())
-		}
-		s.lock()
-		for i, c := range all {
-			b := &bound[i]
-			if b.Generation < c.generation {
-				continue
-			}
-			c.generation, c.anew = max(b.Generation, generation), nil
-			switch {
-			case !b.OK:
-			case c.bindsAlike(&b.Request):
-				b.Keep()
-			default:
-				c.anew = b
-			}
+		c.generation, c.anew = max(b.Generation, generation), nil
+		switch {
+		case !b.OK:
+		case c.bindsAlike(&b.Request):
+			b.Keep()
+		default:
+			c.anew = b
 		}
 	}
 }
 
-// bindOwn is bindAnew for a call that only its owner knows, who is in this goroutine.
-func (s *Waiters) bindOwn(c *Call, generation int64) {
-	s.bindAnew(func() []*Call {
-		if c.isOld(generation) {
-			return []*Call{c}
+// lockBound takes mu when it is known how the policies of a generation bind a call that only its owner knows, who is in this goroutine.
+func (s *Waiters) lockBound(c *Call, generation func() int64) {
+	for {
+		s.lock()
+		g := generation()
+		if !c.isOld(g) || s.IsClosed() {
+			return
 		}
-		return nil
-	})
+		s.unlock()
+		s.bindAnew([]*Call{c}, g)
+	}
 }
+
+// replanned returns the generation of the policies that hold for calls that wait. The caller holds mu.
+func (s *Waiters) replanned() int64 { return s.generation }
 
 // bindsAlike reports whether a request has the limits that a call has, and is queued alike. What it costs is as it was: an estimate may
 // have been improved.
@@ -164,7 +163,12 @@ func (s *Waiters) replan() {
 
 func (s *Waiters) replanNow() {
 	s.lock()
-	s.bindAnew(func() []*Call { return s.old(s.declared) })
+	for all := s.old(); len(all) > 0; all = s.old() {
+		generation := s.declared
+		s.unlock()
+		s.bindAnew(all, generation)
+		s.lock()
+	}
 	var caught []*Call
 	s.replanning = false
 	if s.generation < s.declared && !s.IsClosed() {
@@ -185,11 +189,12 @@ func (s *Waiters) replanNow() {
 	})
 }
 
-// old returns the calls of which it is not known yet how the policies of a generation bind them. Others are known only to their owners.
-// The caller holds mu.
-func (s *Waiters) old(generation int64) (all []*Call) {
+// old returns the calls of which it is not known yet how the policies that hold now bind them. Others are known only to their owners. After
+// Close there are none. The caller holds mu.
+func (s *Waiters) old() (all []*Call) {
 	add := func(c *Call) {
-		if c.isOld(generation) {
+		if c.isOld(s.declared) && !s.IsClosed() {
+			c.caught = true // it must not serve as another call meanwhile
 			all = append(all, c)
 		}
 	}
@@ -261,7 +266,7 @@ func (s *Waiters) thaw() {
 		s.queueOf(c).insert(c)
 	}
 	for _, q := range s.queues.byStack {
-		s.admit(q)
+		s.look(q)
 	}
 }
 

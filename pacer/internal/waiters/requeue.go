@@ -35,8 +35,10 @@ func (s *Waiters) requeue(ctx context.Context, caught []*Call, allFirst bool) {
 			c.grant[0].Ahead = int64(i)
 			c.moved()
 		}
-		for q := range s.queuesOf(some) {
-			s.admit(q)
+		for _, c := range some {
+			if c.inQueue() {
+				s.look(c.queue)
+			}
 		}
 		s.unlock()
 	}
@@ -57,17 +59,6 @@ func (s *Waiters) askAnew(c *Call) {
 		return
 	}
 	s.enqueue(s.queueOf(c), c)
-}
-
-// queuesOf returns the queues in which some calls are. The caller holds mu.
-func (s *Waiters) queuesOf(some []*Call) map[*queue]bool {
-	all := make(map[*queue]bool)
-	for _, c := range some {
-		if c.inQueue() {
-			all[c.queue] = true
-		}
-	}
-	return all
 }
 
 // giveUpSlots gives back what caught calls have: slots, or positions in the store's queue. A slot that cannot be given back is lost, but the
@@ -149,7 +140,7 @@ func (s *Waiters) answer(c *Call, call *store.Call, grant *store.Grant, began ti
 		if q.deferred && (grant.Queued || grant.Wait() > 0) {
 			q.last = store.Grant{Binds: grant.Binds, Paused: grant.Paused}
 		}
-		s.admit(q) // its slot may be nearer than it was
+		s.look(q) // its slot may be nearer than it was
 	}
 }
 

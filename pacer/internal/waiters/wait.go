@@ -12,14 +12,16 @@ import (
 
 // wait sleeps until a call may go, or may not.
 func (s *Waiters) wait(ctx context.Context, c *Call) error {
-	s.lock()
+	s.lockBound(c, func() int64 {
+		if time.Now().Before(c.due) {
+			return 0
+		}
+		return s.declared // the answer has brought other policies
+	})
 	if s.IsClosed() {
 		s.unlock()
 		_ = s.cancel(ctx, c)
 		return store.ErrClosed
-	}
-	if c.isOld(s.declared) && !time.Now().Before(c.due) { // the answer has brought other policies
-		s.bindOwn(c, s.declared)
 	}
 	if s.mayGoNow(ctx, c) {
 		s.use(c) // the common case: nothing to wait for
@@ -80,12 +82,20 @@ func (s *Waiters) mayGoNow(ctx context.Context, c *Call) bool {
 // next decides what a waiting call does now: sleep for a positive delay, go (0, nil), or give up with an error.
 func (s *Waiters) next(ctx context.Context, c *Call) (time.Duration, error) {
 	s.lock()
-	if err := s.settleInTime(ctx, c); err != nil {
+	if c.moving != nil { // in several requests, one after the other: an owner that gives up does not wait for that
+		now := time.Now()
+		err := s.whyNot(ctx, c, now)
 		s.unlock()
-		s.busy.Go(func() { // when the move is done
-			telemetry.Guard("a store", func() { _ = s.cancel(context.WithoutCancel(ctx), c) })
-		})
-		return 0, err
+		if err != nil {
+			s.busy.Go(func() { // when the move is done
+				telemetry.Guard("a store", func() { _ = s.cancel(context.WithoutCancel(ctx), c) })
+			})
+			return 0, err
+		}
+		if !c.latest.IsZero() && now.Before(c.latest) {
+			return c.latest.Sub(now), nil
+		}
+		return store.Forever, nil
 	}
 	if c.inQueue() {
 		s.unlock()
@@ -167,33 +177,17 @@ func (s *Waiters) overdue(c *Call, now time.Time) bool {
 	return now.Sub(c.requested) > c.grant[0].Wait()+c.grant[0].Slack+s.MaxLate
 }
 
-// settle waits while a move is under way, because the slot is not known until then. The caller holds mu, and holds it again afterwards.
-func (s *Waiters) settle(c *Call) {
-	for c.moving != nil {
+// lockSettled takes mu when no move is under way, because the slot is not known until then.
+func (s *Waiters) lockSettled(c *Call) {
+	for {
+		s.lock()
 		moved := c.moving
+		if moved == nil {
+			return
+		}
 		s.unlock()
 		<-moved
-		s.lock()
 	}
-}
-
-// settleInTime is settle for the owner of a waiting call, who does not wait for the end of a move when it gives up: it then returns why.
-// A move takes several requests, one after the other. The caller holds mu, and holds it again afterwards.
-func (s *Waiters) settleInTime(ctx context.Context, c *Call) error {
-	for c.moving != nil {
-		if err := s.whyNot(ctx, c, time.Now()); err != nil {
-			return err
-		}
-		moved := c.moving
-		s.unlock()
-		select {
-		case <-moved:
-		case <-ctx.Done():
-		case <-s.closed:
-		}
-		s.lock()
-	}
-	return nil
 }
 
 // use marks the slot as used: the call goes. The caller holds mu.
@@ -226,8 +220,7 @@ func (s *Waiters) useIfReserved(ctx context.Context, c *Call) {
 // hasGone counts a call as gone, and as over, if nobody waits for its slot and the slot has come: its owner slept until then. It reports
 // whether that is so.
 func (s *Waiters) hasGone(ctx context.Context, c *Call) bool {
-	s.lock()
-	s.settle(c)
+	s.lockSettled(c)
 	_, waits := s.waiting[c]
 	gone := c.state == reserved && !waits && !c.grant[0].Queued && !time.Now().Before(c.due)
 	if gone {
@@ -243,8 +236,7 @@ func (s *Waiters) hasGone(ctx context.Context, c *Call) bool {
 
 // cancel gives a slot back, or a position in a queue. It uses the context's values, but neither its deadline nor its end.
 func (s *Waiters) cancel(ctx context.Context, c *Call) error {
-	s.lock()
-	s.settle(c)
+	s.lockSettled(c)
 	if q := c.queue; c.inQueue() {
 		_ = s.refuse(q, c, nil)
 	}

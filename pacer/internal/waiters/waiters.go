@@ -62,6 +62,7 @@ type Waiters struct {
 	mu     sync.Mutex
 	flying int64 // the cost of calls that went and are not answered, and whose answers will be reported
 	queues queues
+	looks  []*queue // that have changed, and whose first calls may have to ask: see look
 	asks   asks
 
 	arrival    store.Instant // of the last call that was bound anew
@@ -177,9 +178,8 @@ func (s *Waiters) Waiting() map[store.Key]int64 {
 
 // enter has a call be among those that wait.
 func (s *Waiters) enter(c *Call) {
-	s.lock()
+	s.lockBound(c, s.replanned)
 	defer s.unlock()
-	s.bindOwn(c, s.generation)
 	if s.waiting == nil {
 		s.waiting = make(map[*Call]struct{})
 	}
