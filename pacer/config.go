@@ -239,7 +239,6 @@ func (p *Pacer) newWaiters(c *Config, given store.Store) *waiters.Waiters {
 		Upstream: p.upstream, Store: p.store, Given: given, Member: p.member, Direct: p.direct != nil,
 		Jitter: max(0, cmp.Or(c.Jitter, DefaultJitter)), MaxLate: cmp.Or(c.MaxLate, DefaultMaxLate),
 		Leases: p.leases, Meter: p.process.Meter,
-		NotYet: p.notYet, StoreError: p.storeError,
 	}
 	if p.telemetry != nil {
 		config.Events = events{p}

@@ -351,7 +351,7 @@ var (
 )
 
 // notYet makes the error of a call that may not go yet.
-func (p *Pacer) notYet(r waiters.Refusal) error {
+func (p *Pacer) notYet(r *waiters.Refusal) error {
 	if r.NoShare {
 		return p.storeError(opReserve, store.ErrNoShare)
 	}
@@ -401,8 +401,10 @@ func (p *Pacer) storeError(op string, err error) error {
 // toUser makes an error of a package below one of users; any other stays as it is.
 func (p *Pacer) toUser(err error) error {
 	switch e := err.(type) { //nolint:errorlint // they are as they were made
-	case *binding.StoreError:
+	case *waiters.StoreError:
 		return p.storeError(e.Op, e.Err)
+	case *waiters.Refusal:
+		return p.notYet(e)
 	case *bookings.TokenError:
 		return &TokenError{Upstream: p.upstream, Err: e.Err}
 	case *bookings.LaterError:
@@ -420,7 +422,7 @@ func (p *Pacer) toUser(err error) error {
 // later makes the error of a booking that may not go yet.
 func (p *Pacer) later(l *bookings.LaterError) error {
 	e := &LaterError{Upstream: p.upstream, Wait: max(l.Wait, leastRetry), Slack: l.Slack, Moved: l.Moved, InFlight: l.InFlight}
-	if refused, ok := errors.AsType[*LimitError](l.Refused); ok {
+	if refused, ok := errors.AsType[*LimitError](p.toUser(l.Refused)); ok {
 		e.InFlight, e.Wait = refused.Policy, refused.RetryAfter()
 	} else if l.InFlight != "" {
 		e.Wait = unknownRetry

@@ -40,7 +40,7 @@ func (e events) Waiting(ctx context.Context, w *waiters.Wait) {
 
 // WaitDone implements [waiters.Events].
 func (e events) WaitDone(ctx context.Context, last *waiters.Wait, since time.Time, took time.Duration, err error) {
-	done := WaitDone{Waiting: e.waitOf(last), Since: since, Took: took, Err: err}
+	done := WaitDone{Waiting: e.waitOf(last), Since: since, Took: took, Err: e.toUser(err)}
 	telemetry.EmitCall(ctx, e.telemetry, done, func(h *Hooks) func(context.Context, WaitDone) { return h.WaitDone })
 }
 
@@ -95,7 +95,7 @@ func (p *Pacer) settled(ctx context.Context, stack *store.Stack, notes []store.N
 }
 
 // Refused implements [waiters.Events].
-func (e events) Refused(ctx context.Context, err error) { e.refused(ctx, err) }
+func (e events) Refused(ctx context.Context, err error) { e.refused(ctx, e.toUser(err)) }
 
 // PausesChanged implements [waiters.Events].
 func (e events) PausesChanged(news []store.Change) {
@@ -161,7 +161,7 @@ func (e events) Applied(ctx context.Context, at store.Instant, stack store.Stack
 
 // Requested implements [failover.Owner].
 func (e events) Requested(op string, calls int, took time.Duration, err error) {
-	one := StoreRequest{Upstream: e.upstream, Op: op, Calls: calls, Took: took, Err: err}
+	one := StoreRequest{Upstream: e.upstream, Op: op, Calls: calls, Took: took, Err: e.toUser(err)}
 	telemetry.Emit(e.telemetry, one, func(h *Hooks) func(StoreRequest) { return h.StoreRequest })
 }
 

@@ -88,7 +88,7 @@ func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 		return err
 	}
 	if err := w.call.Wait(ctx); err != nil {
-		return err
+		return p.toUser(err)
 	}
 	if w.Observes() {
 		a = w.Now()
@@ -223,7 +223,7 @@ func (p *Pacer) reserveBy(ctx context.Context, a *binding.Ask, c *waiters.Call, 
 		if k != nil {
 			k.Keep(a, s)
 		}
-		return p.waiters.Free(ctx, c, &store.Call{Cost: a.Cost, NotBefore: a.NotBefore, MaxWait: a.MaxWait})
+		return p.toUser(p.waiters.Free(ctx, c, &store.Call{Cost: a.Cost, NotBefore: a.NotBefore, MaxWait: a.MaxWait}))
 	}
 	a.Which = binding.Enforced
 	r, err := p.calls.Request(a, room, s)
@@ -254,7 +254,7 @@ func (p *Pacer) whileShared(ctx context.Context, a *binding.Ask, ask func() erro
 			return waited, p.toUser(err)
 		}
 		began := time.Now()
-		err = ask()
+		err = p.toUser(ask())
 		more = time.Since(began)
 		a.Passed(more)
 		if end, ends := ctx.Deadline(); !errors.Is(err, ErrNoShare) || a.MaxWait <= 0 || ends && !time.Now().Before(end) {

@@ -66,7 +66,7 @@ func (r *Reservation) Slot() (at store.Instant, slack time.Duration) { return r.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	err := r.call.Cancel(ctx)
 	r.notGoing(ctx)
-	return err
+	return r.pacer.toUser(err)
 }
 
 // NotUsed is [Reservation.Cancel] for a call that you did not make and will not make, although its slot may have come. The part of the
@@ -74,7 +74,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 func (r *Reservation) NotUsed(ctx context.Context) error {
 	err := r.call.NotUsed(ctx)
 	r.notGoing(ctx)
-	return err
+	return r.pacer.toUser(err)
 }
 
 // Wait sleeps until the call may go, and returns nil: make the call now. If the context ends or the Pacer is closed first, Wait gives the
@@ -91,7 +91,7 @@ func (r *Reservation) Wait(ctx context.Context) error {
 	case err != ErrSpent: //nolint:errorlint // as it is
 		r.observed.Load().Cancel(ctx, false)
 	}
-	return err
+	return r.pacer.toUser(err)
 }
 
 // goes picks the credential of a call that goes now, and has the observed policies say what they would have done to it, unless they were

@@ -40,18 +40,6 @@ type Errors interface {
 	Nested(l *store.Limit) error
 }
 
-// A StoreError reports that a store failed.
-type StoreError struct {
-	Op  string // what it was to do
-	Err error
-}
-
-// Error implements error.
-func (e *StoreError) Error() string { return e.Op + ": " + e.Err.Error() }
-
-// Unwrap returns the error of the store.
-func (e *StoreError) Unwrap() error { return e.Err }
-
 // Invalid returns the error of a setting or an option.
 func Invalid(field, value, reason string) error {
 	return &store.ConfigError{Field: field, Value: value, Reason: reason}
@@ -198,7 +186,7 @@ func (r *Reader) Await(ctx context.Context, a *Ask) (waited time.Duration, err e
 		if err == store.ErrClosed || err == ctx.Err() { //nolint:errorlint // as they are: anything else is the store's
 			return 0, err
 		}
-		return 0, &StoreError{Op: OpReserve, Err: err}
+		return 0, &waiters.StoreError{Op: OpReserve, Err: err}
 	}
 	waited = time.Since(began)
 	a.Passed(waited)

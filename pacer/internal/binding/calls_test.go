@@ -2,7 +2,6 @@ package binding_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -34,8 +33,6 @@ func newReader(t *testing.T, all ...policies.Policy) *binding.Reader {
 	})
 	r.Waiters = waiters.New(&waiters.Config{
 		Upstream: "api", Store: s, Given: s, Direct: true, Leases: r.Leases, Meter: usage.NewMeter(nil, false),
-		NotYet:     func(waiters.Refusal) error { return errors.New("not yet") },
-		StoreError: func(_ string, err error) error { return err },
 	})
 	r.Errors = short{}
 	t.Cleanup(func() {

@@ -49,6 +49,6 @@
 //
 // # Failures
 //
-// A wrong option is a store.ConfigError, a store that fails a [StoreError]. [Errors] make all other errors of users. A call whose new
+// A wrong option is a store.ConfigError, a store that fails a [waiters.StoreError]. [Errors] make all other errors of users. A call whose new
 // policies do not go together with what it carries keeps those that it had.
 package binding

@@ -173,7 +173,7 @@ func (s *Bookings) bookSlot(ctx context.Context, a *binding.Ask, b *bookable, t 
 	}
 	epoch, err := booker.Epoch() // if another one begins meanwhile, the token is of none, and refused
 	if err != nil {
-		return g, &binding.StoreError{Op: OpBook, Err: err}
+		return g, &waiters.StoreError{Op: OpBook, Err: err}
 	}
 	call := store.Call{AnyOf: b.choices.AnyOf, First: b.choices.First, Cost: a.Cost, Costs: b.costs, NotBefore: a.NotBefore, MaxWait: a.MaxWait}
 	c := &waiters.Call{}
@@ -192,7 +192,7 @@ func (s *Bookings) bookSlot(ctx context.Context, a *binding.Ask, b *bookable, t 
 	g, b.limits, b.costs = c.TakeAway()
 	if g.Local && !a.Set.Free {
 		s.giveBack(ctx, b.limits, &g)
-		return g, &binding.StoreError{Op: OpBook, Err: store.ErrUnreachable}
+		return g, &waiters.StoreError{Op: OpBook, Err: store.ErrUnreachable}
 	}
 	if !a.Set.Free {
 		booker.Booked(store.Stack{Upstream: s.Upstream, Limits: b.limits}, g)

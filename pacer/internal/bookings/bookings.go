@@ -57,7 +57,8 @@ func (e *LaterError) Error() string { return "later" }
 
 // isRefusal reports whether an error is of a call that was refused by a limit.
 func isRefusal(err error) bool {
-	return errors.As(err, new(interface{ RetryAfter() time.Duration }))
+	r, is := errors.AsType[*waiters.Refusal](err)
+	return is && !r.NoShare
 }
 
 // AccountOf returns the account of a pool by which a booking is; "" for a text that is no token. A token that is by none of the pool's
@@ -89,5 +90,5 @@ func (s *Bookings) booker(op string) (store.Booker, error) {
 	if b, ok := s.Store.(store.Booker); ok {
 		return b, nil
 	}
-	return nil, &binding.StoreError{Op: op, Err: store.ErrNoBookings}
+	return nil, &waiters.StoreError{Op: op, Err: store.ErrNoBookings}
 }

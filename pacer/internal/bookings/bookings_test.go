@@ -23,13 +23,6 @@ import (
 
 var errStore = errors.New("the store failed")
 
-// limitError is an error as the face would make it.
-type limitError struct{ waiters.Refusal }
-
-func (limitError) Error() string { return "refused" }
-
-func (limitError) RetryAfter() time.Duration { return time.Second }
-
 // A fake is a store in memory that fails or is overtaken when it is asked to.
 type fake struct {
 	*memstore.Store
@@ -88,9 +81,7 @@ func newProcess(t *testing.T, s store.Store, all ...policies.Policy) *process {
 	})
 	r.Waiters = waiters.New(&waiters.Config{
 		Upstream: "api", Store: s, Given: s, Direct: true, Leases: r.Leases, Meter: usage.NewMeter(nil, false),
-		NotYet:     func(one waiters.Refusal) error { return limitError{one} },
-		StoreError: func(_ string, err error) error { return err },
-		MaxLate:    time.Second,
+		MaxLate: time.Second,
 	})
 	r.Errors = short{}
 	t.Cleanup(func() {
@@ -280,7 +271,7 @@ func TestPermitsOfABooking(t *testing.T) {
 		_, err = other.redeem(second, 1)
 		later, ok := errors.AsType[*bookings.LaterError](err)
 		require.True(t, ok)
-		refused, ok := errors.AsType[limitError](later.Refused)
+		refused, ok := errors.AsType[*waiters.Refusal](later.Refused)
 		require.True(t, ok)
 		require.Equal(t, "permits", refused.Limit.Policy)
 		one.Calls.Leases.Release(c.Lease())

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -50,7 +49,7 @@ func (x *Redemption) ask(ctx context.Context, next string, w *store.Window, refu
 	answers, err := x.booker.Redeem(ctx, x.Upstream, []store.Booking{b})
 	x.way.Took(time.Since(began))
 	if err != nil {
-		return store.Redemption{}, &binding.StoreError{Op: OpRedeem, Err: err}
+		return store.Redemption{}, &waiters.StoreError{Op: OpRedeem, Err: err}
 	}
 	return answers[0], nil
 }
@@ -77,7 +76,7 @@ func (x *Redemption) settle(reply *store.Redemption) error {
 	}
 	t, err := parse(reply.Record, x.MaxToken)
 	if err != nil {
-		return &binding.StoreError{Op: OpRedeem, Err: fmt.Errorf("the record of a booking %w", err)}
+		return &waiters.StoreError{Op: OpRedeem, Err: fmt.Errorf("the record of a booking %w", err)}
 	}
 	x.now = t
 	return nil

@@ -106,7 +106,7 @@ func (x *Redemption) Redeem(ctx context.Context) error {
 			return err
 		}
 	}
-	return &binding.StoreError{Op: OpRedeem, Err: errRestless}
+	return &waiters.StoreError{Op: OpRedeem, Err: errRestless}
 }
 
 // Cancel gives the slot of the booking back, and spends the token.
@@ -117,7 +117,7 @@ func (x *Redemption) Cancel(ctx context.Context) error {
 			return err
 		}
 	}
-	return &binding.StoreError{Op: OpRedeem, Err: errRestless}
+	return &waiters.StoreError{Op: OpRedeem, Err: errRestless}
 }
 
 // turn does what is to be done next, and reports whether the call may go.

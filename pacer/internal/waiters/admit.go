@@ -101,7 +101,7 @@ func (c *Call) asks(now, from time.Time) store.Call {
 
 // answerAll applies the store's answer to what a queue asked, and lets the next calls ask. The caller holds mu.
 func (s *Waiters) answerAll(q *queue) {
-	now, err, began := time.Now(), s.storeError(q.ask.err), q.ask.began
+	now, err, began := time.Now(), storeError(q.ask.err), q.ask.began
 	a := Answer{Requested: began.Sub(s.made), Answered: now.Sub(s.made), Calls: len(q.carried)}
 	var left []*Call // granted nothing, because that is too far ahead
 	known := q.carried[0].known

@@ -72,25 +72,25 @@ func (s *Waiters) reserve(ctx context.Context, stack *store.Stack, calls []store
 		began := time.Now()
 		err := s.Store.Reserve(s.unending(ctx), *stack, calls, grants)
 		s.tookSince(began)
-		return s.storeError(err)
+		return storeError(err)
 	}
 	a := &ask{ctx: ctx, stack: *stack, hash: stack.Hash(s.queues.seed), calls: calls, grants: grants, done: make(chan struct{}, 1)}
 	s.lock()
 	if s.IsClosed() {
 		s.unlock()
-		return s.storeError(store.ErrClosed)
+		return storeError(store.ErrClosed)
 	}
 	s.asks.waiting = append(s.asks.waiting, a)
 	s.sendOwn(s.unlockFor(func(r *request) bool { return slices.ContainsFunc(r.asks, func(c carried) bool { return c.ask == a }) }))
 	<-a.done
-	return s.storeError(a.err)
+	return storeError(a.err)
 }
 
-func (s *Waiters) storeError(err error) error {
+func storeError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return s.StoreError("reserve", err)
+	return &StoreError{Op: "reserve", Err: err}
 }
 
 // unending returns the context of a request: a direct store answers without blocking.

@@ -52,7 +52,7 @@ func TestWhatIsLookedAtIsNotReused(t *testing.T) {
 // If the call that is to ask gives up, the next one asks.
 func TestTheFirstCallGivesUp(t *testing.T) {
 	t.Parallel()
-	s := New(&Config{Leases: leases.New(leases.Config{}), StoreError: func(_ string, err error) error { return err }})
+	s := New(&Config{Leases: leases.New(leases.Config{})})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.queueFor(1, []store.Limit{{Policy: "limit"}}, false)

@@ -99,7 +99,7 @@ func (s *Waiters) askAgain(ctx context.Context, c *Call) {
 	default:
 		call.Slot, call.Held = g.At, held
 	}
-	err := s.storeError(store.ErrUnreachable) // if the store panics, or a hook of its client
+	err := storeError(store.ErrUnreachable) // if the store panics, or a hook of its client
 	defer func() {
 		s.lock()
 		defer s.unlock()

@@ -3,6 +3,7 @@ package waiters
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/readings"
@@ -44,7 +45,7 @@ type Wait struct {
 	For    time.Duration // how long from then
 }
 
-// A Refusal is why a call may not go: what it would have to wait for, and for how long.
+// A Refusal is the error of a call that may not go: what it would have to wait for, and for how long.
 type Refusal struct {
 	Wait
 
@@ -56,6 +57,24 @@ type Refusal struct {
 	ByDeadline bool          // MaxWait is what the context's deadline left
 	NoShare    bool          // the store is out of reach, and the process has no share without it
 }
+
+// Error implements error.
+func (r *Refusal) Error() string { return fmt.Sprintf("not yet: wait for %v", r.For) }
+
+// Is reports whether the process has no share, if target is [store.ErrNoShare].
+func (r *Refusal) Is(target error) bool { return r.NoShare && target == store.ErrNoShare }
+
+// A StoreError reports that a store failed.
+type StoreError struct {
+	Op  string // what it was to do
+	Err error
+}
+
+// Error implements error.
+func (e *StoreError) Error() string { return e.Op + ": " + e.Err.Error() }
+
+// Unwrap returns the error of the store.
+func (e *StoreError) Unwrap() error { return e.Err }
 
 // A binding is what a call waits for, as its owner sees it: which limit, and why.
 type binding struct {
@@ -162,18 +181,18 @@ func (s *Waiters) admitted(ctx context.Context, c *Call) {
 
 // notYet makes the error for the slot in the call's grant, which is too far away. The caller holds mu, if another goroutine knows the
 // call.
-func (s *Waiters) notYet(c *Call) error { return s.NotYet(s.refusal(c)) }
+func (s *Waiters) notYet(c *Call) error { return s.refusal(c) }
 
 // notYetAt is notYet for a call that was in the queue until a request carried it, which began at a time.
-func (s *Waiters) notYetAt(c *Call, began time.Time) error { return s.NotYet(s.refusalAt(c, began)) }
+func (s *Waiters) notYetAt(c *Call, began time.Time) error { return s.refusalAt(c, began) }
 
-func (s *Waiters) refusal(c *Call) Refusal {
+func (s *Waiters) refusal(c *Call) *Refusal {
 	g, call := &c.grant[0], &c.request[0]
 	ahead := g.Ahead
 	if g.Paused > 0 {
 		ahead = int64(max(0, g.At.Sub(g.Paused)) / readings.Apart)
 	}
-	return Refusal{
+	return &Refusal{
 		Wait: Wait{
 			Limit: c.limit(g.Binds), Cost: call.CostOf(g.Binds), Paused: g.Paused > 0,
 			Queued: g.Queued, Ahead: ahead, For: g.Wait(),
@@ -182,7 +201,7 @@ func (s *Waiters) refusal(c *Call) Refusal {
 	}
 }
 
-func (s *Waiters) refusalAt(c *Call, began time.Time) Refusal {
+func (s *Waiters) refusalAt(c *Call, began time.Time) *Refusal {
 	r := s.refusal(c)
 	if !c.latest.IsZero() && c.request[0].MaxWait < store.Forever {
 		r.Waited = max(0, c.request[0].MaxWait-c.latest.Sub(began))

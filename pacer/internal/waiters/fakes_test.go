@@ -258,9 +258,7 @@ func (f *fake) history() []string {
 }
 
 // refused is the error of a refusal.
-type refused struct{ waiters.Refusal }
-
-func (r refused) Error() string { return fmt.Sprintf("refused: %+v", r.Refusal) }
+type refused = *waiters.Refusal
 
 // rig is waiters over a store, and what became of calls.
 type rig struct {
@@ -280,9 +278,7 @@ func newRig(t *testing.T, s store.Store, change func(*waiters.Config)) *rig {
 	r.leases = leases.New(leases.Config{Report: func(all []readings.Report, closed bool) { r.ReportPermits(all, closed) }, PassOn: func(l *leases.Lease) bool { return r.PassOn(l) }})
 	c := waiters.Config{
 		Upstream: "api", Store: s, Given: s, MaxLate: 500 * ms, Leases: r.leases,
-		Meter:      usage.NewMeter([]string{"limit"}, true),
-		NotYet:     func(one waiters.Refusal) error { return refused{one} },
-		StoreError: func(op string, err error) error { return fmt.Errorf("%s: %w", op, err) },
+		Meter: usage.NewMeter([]string{"limit"}, true),
 	}
 	if change != nil {
 		change(&c)

@@ -149,7 +149,7 @@ func (s *Waiters) refuse(q *queue, c *Call, cause error) error {
 		now := time.Now()
 		r := s.refusalIn(q, c, now, s.estimate(q, c, now, 0))
 		r.Waited = c.request[0].MaxWait
-		c.err = s.NotYet(r)
+		c.err = r
 	}
 	return c.err
 }
@@ -205,11 +205,11 @@ func (s *Waiters) tooFar(q *queue, c *Call, now time.Time, ahead int) error {
 	if wait <= c.latest.Sub(now) {
 		return nil
 	}
-	return s.NotYet(s.refusalIn(q, c, now, wait))
+	return s.refusalIn(q, c, now, wait)
 }
 
 // refusalIn returns why a call does not go whose slot is about this far away. The caller holds mu.
-func (s *Waiters) refusalIn(q *queue, c *Call, now time.Time, wait time.Duration) Refusal {
+func (s *Waiters) refusalIn(q *queue, c *Call, now time.Time, wait time.Duration) *Refusal {
 	g := &c.grant[0]
 	g.Binds, g.Paused, g.Queued = q.last.Binds, q.last.Paused, false
 	g.Now, g.At = 0, store.Instant(wait.Microseconds())

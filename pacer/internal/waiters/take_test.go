@@ -60,7 +60,7 @@ func TestTakeAsksOnce(t *testing.T) {
 			p := &pieces{free: []int64{free * 3}}
 			got, err := p.take(t, n, 3, 3*800)
 			if free == 0 {
-				require.ErrorContains(t, err, "refused")
+		require.ErrorAs(t, err, new(refused))
 			} else {
 				require.NoError(t, err)
 			}

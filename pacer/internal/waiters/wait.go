@@ -264,7 +264,7 @@ func (s *Waiters) cancel(ctx context.Context, c *Call) error {
 		defer cancel()
 	}
 	if err := s.Store.Cancel(ctx, c.stack, c.grant[:]); err != nil {
-		return s.StoreError("cancel", err)
+		return &StoreError{Op: "cancel", Err: err}
 	}
 	return nil
 }

@@ -30,11 +30,7 @@ type Config struct {
 	Leases *leases.Leases // of the permits of calls in flight
 	Meter  *usage.Meter   // counts what calls spend
 
-	// NotYet makes the error of a call that may not go, and StoreError that of a store that could not answer. Both are called under
-	// the lock of Waiters.
-	NotYet     func(Refusal) error
-	StoreError func(op string, err error) error
-	Events     Events // nil if there are no hooks
+	Events Events // nil if there are no hooks
 
 	// Reread is called when what operators have set may have changed; nil if a Member looks after that.
 	Reread func()
