@@ -27,7 +27,7 @@ func (s *Waiters) admitAll() {
 
 // admit has the first calls of the queue ask the store, now or when the furthest slot comes within reach. The caller holds mu.
 func (s *Waiters) admit(q *queue) {
-	if q.asking || s.isFrozen(q) {
+	if q.asking || s.frozen > 0 {
 		return
 	}
 	if q.length == 0 {

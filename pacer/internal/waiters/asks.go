@@ -124,7 +124,7 @@ func (s *Waiters) nextRequest() *request {
 	for i, a := range w.waiting {
 		n := len(a.calls) - a.sure
 		if q := a.queue; q != nil && n == 0 {
-			if q.length == 0 || s.isFrozen(q) {
+			if q.length == 0 || s.frozen > 0 {
 				q.asking = false
 				s.dropIfIdle(q)
 				continue

@@ -49,7 +49,7 @@ func (s *Waiters) mayLeave(q *queue, now time.Time) bool {
 // letOut takes out the calls that may leave the queue. If none may before the furthest slot is near, it returns when: a timer then has
 // to call it. The caller holds mu.
 func (s *Waiters) letOut(q *queue, now time.Time) (again time.Time) {
-	for q.head != nil && !s.isFrozen(q) && s.mayLeave(q, now) {
+	for q.head != nil && s.frozen == 0 && s.mayLeave(q, now) {
 		c := q.head
 		q.remove(c)
 		q.takeOut(c)

@@ -191,7 +191,7 @@ func (s *Waiters) yield(c *Call) (taken bool) {
 // isOfUse reports whether other calls of its queue can take over what a call has in the store. The caller holds mu.
 func (s *Waiters) isOfUse(c *Call) bool {
 	switch g := &c.grant[0]; {
-	case s.IsClosed() || s.isFrozen(c.queue) || c.isStale() || s.paused(c):
+	case s.IsClosed() || s.frozen > 0 || c.isStale() || s.paused(c):
 		return false
 	case g.OK:
 		return !s.overdue(c, time.Now())

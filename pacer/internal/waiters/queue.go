@@ -30,8 +30,6 @@ type queue struct {
 	limits []store.Limit
 	window Window
 
-	stale bool // calls in it are to be bound anew, or others were when it was made: see isFrozen
-
 	// Of a stack with a limit that is granted only shortly before the slot: its calls leave this queue for the store's queue.
 	deferred bool
 	passes   bool // the process passes permits on
@@ -74,7 +72,7 @@ func (qs *queues) hashOf(c *Call) uint64 {
 // queueOf returns the queue of a call's stack, and makes one if there is none. The caller holds mu.
 func (s *Waiters) queueOf(c *Call) *queue {
 	h := s.queues.hashOf(c)
-	if q := s.queues.byStack[h]; q != nil && q.length == 0 && !q.asking && !s.isFrozen(q) && !alike(q.limits, c.stack.Limits) {
+	if q := s.queues.byStack[h]; q != nil && q.length == 0 && !q.asking && s.frozen == 0 && !alike(q.limits, c.stack.Limits) {
 		s.retire(q)
 	}
 	q := s.queueFor(h, c.stack.Limits, c.request[0].ID != 0)
@@ -107,7 +105,6 @@ func (s *Waiters) queueFor(h uint64, limits []store.Limit, deferred bool) *queue
 		} else {
 			q = &queue{all: &s.queued}
 		}
-		q.stale = s.frozen > 0
 		q.hash, q.limits, q.deferred = h, append(q.limits[:0], limits...), deferred
 		q.ask.queue, q.ask.stack = q, store.Stack{Upstream: s.Upstream, Limits: q.limits}
 		q.ask.hash = q.ask.stack.Hash(qs.seed)

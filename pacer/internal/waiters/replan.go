@@ -209,49 +209,49 @@ func (s *Waiters) old() (all []*Call) {
 	return all
 }
 
-// freeze returns the stale calls that have slots or positions, caught, and whether any call is stale. If so, no call of a stale queue asks
-// until those have moved, and the requests under way are answered: see thaw. The caller holds mu.
+// freeze returns the stale calls that have slots or positions, caught, and whether any call is stale. If so, no queue asks until those have
+// moved, and the requests under way are answered: see thaw. The caller holds mu.
 func (s *Waiters) freeze() (caught []*Call, stale bool) {
 	for c := range s.waiting {
-		if c.state != reserved || c.moving != nil || !c.isStale() {
-			continue
-		}
-		c.catch()
-		caught = append(caught, c)
-		if c.queue != nil {
-			if q := s.queues.byStack[c.queue.hash]; q != nil {
-				q.stale = true
-			}
+		if c.state == reserved && c.moving == nil && c.isStale() {
+			c.catch()
+			caught = append(caught, c)
 		}
 	}
 	stale = len(caught) > 0
 	for _, q := range s.queues.byStack {
-		q.each(func(c *Call) { q.stale = q.stale || c.isStale() || !alike(q.limits, c.stack.Limits) })
-		stale = stale || q.stale
-		if q.stale && q.asking && !q.deferred && !q.thaws && len(q.carried) > 0 { // a request is under way
+		stale = stale || q.isStale()
+	}
+	if !stale {
+		return nil, false
+	}
+	s.frozen++
+	for _, q := range s.queues.byStack {
+		if len(q.carried) > 0 && !q.thaws {
 			q.thaws = true
 			s.frozen++
 		}
 	}
-	if stale {
-		s.frozen++
-	}
-	return caught, stale
+	return caught, true
 }
 
-// isFrozen reports whether no call of a queue asks, because others move that came before. The caller holds mu.
-func (s *Waiters) isFrozen(q *queue) bool { return s.frozen > 0 && q.stale }
+// isStale reports whether a call in the queue is bound by other limits than the queue has, or is to be.
+func (q *queue) isStale() (is bool) {
+	q.each(func(c *Call) { is = is || c.isStale() || !alike(q.limits, c.stack.Limits) })
+	return is
+}
 
-// thaw records that something is over that calls in the queues of this process have waited for, so as not to overtake others: that those
-// gave their slots back that came before, or that a request was answered that was under way. After the last, they wait in the queues of the
-// stacks by which they are bound now, in the order in which they came, and ask again. The caller holds mu.
+// thaw records that something is over that the queues of this process have waited for, so that no call overtakes others: that those gave their
+// slots back that came before, or that a request was answered that was under way. After the last, stale calls wait in the queues of the stacks
+// by which they are bound now, in the order in which they came, and all ask again. The caller holds mu.
 func (s *Waiters) thaw() {
 	if s.frozen--; s.frozen > 0 {
 		return
 	}
 	var all []*Call
 	for _, q := range s.queues.byStack {
-		if !q.stale {
+		if !q.isStale() {
+			s.look(q)
 			continue
 		}
 		for q.head != nil {
@@ -263,9 +263,8 @@ func (s *Waiters) thaw() {
 	slices.SortFunc(all, func(a, b *Call) int { return cmp.Compare(a.came, b.came) })
 	for _, c := range all {
 		s.rebind(c)
-		s.queueOf(c).insert(c)
-	}
-	for _, q := range s.queues.byStack {
+		q := s.queueOf(c)
+		q.insert(c)
 		s.look(q)
 	}
 }

@@ -65,7 +65,7 @@ type Waiters struct {
 	declared   int64         // the generation of the policies that hold
 	generation int64         // of those that hold for the calls that wait
 	replanning bool          // the former are about to hold for them, too: see replan
-	frozen     int           // while stale calls that hold slots move, no other call of their queues asks
+	frozen     int           // what is to be over before queues ask: see freeze
 	waiting    map[*Call]struct{}
 	byID       map[int64]*Call // of them, those that may be in the store's queue
 	// The last calls that were woken and are none of those: calls of other processes, or calls that are about to be queued.
