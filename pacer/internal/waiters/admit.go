@@ -1,64 +1,91 @@
 package waiters
 
 import (
+	"context"
 	"slices"
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// look records that something has changed for a queue: whether its first calls ask is found out before mu is released. The caller holds mu.
-func (s *Waiters) look(q *queue) {
-	if !q.changed {
-		q.changed = true
-		s.looks = append(s.looks, q)
-	}
-}
-
-// admitAll is admit for all queues that have changed. The caller holds mu.
-func (s *Waiters) admitAll() {
-	for _, q := range s.looks {
-		q.changed = false
-		s.admit(q)
-	}
-	clear(s.looks)
-	s.looks = s.looks[:0]
-}
-
-// admit has the first calls of the queue ask the store, now or when the furthest slot comes within reach. The caller holds mu.
-func (s *Waiters) admit(q *queue) {
+// admit has the first calls of the queue ask the store. If the furthest slot has to come within reach before that, it returns in how long; 0
+// otherwise. The caller holds mu.
+func (s *Waiters) admit(q *queue) time.Duration {
 	if q.asking || s.frozen > 0 {
-		return
+		return 0
 	}
 	if q.length == 0 {
 		s.dropIfIdle(q)
-		return
+		return 0
 	}
 	now := time.Now()
-	var d time.Duration
 	if q.deferred {
 		again := s.letOut(q, now)
 		if again.IsZero() {
-			return
+			return 0
 		}
-		d = again.Sub(now)
-	} else {
-		n, again := s.askFor(q, now, q.length)
-		if n > 0 {
-			s.submit(q)
-			return
-		}
-		d = again - now.Sub(s.made)
+		return max(1, again.Sub(now))
 	}
-	if q.timer != nil {
-		q.timer.Reset(d)
-		return
+	n, again := s.askFor(q, now, q.length)
+	if n > 0 {
+		s.submit(q)
+		return 0
 	}
-	q.timer = time.AfterFunc(d, func() {
-		s.lock()
-		defer s.unlock()
-		s.look(q)
-	})
+	return max(1, again-now.Sub(s.made))
+}
+
+// A grant cannot be taken back. So some limits are not granted far in advance, as rates and windows are, but only shortly before the
+// slot: permits (policies.InFlight), because it is unknown when a call will be over; and what calls of different importance share
+// (policies.Policy.Lane, policies.Policy.Fair), because calls that come later must not have to make do with the rest. A call that has to
+// wait for such a limit is queued in the store, in order, and is charged nothing: see [store.Grant].Queued. Its stack is deferred.
+//
+// Calls of a deferred stack leave the queue of the process one by one, for the store's queue or for a slot. As many calls of a process
+// are out at a time as are served within twice H, and at least 16: see [StoreQueue]. Each asks for itself, again and again: at the time
+// that the store's answer gives, which is when its turn may come, or when the store wakes it, which a [store.Notifier] delivers at
+// once. A wake-up that is lost costs a second. A call that does not ask again is taken for dead and skipped; if it was only late, it
+// keeps its position.
+//
+// When its turn comes, a call gets its permits and its slots in one step. If it would have to wait for another of its limits, for longer
+// than 10 ms or three times the way to the store and back, it gets its slots at once, as always, and asks for its permits so long before
+// the slot; if they are taken by then, it gives the slots back in the same step and is queued, where it was. So no call that waits for a
+// permit holds a slot, and no call that waits for a slot holds a permit. (For lanes and fair shares, the 10 ms are 40 ms.)
+//
+// In what order calls of one stack get slots and permits does not matter to the store: they need the same. So if a call gets a permit
+// while one behind it holds a slot without, that slot goes back with the request, and the call behind asks again: see
+// [Waiters.neighbours].
+//
+// A permit is a lease. The process renews the leases of its calls, and if it ends, they run out. A call is over when its reservation is
+// released. Calls that have outlived their lease, because their process was suspended, count again when it renews them. So there may be
+// more than the limit for a while: they run, whatever the store has on record.
+//
+// A lane's calls get their slots 40 ms ahead (H, where the round trip to the store is long), at the lane's part of the rate. What that
+// leaves of the whole rate is lent 20 ms before it would be lost (H less 20 ms). Nothing is lent of windows. Fair shares are start-time
+// fair queueing over the queued calls. The order within a queue is exact; the order between calls that ask at nearly the same time is
+// exact up to the slots of 40 ms.
+
+// mayLeave reports whether one more call may enter the store's queue, or hold a slot. The caller holds mu.
+func (s *Waiters) mayLeave(q *queue, now time.Time) bool {
+	reach := s.way.Reach()
+	if q.passes && q.queuedInStore() >= keepQueued {
+		return false
+	}
+	return len(q.out) < q.inStore.Most(reach) && q.furthest().Sub(now) <= reach
+}
+
+// letOut takes out the calls that may leave the queue. If none may before the furthest slot is near, it returns when: a timer then has
+// to call it. The caller holds mu.
+func (s *Waiters) letOut(q *queue, now time.Time) (again time.Time) {
+	for q.head != nil && s.frozen == 0 && s.mayLeave(q, now) {
+		c := q.head
+		q.remove(c)
+		q.takeOut(c)
+		c.due, c.known = now, s.changes.Load() // it asks for itself
+		c.signal()
+	}
+	if reach := s.way.Reach(); q.head != nil && q.furthest().Sub(now) > reach {
+		return q.furthest().Add(-reach)
+	}
+	return time.Time{}
 }
 
 // submit has the first calls of a queue ask with the next request. The caller holds mu.
@@ -87,16 +114,6 @@ func (s *Waiters) fill(q *queue, now time.Time, n int) {
 		q.carried, a.calls, a.grants = append(q.carried, c), append(a.calls, call), append(a.grants, store.Grant{Charges: c.grant[0].Charges[:0]})
 		most = q.window.Reach()
 	}
-}
-
-// asks returns what the store is asked for now, for a call that goes from a time on.
-func (c *Call) asks(now, from time.Time) store.Call {
-	call := c.request[0]
-	call.NotBefore = max(0, from.Sub(now))
-	if !c.latest.IsZero() {
-		call.MaxWait = max(0, c.latest.Sub(now))
-	}
-	return call
 }
 
 // answerAll applies the store's answer to what a queue asked, and lets the next calls ask. The caller holds mu.
@@ -182,5 +199,17 @@ func (s *Waiters) grant(q *queue, a *Answer, i int, call *Call, began time.Time)
 		q.held = append(q.held, call)
 		call.queue = q
 	}
+	return true
+}
+
+// unwanted reports whether a grant is a slot to come of policies that do not hold any more: it is given back, and the call waits on. The
+// caller holds mu.
+func (s *Waiters) unwanted(q *queue, c *Call, g *store.Grant) bool {
+	if !c.isStale() || !g.OK || g.Wait() <= 0 {
+		return false
+	}
+	old := store.Batch{Stack: store.Stack{Upstream: s.Upstream, Limits: slices.Clone(q.limits)}, Grants: []store.Grant{*g}}
+	old.Grants[0].Charges = slices.Clone(g.Charges)
+	s.busy.Go(func() { s.cancelAll(context.WithoutCancel(c.ctx), []store.Batch{old}) })
 	return true
 }

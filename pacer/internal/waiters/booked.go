@@ -8,22 +8,6 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// A booking is a slot that leaves the process that was granted it, and comes to the one that uses it: see pacer.Pacer.Book.
-
-// TakeAway returns the grant of a call that has a slot, the limits that bind the call, and what it costs each of them; nil if that is the same
-// for all. From then on the slot is the caller's: the call is used and nothing of it is left here, nor counted as gone.
-func (c *Call) TakeAway() (g store.Grant, limits []store.Limit, costs []int64) {
-	s := c.set
-	s.lock()
-	defer s.unlock()
-	c.state = givenBack
-	s.leaveQueue(c)
-	if s.Meter.IsOn() {
-		s.Meter.Booked(c.stack.Limits, c.grant[0].Now)
-	}
-	return c.grant[0], c.stack.Limits, c.request[0].Costs
-}
-
 // Adopt gives c a slot that was taken away from another call, of this process or another one. The store was asked at requested whether it
 // is still good, when the process knew of so many changes, and answered at g.Now. c waits for it like for any other slot, without jitter,
 // but is refused if it has to move: behind a pause, say. permits is a call that has the permits which c needs: c has them from now on. It

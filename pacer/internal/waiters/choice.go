@@ -2,34 +2,9 @@ package waiters
 
 import (
 	"slices"
-	"time"
 
-	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 )
-
-// A call may be bound by any one of some choices of limits, such as those of one of several credentials: see [store.Call].AnyOf. As long
-// as it has no slot, all of them are its stack: so calls with the same choices share a queue, and each request for them carries all of
-// their limits. When the store has granted it a slot, the limits of that choice are its stack, and so it concerns no other choice any more.
-// When it gives the slot up for another one, it has all of its choices again.
-//
-// If the limits count calls in flight, a call that waits for a permit stands in one queue of the store, of one choice, and has all of its
-// choices whenever it asks again. So that no permit of another choice is idle meanwhile, as far as this process can tell:
-//
-//   - A permit that is passed on goes to the first call, whichever choice that stands for: see passing.go.
-//   - If one goes back to the store, and no call of this process stands in its queue, the first that stands in another one asks again.
-//   - If the choice by which a call stands is paused, the call asks again.
-//
-// Permits that other processes give back to an empty queue are found when the call asks again for other reasons, within a second if it is
-// among the first.
-
-// choices are what a call has besides the choice that binds it.
-type choices struct {
-	limits []store.Limit
-	costs  []int64
-	anyOf  [][]int
-	chosen int
-}
 
 // narrow has the choice bind the call that it was granted. The caller holds mu, if another goroutine knows the call.
 func (c *Call) narrow() {
@@ -93,16 +68,6 @@ func (c *Call) preferred() int {
 	return c.grant[0].Choice
 }
 
-// Choice returns which of its choices binds the call; 0 for a call that has none, or no slot.
-func (c *Call) Choice() int {
-	c.set.lock()
-	defer c.set.unlock()
-	if c.choices == nil {
-		return 0
-	}
-	return c.choices.chosen
-}
-
 // choiceOf returns which of a call's choices has exactly the limits of some permits; 0 for a call without choices, and −1 if none has.
 func (c *Call) choiceOf(permits []store.Limit) int {
 	anyOf := c.request[0].AnyOf
@@ -138,31 +103,25 @@ func (c *Call) standsBy(keys map[store.Key]bool) bool {
 	})
 }
 
-// returned has calls with choices ask again, because permits went back to the store: one for each permit for which no call of this process
-// stands in the store's queue. The store wakes the calls that stand there.
-func (s *Waiters) returned(all []readings.Report) {
-	s.lock()
-	defer s.unlock()
-	for q := range s.queues.pools {
-		for i := range all {
-			for _, n := range all[i].Notes {
-				if n.Kind == store.NoteRelease {
-					s.retryFor(q, all[i].Limits[n.Limit].Key())
-				}
-			}
-		}
+// giveUp returns the grant of a call, as the store made it, and gives the call all of its choices again. The caller holds mu.
+func (c *Call) giveUp() store.Grant {
+	g, w := c.grant[0], c.choices
+	g.Charges = c.widened()
+	if w != nil && g.Binds >= 0 {
+		g.Binds = w.anyOf[w.chosen][g.Binds]
 	}
+	c.widen()
+	return g
 }
 
-// retryFor has the first call of a queue ask again that stands for another limit than one that has a permit now, if no call stands for that.
-// The caller holds mu.
-func (s *Waiters) retryFor(q *queue, k store.Key) {
-	key, now := map[store.Key]bool{k: true}, time.Now()
-	if !slices.ContainsFunc(q.limits, func(l store.Limit) bool { return key[l.Key()] }) ||
-		slices.ContainsFunc(q.out, func(c *Call) bool { return s.isQueued(c) && c.standsFor(key) }) {
-		return
+// costsAs reports whether a call costs as much as another one of its queue, whichever of their choices bind them.
+func (c *Call) costsAs(o *Call) bool {
+	costs := func(c *Call) []int64 {
+		if c.choices != nil {
+			return c.choices.costs
+		}
+		return c.request[0].Costs
 	}
-	if i := slices.IndexFunc(q.out, func(c *Call) bool { return s.isQueued(c) && c.due.After(now) }); i >= 0 {
-		s.retry(q.out[i])
-	}
+	a, b := &c.request[0], &o.request[0]
+	return a.Cost == b.Cost && slices.Equal(costs(c), costs(o))
 }

@@ -37,17 +37,6 @@ func (c *storeClock) estimate(at time.Time) store.Instant {
 	return c.epoch + store.Instant((at.Sub(c.base) - c.ahead).Microseconds())
 }
 
-// storeTime returns what the store's clock shows at a time that is now, more or less; 0 if nothing is known of it.
-func (s *Waiters) storeTime(now time.Time) store.Instant {
-	if s.Member != nil {
-		return s.Member.Now()
-	}
-	if d, ok := s.Store.(store.Direct); ok {
-		return d.Now()
-	}
-	return s.clock.estimate(now)
-}
-
 // latest returns the latest time at which the store's clock can have shown now, if it did so between began and
 // answered.
 func (c *storeClock) latest(now store.Instant, began, answered time.Time) time.Time {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
 )
 
 // A permit that is given back is free once the store knows, and taken once the next queued call has been woken and has asked: the longer
@@ -31,51 +30,6 @@ const (
 
 // maxSlack is the slack of a call that no slot binds, as stores report it.
 const maxSlack = time.Second
-
-// passable reports whether permits under some limits are passed on: they are if the call needs nothing else. The store decides which
-// call gets those of fair shares, and a lease that counts only from some age on must not grow old.
-func passable(limits []store.Limit) bool {
-	return !slices.ContainsFunc(limits, func(l store.Limit) bool {
-		return l.Spec.Algorithm != policies.Concurrency || l.Spec.Queue == policies.FairQueue || l.Spec.After != 0
-	})
-}
-
-// PassOn gives the permits of a call that is over to the next call of this process that waits for the same ones. If all such calls have
-// a request under way, it keeps the permits until one of them has its answer. It returns false if they are to go back to the store.
-func (s *Waiters) PassOn(f *leases.Lease) bool {
-	now := time.Now()
-	slice := f.Passed.Part * float64(min(maxSlice, sliceOfWays*s.way.Longest()))
-	if f.Passed.Queue == 0 || !s.Echoes() || now.Sub(f.Passed.Since) > time.Duration(slice) {
-		return false
-	}
-	s.lock()
-	defer s.unlock()
-	keep := s.way.Longest() / keptFor
-	if s.queues.byStack[f.Passed.Queue] == nil && keep < leastKept || s.IsClosed() || s.pausedNow(f.Limits, now) {
-		return false // without a queue, no call waits
-	}
-	limits := f.Limits
-	if f.Passed.Limits != nil {
-		limits = f.Passed.Limits
-	}
-	q := s.queueFor(f.Passed.Queue, limits, true)
-	if s.pass(q, f, now) {
-		return true
-	}
-	if keep >= leastKept {
-		f.Kept = now.Add(keep)
-		time.AfterFunc(keep, func() {
-			s.lock()
-			defer s.unlock()
-			s.passIdle(q) // the queue may serve another stack by now, which does no harm
-			s.look(q)
-		})
-	} else if !s.hasRequests(q) {
-		return false
-	}
-	q.idle = append(q.idle, f)
-	return true
-}
 
 // passIdle passes on the permits that are kept, or gives them back if no call has a request under way and their time is over. The caller
 // holds mu.
@@ -156,12 +110,6 @@ func (s *Waiters) hasRequests(q *queue) bool {
 	return slices.ContainsFunc(q.out, func(c *Call) bool { return c.state == reserved && c.lease == nil && !s.isQueued(c) })
 }
 
-// pausedNow reports whether nothing is left of one of some limits. The caller holds mu.
-func (s *Waiters) pausedNow(limits []store.Limit, now time.Time) bool {
-	at := s.storeTime(now)
-	return s.anyChanged(limits, func(e changed) bool { return e.until > at })
-}
-
 // yield gives what a call gives up in the store, a slot or a position in a queue, to those of the process that wait behind it: each gets
 // what the one before it had. The call is left with the last of it. If the first call of the process's queue took that over, yield returns
 // true, and nothing is to be given back. The caller holds mu.
@@ -215,18 +163,6 @@ func (s *Waiters) bequeath(c, heir *Call) {
 	}
 }
 
-// costsAs reports whether a call costs as much as another one of its queue, whichever of their choices bind them.
-func (c *Call) costsAs(o *Call) bool {
-	costs := func(c *Call) []int64 {
-		if c.choices != nil {
-			return c.choices.costs
-		}
-		return c.request[0].Costs
-	}
-	a, b := &c.request[0], &o.request[0]
-	return a.Cost == b.Cost && slices.Equal(costs(c), costs(o))
-}
-
 // swap exchanges what two calls of a queue have in the store: slots, permits and positions. The caller holds mu.
 func (s *Waiters) swap(a, b *Call) {
 	if a == b {
@@ -248,13 +184,15 @@ func (s *Waiters) swap(a, b *Call) {
 	}
 }
 
-// giveUp returns the grant of a call, as the store made it, and gives the call all of its choices again. The caller holds mu.
-func (c *Call) giveUp() store.Grant {
-	g, w := c.grant[0], c.choices
-	g.Charges = c.widened()
-	if w != nil && g.Binds >= 0 {
-		g.Binds = w.anyOf[w.chosen][g.Binds]
+// retryFor has the first call of a queue ask again that stands for another limit than one that has a permit now, if no call stands for that.
+// The caller holds mu.
+func (s *Waiters) retryFor(q *queue, k store.Key) {
+	key, now := map[store.Key]bool{k: true}, time.Now()
+	if !slices.ContainsFunc(q.limits, func(l store.Limit) bool { return key[l.Key()] }) ||
+		slices.ContainsFunc(q.out, func(c *Call) bool { return s.isQueued(c) && c.standsFor(key) }) {
+		return
 	}
-	c.widen()
-	return g
+	if i := slices.IndexFunc(q.out, func(c *Call) bool { return s.isQueued(c) && c.due.After(now) }); i >= 0 {
+		s.retry(q.out[i])
+	}
 }

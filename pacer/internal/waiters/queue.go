@@ -1,58 +1,41 @@
 package waiters
 
 import (
-	"hash/maphash"
 	"math/bits"
 	"slices"
-	"sync/atomic"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
-// queues are the queues of a process, one for each stack.
-type queues struct {
-	seed    maphash.Seed
-	byStack map[uint64]*queue
-	swept   int                 // how many queues there were after idle ones were last removed
-	spare   []*queue            // not in use, kept for what they have allocated
-	pools   map[*queue]struct{} // those whose calls have choices and are queued in the store
-}
-
 // maxSpareQueues bounds how many unused queues are kept.
 const maxSpareQueues = 16
 
-// A queue holds the waiting calls of one stack that cost about the same. It has no lock: Waiters have.
-type queue struct {
-	hash   uint64
-	limits []store.Limit
-	window Window
+// The slots of windows come in groups: the time between the last ones is no estimate of the time to the next ones. So a call behind others
+// is refused only if the limits cannot admit all of them any earlier, whatever was charged before. Only slots that are given back can make
+// it earlier.
 
-	// Of a stack with a limit that is granted only shortly before the slot: its calls leave this queue for the store's queue.
-	deferred bool
-	passes   bool // the process passes permits on
-	inOrder  bool // permits are what its calls are queued for, in the order in which they came
-	inStore  StoreQueue
-	out      []*Call         // calls that have left the queue, and have not gone yet, in order
-	idle     []*leases.Lease // permits to be passed on, kept until a call of out has its answer
-
-	head, tail *Call
-	length     int
-	all        *atomic.Int64 // calls in all queues
-	changed    bool          // see look
-	asking     bool          // its first calls ask the store, or are about to
-	thaws      bool          // when that is answered, others may ask: see thaw
-	held       []*Call       // calls with a slot that is still to come; none of a deferred stack: see out
-	timer      *time.Timer   // has the first call ask when the furthest slot comes within reach
-	last       store.Grant   // the last answer, and what binds the calls that have to wait
-	lastCost   int64         // what its call costs; 0 if that differs from limit to limit
-	groups     bool          // its slots come in groups: see least
-
-	ask     ask     // of its first calls
-	carried []*Call // by a request that is under way, for that
+// hasGroups reports whether slots of some limits come in groups, and not at one distance.
+func hasGroups(limits []store.Limit) bool {
+	for i := range limits {
+		if s := &limits[i].Spec; s.Algorithm == policies.Window || s.Most > 0 {
+			return true
+		}
+	}
+	return false
 }
+
+// passable reports whether permits under some limits are passed on: they are if the call needs nothing else. The store decides which
+// call gets those of fair shares, and a lease that counts only from some age on must not grow old.
+func passable(limits []store.Limit) bool {
+	return !slices.ContainsFunc(limits, func(l store.Limit) bool {
+		return l.Spec.Algorithm != policies.Concurrency || l.Spec.Queue == policies.FairQueue || l.Spec.After != 0
+	})
+}
+
+// alike reports whether two stacks have the same limits, with the same numbers.
+func alike(a, b []store.Limit) bool { return (&store.Stack{Limits: a}).Alike(&store.Stack{Limits: b}) }
 
 // hashOf returns the hash of calls that share a queue: those of one stack and one fair share whose costs are alike up to a factor of
 // two. So a call of a high cost, which has to wait for longer, delays no other.
@@ -141,8 +124,30 @@ func (s *Waiters) dropIfIdle(q *queue) {
 	}
 }
 
+// retire has a queue serve only those that it has already: its limits do not hold any more. The caller holds mu.
+func (s *Waiters) retire(q *queue) {
+	delete(s.queues.byStack, q.hash)
+	delete(s.queues.pools, q)
+	if q.timer != nil {
+		q.timer.Stop()
+	}
+	if s.IsClosed() {
+		return // Leases.Close gives back what is idle, not under mu
+	}
+	for _, f := range q.idle {
+		s.Leases.GiveBack(f)
+	}
+	q.idle = nil
+}
+
 func (q *queue) isIdle() bool {
 	return q.length == 0 && !q.asking && len(q.held) == 0 && len(q.out) == 0 && len(q.idle) == 0
+}
+
+// isStale reports whether a call in the queue is bound by other limits than the queue has, or is to be.
+func (q *queue) isStale() (is bool) {
+	q.each(func(c *Call) { is = is || c.isStale() || !alike(q.limits, c.stack.Limits) })
+	return is
 }
 
 // furthest returns the furthest slot that is held.
@@ -244,5 +249,13 @@ func (q *queue) each(do func(*Call)) {
 	}
 	for c := q.head; c != nil; c = c.next {
 		do(c)
+	}
+}
+
+// look records that something has changed for a queue: whether its first calls ask is found out before mu is released. The caller holds mu.
+func (s *Waiters) look(q *queue) {
+	if !q.changed {
+		q.changed = true
+		s.looks = append(s.looks, q)
 	}
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/headway-go/headway/pacer/internal/batch"
-	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -44,21 +42,13 @@ func (s *Waiters) requeue(ctx context.Context, caught []*Call, allFirst bool) {
 	}
 }
 
-// askAnew has a call that has nothing ask the store again: in the queue of its stack, if any slot will do. The caller holds mu.
-func (s *Waiters) askAnew(c *Call) {
-	s.dropLease(c)
-	if q := c.queue; q != nil {
-		q.forget(c)
-		c.queue = nil
-	}
-	c.widen()
-	s.rebind(c)
-	now := time.Now()
-	if c.notBefore.After(now) || !c.latest.IsZero() && !now.Before(c.latest) {
-		s.sleep(c, store.BindsNothing, c.grant[0].Now, now, 0)
+// requeueAlone is requeue for a caught call whose owner is in this goroutine, and may give up meanwhile: see settleInTime.
+func (s *Waiters) requeueAlone(ctx context.Context, c *Call) {
+	if s.Direct { // it takes no time
+		s.requeue(ctx, []*Call{c}, false)
 		return
 	}
-	s.enqueue(s.queueOf(c), c)
+	s.busy.Go(func() { s.requeue(ctx, []*Call{c}, false) })
 }
 
 // giveUpSlots gives back what caught calls have: slots, or positions in the store's queue. A slot that cannot be given back is lost, but the
@@ -84,64 +74,11 @@ func (s *Waiters) giveUpSlots(ctx context.Context, caught []*Call) {
 	s.cancelAll(ctx, old)
 }
 
-// requeueAlone is requeue for a caught call whose owner is in this goroutine, and may give up meanwhile: see settleInTime.
-func (s *Waiters) requeueAlone(ctx context.Context, c *Call) {
-	if s.Direct { // it takes no time
-		s.requeue(ctx, []*Call{c}, false)
-		return
-	}
-	s.busy.Go(func() { s.requeue(ctx, []*Call{c}, false) })
-}
-
-// cancelAll gives grants of several stacks back.
-func (s *Waiters) cancelAll(ctx context.Context, batches []store.Batch) {
-	if s.Member != nil {
-		_ = s.Member.CancelAll(ctx, batches)
-		return
-	}
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	for i := range batches {
-		telemetry.Guard("a store", func() { _ = s.Store.Cancel(ctx, batches[i].Stack, batches[i].Grants) })
-	}
-}
-
-// bounded returns a context that bounds an operation of a store that is not shared. It must not cut short an operation of a shared
-// store: a request on the wire serves other callers, too.
-func (s *Waiters) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if s.Member != nil {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, Timeout)
-}
-
-// answer applies the store's answer to a call that is moving. The caller holds mu.
-func (s *Waiters) answer(c *Call, call *store.Call, grant *store.Grant, began time.Time, err error) {
-	s.dropLease(c) // its permits were given back with its slot
-	q := c.queue
-	switch {
-	case err != nil:
-		s.end(c, err)
-		return
-	case unreached(call, grant):
-		s.sleep(c, grant.Binds, grant.Now, began, grant.Wait()/2)
-	case !grant.OK && !grant.Queued:
-		c.grant[0] = *grant
-		s.end(c, s.notYetAt(c, began))
-		return
-	default:
-		c.grant[0], c.requested = *grant, began
-		if !s.Direct {
-			s.clock.latest(grant.Now, began, time.Now()) // for permits that are passed on
-		}
-		s.granted(c)
-	}
-	if q != nil {
-		if q.deferred && (grant.Queued || grant.Wait() > 0) {
-			q.last = store.Grant{Binds: grant.Binds, Paused: grant.Paused}
-		}
-		s.look(q) // its slot may be nearer than it was
-	}
+// anyStale reports whether one of some calls is.
+func (s *Waiters) anyStale(all []*Call) bool {
+	s.lock()
+	defer s.unlock()
+	return slices.ContainsFunc(all, (*Call).isStale)
 }
 
 // groups returns calls by their stacks, each group in the order of the whole.

@@ -2,25 +2,10 @@ package waiters
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/store"
 )
-
-// A Request is what a call requests.
-type Request struct {
-	Limits   []store.Limit // that bind it
-	Call     store.Call    // but for ID and Reach
-	HasQueue bool          // one of the limits has a queue in the store
-	WillWait bool          // the owner waits until the call may go: it is queued in the process until its slot is near
-	Tracked  bool          // its answer will be reported
-	Untried  bool          // the store was not asked yet whether the call may go at once
-
-	Binder     Binder // binds the call anew when other policies hold; nil for one that does not wait
-	Generation int64  // of the policies by which it is bound
-}
 
 // Reserve charges the earliest slot at which a call may go, and stores it in c, or has the call queued. If it returns an error, nothing
 // is charged. The end of the context does not cut a request short: the slot is given back.
@@ -123,64 +108,76 @@ func (s *Waiters) charge(ctx context.Context, c *Call) error {
 	return s.reserve(ctx, &c.stack, c.request[:], c.grant[:])
 }
 
-// granted applies a grant: a slot, or a position in the store's queue. The caller holds mu, if another goroutine knows the call.
-func (s *Waiters) granted(c *Call) {
-	c.narrow()
-	g := &c.grant[0]
-	s.dropLease(c)
-	c.due = s.dueTime(c)
-	if c.request[0].ID != 0 && c.request[0].Since == 0 {
-		c.request[0].Since = g.Now
+// Calls that wait are in a queue of their process, one for each stack, and hold no slot. The first call of the queue asks the store,
+// for itself and for those behind it that fit. So ten thousand callers of a process have a few dozen slots between them, and a tenant
+// with one call waits behind slots, not behind the queues of others.
+//
+// Between processes, the order is by window and not by call: the oldest caller of one process may wait for up to H longer than a
+// younger one of another. A process with one caller is served as often as one with sixty, while both wait.
+//
+// Calls whose owner does not wait yet hold their slots from the start, however far away, and so do those that ask for a later one
+// (NotBefore): they are in no queue. A reservation in the future leaves a gap before it. Accounts remember their gaps, so that a later
+// reservation may fill one and never delays an earlier one (conservative backfilling, as in batch schedulers). That is why a tenant
+// with a long queue does not hold up the others.
+
+// chargeInOrder charges the earliest slot for a call when it is the call's turn in the queue. When it returns, the grant is applied:
+// see granted.
+func (s *Waiters) chargeInOrder(ctx context.Context, c *Call) error {
+	own, err := s.join(c)
+	if err != nil {
+		return err
 	}
-	if g.Queued {
-		if c.woken { // it was woken while the request was under way
-			c.due = time.Now()
+	defer s.busy.Done()
+	s.sendOwn(own)
+	for {
+		if err := s.until(ctx, c, s.turn); err != nil {
+			return err
 		}
-		return
-	}
-	if c.request[0].ID != 0 && c.hasPermits() {
-		c.lease = s.Leases.Take(c.request[0].ID, c.stack.Limits, g.At, c.requested, s.passing(c))
+		if asks, err := s.hasLeft(ctx, c); err != nil {
+			return err
+		} else if !asks {
+			return s.keep(ctx, c)
+		}
+		s.askAgain(ctx, c)
 	}
 }
 
-// dueTime returns when to go by this machine's monotonic clock: at the slot, and within its slack a little later, so that calls that
-// become due together do not go together. It counts from the latest time at which the store can have decided, so that it is never
-// early. A call that need not wait was due when it asked.
-func (s *Waiters) dueTime(c *Call) time.Time {
-	wait := c.grant[0].Wait()
-	if wait <= 0 {
-		return c.requested
+// hasLeft reports whether a call has left the process for the store's queue, and has to ask for itself. It is then caught.
+func (s *Waiters) hasLeft(ctx context.Context, c *Call) (bool, error) {
+	s.lock()
+	defer s.unlock()
+	if c.state != reserved || c.grant[0].OK || c.grant[0].Queued || ctx.Err() != nil || s.IsClosed() {
+		return false, c.err
 	}
-	decided := time.Now()
-	if !s.Direct {
-		decided = s.clock.latest(c.grant[0].Now, c.requested, decided)
-	}
-	most := min(s.Jitter, c.grant[0].Slack)
-	if !c.latest.IsZero() {
-		most = min(most, c.latest.Sub(decided)-wait)
-	}
-	if most > 0 {
-		wait += rand.N(most + 1)
-	}
-	return decided.Add(wait)
+	c.catch()
+	return true, nil
 }
 
-// dropLease forgets the permits of a call that is about to get others, or none. The caller holds mu, if another goroutine knows the
-// call.
-func (s *Waiters) dropLease(c *Call) {
-	s.Leases.Forget(c.lease)
-	c.lease = nil
-}
-
-// passing returns what the lease of a call that has got its permits needs to be passed on. The caller holds mu, if another goroutine
-// knows the call.
-func (s *Waiters) passing(c *Call) leases.Passing {
-	if c.queue == nil || !c.queue.passes || c.grant[0].Local || !s.Echoes() {
-		return leases.Passing{}
+// join has a call enter the queue of its stack. It is then busy, and sends the request that carries it, if one is returned.
+func (s *Waiters) join(c *Call) (own *request, err error) {
+	s.lockBound(c, s.replanned)
+	defer func() { own = s.unlockFor(func(*request) bool { return c.state == asked }) }()
+	s.rebind(c)
+	if s.IsClosed() {
+		return nil, store.ErrClosed
 	}
-	p := leases.Passing{Queue: c.queue.hash, Since: c.requested, Part: 0.5 + rand.Float64()}
-	if c.choices != nil {
-		p.Limits = c.choices.limits
+	q, now := s.queueOf(c), time.Now()
+	if q.deferred && s.takeIdle(q, c) {
+		s.busy.Add(1)
+		return nil, nil //nolint:nilnil // it has what it needs
 	}
-	return p
+	// The first call behind a slot that is far ahead asks, too, if the distance of the next slot is not known yet: it may be too far.
+	n, _ := s.askFor(q, now, 1)
+	asks := !q.deferred && s.frozen == 0 && !q.asking && q.length == 0 && (n > 0 || q.window.Gap() == 0)
+	if !asks {
+		if err := s.tooFar(q, c, now, q.length); err != nil {
+			return nil, err
+		}
+	}
+	s.busy.Add(1)
+	if s.enqueue(q, c); asks {
+		s.submit(q)
+	}
+	s.look(q)
+	return nil, nil //nolint:nilnil // the request is made when the lock is released
 }

@@ -42,21 +42,6 @@ func (s *Waiters) resync(ctx context.Context) {
 	_ = exchanging.Wait()
 }
 
-// exchangeable reports whether a grant is to be exchanged.
-func (s *Waiters) exchangeable(g *store.Grant) bool {
-	e, ok := s.Store.(store.Exchanger)
-	return ok && e.Exchangeable(g)
-}
-
-// returnPause is how long a call sleeps that waits until this process has returned to its store.
-const returnPause = 5 * time.Millisecond
-
-// returning reports whether a call has a slot that it is not to use before this process has returned to its store.
-func (s *Waiters) returning(c *Call) bool {
-	e, ok := s.Store.(store.Exchanger)
-	return ok && c.grant[0].Local && e.Returning(&c.grant[0])
-}
-
 // local returns the waiters whose slots this process granted locally and are still to come, by their stacks, each in the order of their
 // slots.
 func (s *Waiters) local(exchangeable func(*store.Grant) bool) []*localCalls {

@@ -1,6 +1,8 @@
 package waiters
 
-import "time"
+import (
+	"time"
+)
 
 // Bounds of a StoreQueue.
 const (

@@ -2,7 +2,6 @@ package waiters
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -105,43 +104,8 @@ func (s *Waiters) takeOnce(ctx context.Context, r *Request, stack store.Stack, u
 	return got, grants[len(grants)-1].OK, nil
 }
 
-// times returns a call that costs as much as n do that are as requested, and goes now or not at all.
-func (r *Request) times(n int64) store.Call {
-	c := r.Call
-	c.MaxWait, c.Costs = 0, slices.Clone(c.Costs)
-	if c.Cost > policies.MaxLimit/n { // of a call that no limit binds by it
-		c.Cost = policies.MaxLimit
-	} else {
-		c.Cost *= n
-	}
-	for i := range c.Costs {
-		c.Costs[i] *= n
-	}
-	return c
-}
-
-// giveBack gives grants back of which no call knows.
-func (s *Waiters) giveBack(ctx context.Context, stack store.Stack, grants []store.Grant) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Timeout)
-	defer cancel()
-	_ = s.Store.Cancel(ctx, stack, grants) // what is not given back is lost, as of any call
-}
-
 // Freed counts and emits that n calls go that no limit binds.
 func (s *Waiters) Freed(ctx context.Context, cost, n int64) {
 	r := Request{Call: store.Call{Cost: cost}}
 	s.emitTaken(ctx, r.times(n), &store.Stack{}, 0)
 }
-
-// emitTaken counts and emits what goes.
-func (s *Waiters) emitTaken(ctx context.Context, all store.Call, stack *store.Stack, at store.Instant) {
-	if s.Meter.IsOn() {
-		s.Meter.Add(stack.Limits, &all, at, store.BindsNothing, 0)
-	}
-	if s.Events != nil {
-		s.Events.Admitted(ctx, &all, stack.Limits, nil, 0, 0)
-	}
-}
-
-// newID returns the ID of a call. IDs have one length, so that their order as numbers is that of their digits, and are exact in Lua.
-func newID() int64 { return 1e14 + rand.Int64N(9e14) }

@@ -3,7 +3,6 @@ package waiters
 import (
 	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/telemetry"
@@ -160,61 +159,63 @@ func (s *Waiters) next(ctx context.Context, c *Call) (time.Duration, error) {
 	return 0, nil
 }
 
-// whyNot returns why a waiting call gives up; nil if it does not. The caller holds mu.
-func (s *Waiters) whyNot(ctx context.Context, c *Call, now time.Time) error {
-	cause, queued := s.gaveUp(ctx, c, now), c.grant[0].Queued
+// turn returns for how long a call in the queue of its process sleeps at most, or why it waits no longer: (0, nil) when it is not there any more.
+func (s *Waiters) turn(ctx context.Context, c *Call) (time.Duration, error) {
+	s.lock()
+	defer s.unlock()
+	if !c.inQueue() {
+		return 0, c.err
+	}
+	q, now := c.queue, time.Now()
+	cause := s.gaveUp(ctx, c, now)
 	switch {
-	case queued && (cause == errTimeout || c.byDeadline && errors.Is(cause, context.DeadlineExceeded)): //nolint:errorlint // as it was made
-		return s.notYet(c) // this error tells why it had to wait so long
-	case cause == errTimeout: //nolint:errorlint // as it was made
-		return nil // it has its slot
-	}
-	return cause
-}
-
-// overdue reports whether the slot passed so long ago that other calls may have counted on it. The caller holds mu.
-func (s *Waiters) overdue(c *Call, now time.Time) bool {
-	return now.Sub(c.requested) > c.grant[0].Wait()+c.grant[0].Slack+s.MaxLate
-}
-
-// lockSettled takes mu when no move is under way, because the slot is not known until then.
-func (s *Waiters) lockSettled(c *Call) {
-	for {
-		s.lock()
-		moved := c.moving
-		if moved == nil {
-			return
+	case cause != nil && c.state == asked, cause == errTimeout && q.asking && len(q.carried) == 0 && q.head == c: //nolint:errorlint // returned unwrapped
+		return untilAnswered, nil // which comes soon
+	case cause != nil:
+		return 0, s.refuse(q, c, cause)
+	case c.state == queued || c.since != 0: // otherwise it may go at once
+		if c.since == 0 {
+			c.grant[0].Binds, c.grant[0].Paused = q.last.Binds, q.last.Paused
 		}
-		s.unlock()
-		<-moved
+		s.waits(ctx, c, now, s.estimate(q, c, now, int(c.grant[0].Ahead)))
 	}
+	if c.latest.IsZero() {
+		return store.Forever, nil
+	}
+	return c.latest.Sub(now), nil
 }
 
-// use marks the slot as used: the call goes. The caller holds mu.
-func (s *Waiters) use(c *Call) {
-	if c.state = used; c.tracked {
-		s.flying += c.request[0].Cost
+// untilAnswered is the delay of a call that sleeps until it is woken, whatever happens.
+const untilAnswered = store.Forever + 1
+
+// enter has a call be among those that wait.
+func (s *Waiters) enter(c *Call) {
+	s.lockBound(c, s.replanned)
+	defer s.unlock()
+	if s.waiting == nil {
+		s.waiting = make(map[*Call]struct{})
 	}
-	if s.Events != nil {
-		c.went = time.Since(s.made)
-	}
-	s.leaveQueue(c)
-	if s.Meter.IsOn() {
-		waitedFor, waited := store.BindsNothing, time.Duration(0)
-		if c.since != 0 {
-			waitedFor, waited = c.waitsFor(), s.waited(c)
+	s.waiting[c] = struct{}{}
+	if id := c.request[0].ID; id != 0 {
+		s.nameByID(c)
+		if s.wasWoken(c) {
+			c.due = time.Now()
 		}
-		c.counted = s.Meter.Add(c.stack.Limits, &c.request[0], c.grant[0].At, waitedFor, waited)
+	}
+	if c.wake == nil {
+		c.wake = make(chan struct{}, 1)
+	}
+	if q := c.queue; q != nil {
+		s.passIdle(q)
 	}
 }
 
-// useIfReserved is use for a call whose owner slept without calling Wait: it went when it was due, as far as is known. The caller holds mu.
-func (s *Waiters) useIfReserved(ctx context.Context, c *Call) {
-	if c.state == reserved {
-		s.use(c)
-		c.went = c.due.Sub(s.made)
-		s.admitted(ctx, c)
-	}
+// leave is the end of enter.
+func (s *Waiters) leave(c *Call) {
+	s.lock()
+	defer s.unlock()
+	delete(s.waiting, c)
+	delete(s.byID, c.request[0].ID)
 }
 
 // hasGone counts a call as gone, and as over, if nobody waits for its slot and the slot has come: its owner slept until then. It reports
@@ -269,15 +270,12 @@ func (s *Waiters) cancel(ctx context.Context, c *Call) error {
 	return nil
 }
 
-// leaveStoreQueue gives up a position in the store's queue.
-func (s *Waiters) leaveStoreQueue(c *Call) {
-	var limits []store.Limit
-	for _, l := range c.standing() {
-		if l.Spec.HasQueue() {
-			limits = append(limits, l)
+// Listen has the Waiters listen to their store from now on, at the latest. Only calls that wait may call it, and the one that made the Waiters:
+// Drain looks at the subscription when those are gone.
+func (s *Waiters) Listen() {
+	s.news.once.Do(func() {
+		if n, ok := s.Store.(store.Notifier); ok {
+			s.news.stop = n.Listen(s.Upstream, s.received)
 		}
-	}
-	if len(limits) > 0 {
-		s.Leases.Leave(c.request[0].ID, limits)
-	}
+	})
 }

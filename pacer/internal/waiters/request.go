@@ -1,12 +1,9 @@
 package waiters
 
 import (
-	"context"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -24,89 +21,6 @@ const (
 	// program takes longer than two milliseconds: each of them takes Redis some microseconds.
 	maxCharges = 256
 )
-
-// An ask is calls of one stack about which the store is to decide, and what it answers.
-type ask struct {
-	ctx    context.Context //nolint:containedctx // for its values
-	queue  *queue          // whose first calls ask: as many as its window says when the request is made. Nil: the calls are known
-	stack  store.Stack
-	hash   uint64 // of the stack
-	calls  []store.Call
-	grants []store.Grant // as many
-	sure   int           // so many of them are decided
-	began  time.Time     // when the request was made
-	err    error
-	done   chan struct{} // tells who asks that it is answered; nil for a queue
-}
-
-// asks are what waits to be asked for, and what is under way.
-type asks struct {
-	waiting []*ask
-	wire    map[uint64]bool // stacks
-	under   int             // requests under way
-	over    sync.Cond       // of Waiters.mu: one of them is answered
-	load    int             // how many calls the next request carries at most
-	spare   []*request      // not in use, kept for what they have allocated
-}
-
-// A request is asks that share a run of the store's program.
-type request struct {
-	asks    []carried
-	batches []store.Batch
-	places  map[uint64]int // by the stack's hash, the index of the batch
-	calls   int
-	charges int
-}
-
-// carried says where an ask's calls are that a request carries: those of a batch from one index to another.
-type carried struct {
-	*ask
-
-	batch, from, to int
-}
-
-// reserve has the store decide about calls of one stack, and returns when it has. The end of the context does not cut that short: the
-// store may have charged the calls already, and a charge whose answer is not read is lost.
-func (s *Waiters) reserve(ctx context.Context, stack *store.Stack, calls []store.Call, grants []store.Grant) error {
-	if s.Member == nil { // one that is not shared serves no other calls in the same request
-		began := time.Now()
-		err := s.Store.Reserve(s.unending(ctx), *stack, calls, grants)
-		s.tookSince(began)
-		return storeError(err)
-	}
-	a := &ask{ctx: ctx, stack: *stack, hash: stack.Hash(s.queues.seed), calls: calls, grants: grants, done: make(chan struct{}, 1)}
-	s.lock()
-	if s.IsClosed() {
-		s.unlock()
-		return storeError(store.ErrClosed)
-	}
-	s.asks.waiting = append(s.asks.waiting, a)
-	s.sendOwn(s.unlockFor(func(r *request) bool { return slices.ContainsFunc(r.asks, func(c carried) bool { return c.ask == a }) }))
-	<-a.done
-	return storeError(a.err)
-}
-
-func storeError(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &StoreError{Op: "reserve", Err: err}
-}
-
-// unending returns the context of a request: a direct store answers without blocking.
-func (s *Waiters) unending(ctx context.Context) context.Context {
-	if s.Direct {
-		return ctx
-	}
-	return context.WithoutCancel(ctx)
-}
-
-// tookSince takes what an answer took.
-func (s *Waiters) tookSince(began time.Time) {
-	if !s.Direct {
-		s.way.Took(time.Since(began))
-	}
-}
 
 // nextRequest returns a request for what waits and may be asked for now; nil if nothing may. The caller holds mu.
 func (s *Waiters) nextRequest() *request {
@@ -180,77 +94,6 @@ func (s *Waiters) carry(r *request, a *ask) {
 		b.Calls = append(b.Calls, c)
 	}
 	r.calls, r.charges = r.calls+len(calls), r.charges+len(calls)*len(a.stack.Limits)
-}
-
-// lock takes mu.
-func (s *Waiters) lock() { s.mu.Lock() }
-
-// unlock releases mu, and has what waits and may be asked for asked for.
-func (s *Waiters) unlock() {
-	if len(s.asks.waiting)+len(s.looks) > 0 {
-		s.unlockFor(nil)
-		return
-	}
-	s.mu.Unlock()
-}
-
-// unlockFor is unlock for a goroutine that sends a request of its own, if its store answers in time by itself: see sendOwn. Other requests are
-// sent by goroutines of their own, unless the store takes no time.
-func (s *Waiters) unlockFor(isOwn func(*request) bool) (own *request) {
-	s.admitAll()
-	var direct []*request
-	for r := s.nextRequest(); r != nil; r = s.nextRequest() {
-		switch {
-		case own == nil && isOwn != nil && s.punctual && isOwn(r):
-			own = r
-		case s.Direct:
-			direct = append(direct, r)
-		default:
-			go s.sendOthers(r)
-		}
-	}
-	s.mu.Unlock()
-	for _, r := range direct {
-		s.sendOthers(r)
-	}
-	return own
-}
-
-// sendOthers sends a request of calls whose owners are in other goroutines.
-func (s *Waiters) sendOthers(r *request) { telemetry.Guard("a store", func() { s.sendOwn(r) }) }
-
-// sendOwn sends a request, if it is not nil, and has what may be asked for then asked for.
-func (s *Waiters) sendOwn(r *request) {
-	if r == nil {
-		return
-	}
-	defer func() {
-		s.lock()
-		s.unlock()
-	}()
-	s.send(r)
-}
-
-// send sends a request, and gives those who wait for it their answers. If the store panics, or a hook of its client, nobody must wait for it.
-func (s *Waiters) send(r *request) {
-	errs := slices.Repeat([]error{store.ErrUnreachable}, len(r.batches))
-	defer func() {
-		s.lock()
-		defer s.mu.Unlock()
-		s.answered(r, errs)
-	}()
-	ctx := s.unending(r.asks[0].ctx)
-	for i := range r.batches {
-		b := &r.batches[i]
-		b.Grants = slices.Grow(b.Grants[:0], len(b.Calls))[:len(b.Calls)]
-	}
-	if s.Member != nil {
-		errs = s.Member.ReserveEach(ctx, r.batches)
-	} else {
-		b := &r.batches[0]
-		errs[0] = s.Store.Reserve(ctx, b.Stack, b.Calls, b.Grants)
-	}
-	s.tookSince(r.asks[0].began)
 }
 
 // answered gives those who wait for a request their answers. The caller holds mu.

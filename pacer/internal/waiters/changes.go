@@ -10,30 +10,18 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// A pause can arrive between the moment when the store granted a slot and the moment when its owner begins to wait. So an owner that
-// begins to wait looks at the pauses, and a pause looks at the waiters, under one lock. All comparisons are between instants of the
-// store's clock.
-
-// changed is what this process received of a limit. News may overtake each other, and the answer to a request.
-type changed struct {
-	until store.Instant // when the pause ends; 0 if none is known
-	since store.Instant // when the store decided on that pause
-	ended store.Instant // when it decided on a resumption after that
-	pause int64         // the pause was this change
-	again int64         // the latest change after which slots are to be had anew
-}
-
 // maxChanged is of how many limits a process remembers changes that pause nothing.
 const maxChanged = 1024
 
-// catch marks a call as moving. The goroutine that catches a call must move it.
-func (c *Call) catch() { c.moving, c.caught = make(chan struct{}), true }
-
-// moved wakes the owner of a call that is no longer moving.
-func (c *Call) moved() {
-	close(c.moving)
-	c.moving = nil
-	c.signal()
+// storeTime returns what the store's clock shows at a time that is now, more or less; 0 if nothing is known of it.
+func (s *Waiters) storeTime(now time.Time) store.Instant {
+	if s.Member != nil {
+		return s.Member.Now()
+	}
+	if d, ok := s.Store.(store.Direct); ok {
+		return d.Now()
+	}
+	return s.clock.estimate(now)
 }
 
 // outdated reports whether what the store answered to a call is not good any more: the policies are others by now, a pause covers the slot,
@@ -75,41 +63,10 @@ func (s *Waiters) anyChanged(limits []store.Limit, is func(changed) bool) bool {
 		(is(s.changed[store.Key{}]) || slices.ContainsFunc(limits, func(l store.Limit) bool { return is(s.changed[l.Key()]) }))
 }
 
-// Paused reports whether nothing is left of one of some limits, as far as this process received.
-func (s *Waiters) Paused(limits []store.Limit) bool {
-	s.lock()
-	defer s.unlock()
-	return s.pausedNow(limits, time.Now())
-}
-
-// apply records pauses and returns the waiters whose slots are no longer good, in the order of their slots, marked as moving: those
-// whose slots fall inside a pause, and those of limits that were resumed or slowed down. It also returns which pauses and resumptions
-// are news.
-func (s *Waiters) apply(changes []store.Change) (caught []*Call, news []store.Change) {
-	s.lock()
-	defer s.unlock()
-	news, fresh, again := s.record(changes)
-	for c := range s.waiting {
-		concerned := boundByAny(c.stack.Limits, again)
-		switch {
-		case c.grant[0].Queued:
-			if concerned || c.standsBy(fresh) {
-				s.retry(c)
-			}
-		case c.state != reserved || c.moving != nil: // see outdated
-		case concerned || s.paused(c):
-			c.catch()
-			caught = append(caught, c)
-		}
-	}
-	for _, q := range s.queues.byStack {
-		if !boundByAny(q.limits, again) {
-			continue
-		}
-		q.expectSooner()
-		s.look(q)
-	}
-	return inOrder(caught), news
+// pausedNow reports whether nothing is left of one of some limits. The caller holds mu.
+func (s *Waiters) pausedNow(limits []store.Limit, now time.Time) bool {
+	at := s.storeTime(now)
+	return s.anyChanged(limits, func(e changed) bool { return e.until > at })
 }
 
 // record records pauses, and returns which pauses and resumptions are news, which limits are paused for longer than before, and for
@@ -154,6 +111,22 @@ func (s *Waiters) record(changes []store.Change) (news []store.Change, fresh, ag
 	return news, fresh, again
 }
 
+// boundByAny reports whether one of some keys, or a change of all limits, concerns calls that some limits bind.
+func boundByAny(limits []store.Limit, keys map[store.Key]bool) bool {
+	if len(keys) == 0 {
+		return false
+	}
+	if keys[store.Key{}] {
+		return true
+	}
+	for i := range limits {
+		if keys[limits[i].Key()] {
+			return true
+		}
+	}
+	return false
+}
+
 // inOrder sorts calls by their slots. Those that are queued come after them, in the order in which they came.
 func inOrder(all []*Call) []*Call {
 	slices.SortFunc(all, func(a, b *Call) int {
@@ -171,19 +144,49 @@ func inOrder(all []*Call) []*Call {
 	return all
 }
 
-// limits returns the distinct limits that bind the waiters, at most n.
-func (s *Waiters) limits(n int) []store.Limit {
-	s.lock()
-	defer s.unlock()
-	seen := make(map[store.Key]bool)
-	var all []store.Limit
-	for c := range s.waiting {
-		for _, l := range c.stack.Limits {
-			if k := (l.Key()); !seen[k] && len(all) < n {
-				seen[k] = true
-				all = append(all, l)
-			}
-		}
+// overdue reports whether the slot passed so long ago that other calls may have counted on it. The caller holds mu.
+func (s *Waiters) overdue(c *Call, now time.Time) bool {
+	return now.Sub(c.requested) > c.grant[0].Wait()+c.grant[0].Slack+s.MaxLate
+}
+
+// exchangeable reports whether a grant is to be exchanged.
+func (s *Waiters) exchangeable(g *store.Grant) bool {
+	e, ok := s.Store.(store.Exchanger)
+	return ok && e.Exchangeable(g)
+}
+
+// returnPause is how long a call sleeps that waits until this process has returned to its store.
+const returnPause = 5 * time.Millisecond
+
+// returning reports whether a call has a slot that it is not to use before this process has returned to its store.
+func (s *Waiters) returning(c *Call) bool {
+	e, ok := s.Store.(store.Exchanger)
+	return ok && c.grant[0].Local && e.Returning(&c.grant[0])
+}
+
+// Echoes reports whether this process receives from its store what it reports itself.
+func (s *Waiters) Echoes() bool {
+	if s.Member != nil {
+		return s.Member.Echoes()
 	}
-	return all
+	_, ok := s.Store.(store.Notifier)
+	return ok
+}
+
+// isQueued reports whether a call sleeps in the store's queue, with no request under way. Before it sleeps, only its owner knows it. The
+// caller holds mu.
+func (s *Waiters) isQueued(c *Call) bool {
+	_, asleep := s.waiting[c]
+	return asleep && c.state == reserved && c.moving == nil && c.grant[0].Queued
+}
+
+// wasWoken reports whether a call was woken before this process knew that it is queued. The caller holds mu.
+func (s *Waiters) wasWoken(c *Call) bool {
+	return c.grant[0].Queued && slices.Contains(s.earlyWakes[:], c.request[0].ID)
+}
+
+// unreached reports whether a call has no slot only because the windows of a calendar are not known so far ahead. It asks again when half
+// of the time to the slot is over, so that it asks a few times, however far away that is.
+func unreached(call *store.Call, g *store.Grant) bool {
+	return !g.OK && g.AtLeast && g.Wait() <= call.MaxWait
 }
