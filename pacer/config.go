@@ -13,11 +13,11 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/bookings"
+	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/internal/failover"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/internal/readings"
-	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/internal/warnings"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -205,10 +205,10 @@ func New(c Config) (*Pacer, error) {
 	}
 	p.spares.off = p.direct == nil && p.member == nil
 	p.describeProcess(cmp.Or(c.Name, processName()))
-	p.waiters = p.newWaiters(&c, given)
-	p.calls.Waiters = p.waiters
+	p.dispatcher = p.newDispatcher(&c, given)
+	p.calls.Dispatcher = p.dispatcher
 	p.observer = observe.New(&observe.Config{
-		Upstream: p.upstream, Store: p.store, Member: p.member, Direct: p.direct != nil, Timeout: waiters.Timeout, Meter: p.process.Meter,
+		Upstream: p.upstream, Store: p.store, Member: p.member, Direct: p.direct != nil, Timeout: dispatch.Timeout, Meter: p.process.Meter,
 		Calls: p.calls, Events: events{p},
 	})
 	p.bookings = &bookings.Bookings{
@@ -216,10 +216,10 @@ func New(c Config) (*Pacer, error) {
 	}
 	p.reports.Store = p.store
 	if p.member == nil && c.Store != nil { // others may use it, too
-		p.waiters.Begin()
+		p.dispatcher.Begin()
 	}
 	if p.telemetry.Any(func(h *Hooks) bool { return h.Paused != nil || h.Resumed != nil }) {
-		defer p.waiters.Listen()
+		defer p.dispatcher.Listen()
 	}
 	return p, nil
 }
@@ -233,9 +233,9 @@ func (p *Pacer) join(shared store.Shared, c *Config) store.Member {
 	})
 }
 
-// newWaiters returns the waiters of a Pacer that has its store. given is the store of the Config.
-func (p *Pacer) newWaiters(c *Config, given store.Store) *waiters.Waiters {
-	config := waiters.Config{
+// newDispatcher returns the waiters of a Pacer that has its store. given is the store of the Config.
+func (p *Pacer) newDispatcher(c *Config, given store.Store) *dispatch.Dispatcher {
+	config := dispatch.Config{
 		Upstream: p.upstream, Store: p.store, Given: given, Member: p.member, Direct: p.direct != nil,
 		Jitter: max(0, cmp.Or(c.Jitter, DefaultJitter)), MaxLate: cmp.Or(c.MaxLate, DefaultMaxLate),
 		Leases: p.leases, Meter: p.process.Meter,
@@ -247,7 +247,7 @@ func (p *Pacer) newWaiters(c *Config, given store.Store) *waiters.Waiters {
 	if p.member == nil {
 		config.Reread = p.reread
 	}
-	return waiters.New(&config)
+	return dispatch.New(&config)
 }
 
 // maxProcessName is how long Config.Name may be, in bytes.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/bookings"
+	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/internal/readings"
-	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -24,9 +24,9 @@ var (
 	// ErrNever matches a [*LimitError] of a call that can never start: it costs more than a policy ever admits at once.
 	ErrNever = errors.New("pacer: never")
 	// ErrSpent is returned by Wait on a [Reservation] that was used or cancelled before: one charge is one call.
-	ErrSpent = waiters.ErrSpent
+	ErrSpent = dispatch.ErrSpent
 	// ErrSettled is returned by Settle on a [Reservation] that was settled before: the first settlement counts.
-	ErrSettled = waiters.ErrSettled
+	ErrSettled = dispatch.ErrSettled
 	// ErrUnreachable matches the [*StoreError] of a store that did not answer within [Config].StoreTimeout, or that the Pacer did not ask
 	// because it failed to answer shortly before.
 	ErrUnreachable = store.ErrUnreachable
@@ -351,7 +351,7 @@ var (
 )
 
 // notYet makes the error of a call that may not go yet.
-func (p *Pacer) notYet(r *waiters.Refusal) error {
+func (p *Pacer) notYet(r *dispatch.Refusal) error {
 	if r.NoShare {
 		return p.storeError(opReserve, store.ErrNoShare)
 	}
@@ -401,9 +401,9 @@ func (p *Pacer) storeError(op string, err error) error {
 // toUser makes an error of a package below one of users; any other stays as it is.
 func (p *Pacer) toUser(err error) error {
 	switch e := err.(type) { //nolint:errorlint // they are as they were made
-	case *waiters.StoreError:
+	case *dispatch.StoreError:
 		return p.storeError(e.Op, e.Err)
-	case *waiters.Refusal:
+	case *dispatch.Refusal:
 		return p.notYet(e)
 	case *bookings.TokenError:
 		return &TokenError{Upstream: p.upstream, Err: e.Err}

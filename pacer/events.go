@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/internal/failover"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
-	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/internal/warnings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -25,7 +25,7 @@ func newTelemetry(hooks []*Hooks) *telemetry.Dispatcher[Hooks] {
 type events struct{ *Pacer }
 
 // waitOf returns the event that describes a wait.
-func (e events) waitOf(w *waiters.Wait) Waiting {
+func (e events) waitOf(w *dispatch.Wait) Waiting {
 	one := Waiting{Upstream: e.upstream, Cost: w.Cost, Paused: w.Paused, Queued: w.Queued, Ahead: w.Ahead, At: w.At, Wait: w.For}
 	if w.Limit != nil {
 		one.Policy, one.Scope = readings.PolicyOf(w.Limit.Policy), e.set().Describe(w.Limit)
@@ -33,18 +33,18 @@ func (e events) waitOf(w *waiters.Wait) Waiting {
 	return one
 }
 
-// Waiting implements [waiters.Events].
-func (e events) Waiting(ctx context.Context, w *waiters.Wait) {
+// Waiting implements [dispatch.Events].
+func (e events) Waiting(ctx context.Context, w *dispatch.Wait) {
 	telemetry.EmitCall(ctx, e.telemetry, e.waitOf(w), func(h *Hooks) func(context.Context, Waiting) { return h.Waiting })
 }
 
-// WaitDone implements [waiters.Events].
-func (e events) WaitDone(ctx context.Context, last *waiters.Wait, since time.Time, took time.Duration, err error) {
+// WaitDone implements [dispatch.Events].
+func (e events) WaitDone(ctx context.Context, last *dispatch.Wait, since time.Time, took time.Duration, err error) {
 	done := WaitDone{Waiting: e.waitOf(last), Since: since, Took: took, Err: e.toUser(err)}
 	telemetry.EmitCall(ctx, e.telemetry, done, func(h *Hooks) func(context.Context, WaitDone) { return h.WaitDone })
 }
 
-// Admitted implements [waiters.Events].
+// Admitted implements [dispatch.Events].
 func (e events) Admitted(ctx context.Context, call *store.Call, limits []store.Limit, limit *store.Limit, waited, late time.Duration) {
 	one := Admitted{Upstream: e.upstream, Cost: call.Cost, Costs: e.costsOf(call, limits), Waited: waited, Late: late}
 	if limit != nil {
@@ -53,7 +53,7 @@ func (e events) Admitted(ctx context.Context, call *store.Call, limits []store.L
 	telemetry.EmitCall(ctx, e.telemetry, one, func(h *Hooks) func(context.Context, Admitted) { return h.Admitted })
 }
 
-// Answered implements [waiters.Events].
+// Answered implements [dispatch.Events].
 func (e events) Answered(ctx context.Context, took time.Duration) {
 	one := Answered{Upstream: e.upstream, Took: took}
 	telemetry.EmitCall(ctx, e.telemetry, one, func(h *Hooks) func(context.Context, Answered) { return h.Answered })
@@ -94,10 +94,10 @@ func (p *Pacer) settled(ctx context.Context, stack *store.Stack, notes []store.N
 	}
 }
 
-// Refused implements [waiters.Events].
+// Refused implements [dispatch.Events].
 func (e events) Refused(ctx context.Context, err error) { e.refused(ctx, e.toUser(err)) }
 
-// PausesChanged implements [waiters.Events].
+// PausesChanged implements [dispatch.Events].
 func (e events) PausesChanged(news []store.Change) {
 	for i := range news {
 		c := &news[i]
@@ -156,7 +156,7 @@ func (e events) Applied(ctx context.Context, at store.Instant, stack store.Stack
 			telemetry.EmitCall(ctx, e.telemetry, one, func(h *Hooks) func(context.Context, FeedbackApplied) { return h.FeedbackApplied })
 		}
 	}
-	e.waiters.Changed(ctx, changes)
+	e.dispatcher.Changed(ctx, changes)
 }
 
 // Requested implements [failover.Owner].
@@ -174,7 +174,7 @@ func (e events) FailedOver(c failover.Change) {
 }
 
 // Resumed implements [failover.Owner].
-func (e events) Resumed(all []store.Change) { e.waiters.Changed(context.Background(), all) }
+func (e events) Resumed(all []store.Change) { e.dispatcher.Changed(context.Background(), all) }
 
 // Permits implements [failover.Owner].
 func (e events) Permits() []readings.Report { return e.leases.Held() }

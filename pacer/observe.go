@@ -3,9 +3,9 @@ package pacer
 import (
 	"context"
 
+	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
-	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -112,8 +112,8 @@ func (p *Pacer) refusal(err error) Observed {
 // outcome returns what the store's answer means for a call.
 func (p *Pacer) outcome(one *observe.Observation, g *store.Grant) Observed {
 	if !g.OK {
-		r := &waiters.Refusal{
-			Wait:  waiters.Wait{Cost: one.Call.Cost, Paused: g.Paused > 0, For: g.Wait()},
+		r := &dispatch.Refusal{
+			Wait:  dispatch.Wait{Cost: one.Call.Cost, Paused: g.Paused > 0, For: g.Wait()},
 			Until: g.Paused, MaxWait: one.Call.MaxWait, ByDeadline: one.Ends,
 		}
 		if g.Binds >= 0 {

@@ -8,12 +8,12 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/bookings"
+	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/internal/usage"
-	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/internal/warnings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -44,11 +44,11 @@ type Pacer struct {
 	process  *usage.Process // what operators see of this process
 	observer *observe.Observer
 
-	waiters  *waiters.Waiters
-	reports  *readings.Reporter
-	bookings *bookings.Bookings
-	leases   *leases.Leases // of the permits of calls in flight
-	spares   spares
+	dispatcher *dispatch.Dispatcher
+	reports    *readings.Reporter
+	bookings   *bookings.Bookings
+	leases     *leases.Leases // of the permits of calls in flight
+	spares     spares
 }
 
 // Wait blocks until the call may go, and returns nil: make the call now. The call costs 1, unless [Cost] sets another cost. If the
@@ -152,7 +152,7 @@ func do(ctx context.Context, acquire func() (*Reservation, error), call func(con
 	defer r.Release()
 	var reading policies.Reading
 	defer func() { // also if the function panics: then nothing was read
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), waiters.Timeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dispatch.Timeout)
 		defer cancel()
 		wrong := r.Report(ctx, reading.Feedback...)
 		if _, failed := errors.AsType[*StoreError](wrong); err == nil && !failed && !errors.Is(wrong, ErrClosed) {
@@ -193,7 +193,7 @@ func (p *Pacer) read(ctx context.Context, k *binding.Requested, opts []Option) (
 
 // reserve charges the earliest slot at which a call may go, for c. room is for its limits, s for what its settlement has to know, nil if it
 // is not settled, and k for what it requests, nil if it does not wait.
-func (p *Pacer) reserve(ctx context.Context, a *binding.Ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *binding.Requested) error {
+func (p *Pacer) reserve(ctx context.Context, a *binding.Ask, c *dispatch.Call, room []store.Limit, s *binding.Settling, k *binding.Requested) error {
 	err := p.reserveSlot(ctx, a, c, room, s, k)
 	if err != nil {
 		p.refused(ctx, err)
@@ -202,19 +202,19 @@ func (p *Pacer) reserve(ctx context.Context, a *binding.Ask, c *waiters.Call, ro
 }
 
 // reserveSlot is reserve without hooks. A call that goes at once, and whose answer brought other policies, asks once more by these.
-func (p *Pacer) reserveSlot(ctx context.Context, a *binding.Ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *binding.Requested) error {
+func (p *Pacer) reserveSlot(ctx context.Context, a *binding.Ask, c *dispatch.Call, room []store.Limit, s *binding.Settling, k *binding.Requested) error {
 	for {
 		err := p.reserveBy(ctx, a, c, room, s, k)
 		if now := p.set(); err == nil && a.MaxWait == 0 && now != a.Set {
 			_ = c.NotUsed(ctx)
-			*c, room, a.Set = waiters.Call{}, nil, now
+			*c, room, a.Set = dispatch.Call{}, nil, now
 			continue
 		}
 		return err
 	}
 }
 
-func (p *Pacer) reserveBy(ctx context.Context, a *binding.Ask, c *waiters.Call, room []store.Limit, s *binding.Settling, k *binding.Requested) error {
+func (p *Pacer) reserveBy(ctx context.Context, a *binding.Ask, c *dispatch.Call, room []store.Limit, s *binding.Settling, k *binding.Requested) error {
 	if k != nil { // other policies may have scopes
 		a.CarryAll(ctx)
 	}
@@ -223,7 +223,7 @@ func (p *Pacer) reserveBy(ctx context.Context, a *binding.Ask, c *waiters.Call, 
 		if k != nil {
 			k.Keep(a, s)
 		}
-		return p.toUser(p.waiters.Free(ctx, c, &store.Call{Cost: a.Cost, NotBefore: a.NotBefore, MaxWait: a.MaxWait}))
+		return p.toUser(p.dispatcher.Free(ctx, c, &store.Call{Cost: a.Cost, NotBefore: a.NotBefore, MaxWait: a.MaxWait}))
 	}
 	a.Which = binding.Enforced
 	r, err := p.calls.Request(a, room, s)
@@ -237,7 +237,7 @@ func (p *Pacer) reserveBy(ctx context.Context, a *binding.Ask, c *waiters.Call, 
 	r.WillWait, r.Untried, r.Generation = a.Waits, a.Untried, a.Set.Generation
 	waited, err := p.whileShared(ctx, a, func() error {
 		r.Call.NotBefore, r.Call.MaxWait = a.NotBefore, a.MaxWait
-		return p.waiters.Reserve(ctx, c, &r)
+		return p.dispatcher.Reserve(ctx, c, &r)
 	})
 	if e, ok := errors.AsType[*LimitError](err); ok && waited > 0 {
 		e.MaxWait, e.Waited = min(e.MaxWait+waited, Forever), e.Waited+waited
@@ -274,11 +274,11 @@ func (p *Pacer) newAsk(ctx context.Context, opts []Option) (binding.Ask, error) 
 
 // reportLeases reports to the store which calls are done, or go on.
 func (p *Pacer) reportLeases(all []readings.Report, closed bool) {
-	p.waiters.ReportPermits(all, closed)
+	p.dispatcher.ReportPermits(all, closed)
 }
 
 // passOn gives the permits of a call that is over to the next one, if there is one.
-func (p *Pacer) passOn(l *leases.Lease) bool { return p.waiters.PassOn(l) }
+func (p *Pacer) passOn(l *leases.Lease) bool { return p.dispatcher.PassOn(l) }
 
 // MaxWait returns the longest wait of calls that have no MaxWait option of their own.
 func (p *Pacer) MaxWait() time.Duration { return p.maxWait }
@@ -294,17 +294,17 @@ func (p *Pacer) Policies() []policies.Policy {
 // Upstream returns the upstream's name.
 func (p *Pacer) Upstream() string { return p.upstream }
 
-func (p *Pacer) isClosed() bool { return p.waiters.IsClosed() }
+func (p *Pacer) isClosed() bool { return p.dispatcher.IsClosed() }
 
 // Close wakes every call that waits, with [ErrClosed], waits until these calls have given their slots back, and refuses all further
 // calls. It does not close the store. Calls in flight keep their permits until they release them or the leases run out. A [Reservation]
 // that was not waited for keeps its slot, and can still be cancelled. Closing twice is harmless.
 func (p *Pacer) Close() error {
 	p.policies.Close()
-	p.waiters.Close()
+	p.dispatcher.Close()
 	p.observer.Close()
 	p.leases.Close()
-	p.waiters.Drain()
+	p.dispatcher.Drain()
 	p.reports.Close()
 	if p.member != nil {
 		p.member.Close()

@@ -42,7 +42,7 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option)
 		bound = a.Bindable(false) // an answer to a call that lacks a scope is not about that scope
 	}
 	a.CarryAll(ctx)
-	answer := &readings.Answer{Limits: bound, Partial: lacking != nil, Flying: p.waiters.Flying(), Scopes: &a}
+	answer := &readings.Answer{Limits: bound, Partial: lacking != nil, Flying: p.dispatcher.Flying(), Scopes: &a}
 	if answer.Flying == 0 { // calls by Wait, whose answers nobody reports otherwise
 		answer.Blind = a.Cost
 	}
@@ -157,6 +157,6 @@ func (p *Pacer) undo(ctx context.Context, kind store.NoteKind, opts []Option) er
 		return err
 	}
 	changes, err := p.reports.Undo(ctx, kind, a.Bindable(true))
-	p.waiters.Changed(ctx, changes)
+	p.dispatcher.Changed(ctx, changes)
 	return p.notApplied(err)
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/internal/observe"
-	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -230,7 +230,7 @@ type spares struct {
 type spare struct {
 	binding.Requested
 
-	call   waiters.Call
+	call   dispatch.Call
 	limits [store.FewLimits]store.Limit
 }
 
@@ -249,6 +249,6 @@ func (s *spares) put(one *spare) {
 		return
 	}
 	one.Forget()
-	one.call, one.limits = waiters.Call{}, [store.FewLimits]store.Limit{}
+	one.call, one.limits = dispatch.Call{}, [store.FewLimits]store.Limit{}
 	s.pool.Put(one)
 }

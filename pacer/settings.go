@@ -167,7 +167,7 @@ func (p *Pacer) policiesChanged(before, now *binding.Set) {
 		m.SetPolicies(now.Bound)
 	}
 	p.process.SetPolicies(now.Names(), now.Texts(), now.Source)
-	p.waiters.Replan(now.Generation)
+	p.dispatcher.Replan(now.Generation)
 	if before.WillEnforce(now.Given, now.AllObserved) {
 		p.observer.Retire()
 	}

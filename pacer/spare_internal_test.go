@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
-	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -84,7 +84,7 @@ func TestASpareIsEmpty(t *testing.T) {
 		require.NoError(t, one.call.Wait(ctx))
 		one.call.Answered(ctx, time.Now())
 		require.Equal(t, "secret", one.limits[0].Scope)
-		require.NotEqual(t, waiters.Call{}, one.call)
+		require.NotEqual(t, dispatch.Call{}, one.call)
 		p.spares.put(one)
 		require.Equal(t, []binding.Option{{}}, one.Options[:1], "what it was made of is forgotten, and its room kept")
 		one.Options = nil

@@ -258,7 +258,7 @@ func (p *Pacer) describeProcess(name string) {
 // CallsWaiting implements [usage.Source].
 func (e events) CallsWaiting() map[store.Key]int64 {
 	all := make(map[store.Key]int64)
-	for k, n := range e.waiters.Waiting() {
+	for k, n := range e.dispatcher.Waiting() {
 		all[store.Key{Policy: readings.PolicyOf(k.Policy), Scope: k.Scope}] += n
 	}
 	return all
@@ -279,7 +279,7 @@ func (p *Pacer) Registry() (registry store.Registry, shared bool) {
 	if registry != nil {
 		return registry, true
 	}
-	local := &usage.Registry{Process: p.process, Store: p.store, Direct: p.direct, Closed: p.waiters.Closed()}
+	local := &usage.Registry{Process: p.process, Store: p.store, Direct: p.direct, Closed: p.dispatcher.Closed()}
 	if p.direct != nil {
 		set := p.set()
 		local.Names = set.Names()

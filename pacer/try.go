@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
-	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -17,7 +17,7 @@ func (p *Pacer) Allow(ctx context.Context, opts ...Option) error {
 		return err
 	}
 	a.MaxWait, a.Tracked = 0, false // nobody can report its answer
-	c := &waiters.Call{}
+	c := &dispatch.Call{}
 	if err := p.reserve(ctx, &a, c, nil, nil, nil); err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (p *Pacer) AllowAtMost(ctx context.Context, n int64, opts ...Option) (grant
 // take charges as many calls as may go now, at most n.
 func (p *Pacer) take(ctx context.Context, a *binding.Ask, n int64) (int64, error) {
 	if a.Set.Free && a.NotBefore == 0 {
-		p.waiters.Freed(ctx, a.Cost, n)
+		p.dispatcher.Freed(ctx, a.Cost, n)
 		return n, nil
 	}
 	a.Which = binding.Enforced
@@ -109,7 +109,7 @@ func (p *Pacer) take(ctx context.Context, a *binding.Ask, n int64) (int64, error
 	var granted int64
 	_, err = p.whileShared(ctx, a, func() (err error) {
 		r.Call.NotBefore = a.NotBefore
-		granted, err = p.waiters.Take(ctx, &r, n)
+		granted, err = p.dispatcher.Take(ctx, &r, n)
 		return err
 	})
 	if granted == 0 && err == nil {
@@ -121,7 +121,7 @@ func (p *Pacer) take(ctx context.Context, a *binding.Ask, n int64) (int64, error
 
 // goesAtOnce charges a call that need not wait, and reports whether it did: see [binding.Reader.AtOnce].
 func (p *Pacer) goesAtOnce(ctx context.Context, a *binding.Ask) bool {
-	if p.waiters.Queued() > 0 || !p.calls.AtOnce(a) {
+	if p.dispatcher.Queued() > 0 || !p.calls.AtOnce(a) {
 		return false
 	}
 	if p.telemetry != nil {

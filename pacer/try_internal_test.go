@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
-	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -46,7 +46,7 @@ func TestACallAsksNoLongerThanItMayWait(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), c.deadline)
 				defer cancel()
 				asked := 0
-				p := &Pacer{calls: &binding.Reader{Waiters: &waiters.Waiters{}}}
+				p := &Pacer{calls: &binding.Reader{Waiters: &dispatch.Dispatcher{}}}
 				waited, err := p.whileShared(ctx, &binding.Ask{MaxWait: c.maxWait}, func() error {
 					if asked++; asked > 10 {
 						return nil

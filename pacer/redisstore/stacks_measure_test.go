@@ -14,7 +14,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/testing/measure"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/internal/testing/stacks"
-	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/redisstore"
 )
 
@@ -43,7 +43,7 @@ func TestFleetOfRandomStacks(t *testing.T) { //nolint:paralleltest // when it me
 			late := timers.Stop()
 			require.Empty(t, w.Broken())
 			most, used := time.Duration(0), w.Used()
-			for _, one := range w.Newcomers(waiters.MinReach) {
+			for _, one := range w.Newcomers(dispatch.MinReach) {
 				most = max(most, one.Waited)
 			}
 			measure.Judge(t, late, tolerated, fmt.Sprintf("%.1f %% used, a newcomer waits %v at most: %v", 100*used, most, s), s.Class != stacks.Plain || used >= 0.985)

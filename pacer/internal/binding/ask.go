@@ -9,25 +9,25 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/internal/leases"
-	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 // A Reader reads the calls of a Pacer, and finds what binds them. Its fields are set before it is used. It is safe for concurrent use.
 type Reader struct {
-	Upstream  string
-	MaxWait   time.Duration // how long calls may wait that do not say it
-	MaxWeight int64         // the highest weight of a call
-	Flow      int64         // of this process, where it is one tenant
-	Counts    bool          // what the upstream reports of what is left is applied: so it matters which calls are tracked
-	Policies  *Policies
-	Direct    store.Direct   // the store, if it is one; nil otherwise
-	Leases    *leases.Leases // of the calls in flight
-	Waiters   *waiters.Waiters
-	Learner   Learner // of what calls cost
-	Errors    Errors
+	Upstream   string
+	MaxWait    time.Duration // how long calls may wait that do not say it
+	MaxWeight  int64         // the highest weight of a call
+	Flow       int64         // of this process, where it is one tenant
+	Counts     bool          // what the upstream reports of what is left is applied: so it matters which calls are tracked
+	Policies   *Policies
+	Direct     store.Direct   // the store, if it is one; nil otherwise
+	Leases     *leases.Leases // of the calls in flight
+	Dispatcher *dispatch.Dispatcher
+	Learner    Learner // of what calls cost
+	Errors     Errors
 }
 
 // Errors make the errors of users.
@@ -89,7 +89,7 @@ func (r *Reader) CallInto(ctx context.Context, a *Ask) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if r.Waiters.IsClosed() {
+	if r.Dispatcher.IsClosed() {
 		return store.ErrClosed
 	}
 	return r.read(ctx, a)
@@ -174,7 +174,7 @@ const OpReserve = "reserve"
 // Await waits until this process can decide about calls, if it must: see [store.Member]. It takes the time that this took off what a call
 // may wait, and returns it.
 func (r *Reader) Await(ctx context.Context, a *Ask) (waited time.Duration, err error) {
-	if r.Waiters.Member == nil {
+	if r.Dispatcher.Member == nil {
 		return 0, nil
 	}
 	began := time.Now()
@@ -182,11 +182,11 @@ func (r *Reader) Await(ctx context.Context, a *Ask) (waited time.Duration, err e
 	if a.MaxWait < store.Forever {
 		latest = began.Add(a.MaxWait)
 	}
-	if err := r.Waiters.Member.Await(ctx, latest, r.Waiters.Closed()); err != nil {
+	if err := r.Dispatcher.Member.Await(ctx, latest, r.Dispatcher.Closed()); err != nil {
 		if err == store.ErrClosed || err == ctx.Err() { //nolint:errorlint // as they are: anything else is the store's
 			return 0, err
 		}
-		return 0, &waiters.StoreError{Op: OpReserve, Err: err}
+		return 0, &dispatch.StoreError{Op: OpReserve, Err: err}
 	}
 	waited = time.Since(began)
 	a.Passed(waited)

@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/pools"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/usage"
-	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -31,15 +31,15 @@ func newReader(t *testing.T, all ...policies.Policy) *binding.Reader {
 	r.Leases = leases.New(leases.Config{
 		Report: func([]readings.Report, bool) {}, Direct: true, PassOn: func(*leases.Lease) bool { return false },
 	})
-	r.Waiters = waiters.New(&waiters.Config{
+	r.Dispatcher = dispatch.New(&dispatch.Config{
 		Upstream: "api", Store: s, Given: s, Direct: true, Leases: r.Leases, Meter: usage.NewMeter(nil, false),
 	})
 	r.Errors = short{}
 	t.Cleanup(func() {
 		r.Policies.Close()
-		r.Waiters.Close()
+		r.Dispatcher.Close()
 		r.Leases.Close()
-		r.Waiters.Drain()
+		r.Dispatcher.Drain()
 	})
 	return r
 }
@@ -124,7 +124,7 @@ func TestWhatACallCannotRequest(t *testing.T) {
 	cancel()
 	_, err := r.Call(ended, nil)
 	require.ErrorIs(t, err, context.Canceled)
-	r.Waiters.Close()
+	r.Dispatcher.Close()
 	_, err = r.Call(t.Context(), nil)
 	require.ErrorIs(t, err, store.ErrClosed)
 	_, err = r.New(ended, nil)
@@ -206,18 +206,18 @@ func TestNestedCalls(t *testing.T) {
 	t.Parallel()
 	r := newReader(t, policies.InFlight(2).Named("permits").Per("tenant"), rate("all"))
 	ctx := binding.WithScope(t.Context(), "tenant", "acme")
-	ask := func(ctx context.Context, r *binding.Reader, opts ...binding.Option) (waiters.Request, error) {
+	ask := func(ctx context.Context, r *binding.Reader, opts ...binding.Option) (dispatch.Request, error) {
 		a, err := r.Call(ctx, opts)
 		require.NoError(t, err)
 		a.Permits = true
 		return r.Request(&a, nil, nil)
 	}
-	begin := func(ctx context.Context) (*waiters.Call, context.Context) {
+	begin := func(ctx context.Context) (*dispatch.Call, context.Context) {
 		q, err := ask(ctx, r)
 		require.NoError(t, err)
 		q.Call.MaxWait = time.Second
-		c := &waiters.Call{}
-		require.NoError(t, r.Waiters.Reserve(ctx, c, &q))
+		c := &dispatch.Call{}
+		require.NoError(t, r.Dispatcher.Reserve(ctx, c, &q))
 		return c, r.WithCall(ctx, c)
 	}
 	one, inOne := begin(ctx)
@@ -237,8 +237,8 @@ func TestNestedCalls(t *testing.T) {
 	r.Leases.Release(two.Lease())
 	_, err = ask(inTwo, r)
 	require.NoError(t, err, "one that is over holds nothing")
-	free := &waiters.Call{}
-	require.NoError(t, r.Waiters.Free(ctx, free, &store.Call{Cost: 1}))
+	free := &dispatch.Call{}
+	require.NoError(t, r.Dispatcher.Free(ctx, free, &store.Call{Cost: 1}))
 	require.Equal(t, ctx, r.WithCall(ctx, free), "nor does one without permits")
 }
 
@@ -252,7 +252,7 @@ func TestPooledCalls(t *testing.T) {
 	small := rate("each").Per("key").Override(policies.PerSecond(10).Burst(1), "b")
 	r := newReader(t, rate("all"), small)
 	l := newPool("key")
-	ask := func(opts ...binding.Option) (binding.Ask, waiters.Request, error) {
+	ask := func(opts ...binding.Option) (binding.Ask, dispatch.Request, error) {
 		a, err := r.Call(t.Context(), opts)
 		require.NoError(t, err)
 		a.ByAny(l)
@@ -295,7 +295,7 @@ func TestPooledCallsThatStick(t *testing.T) {
 	r := newReader(t, rate("each").Per("key"))
 	l := newPool("key")
 	ctx := l.Stick(t.Context())
-	ask := func() waiters.Request {
+	ask := func() dispatch.Request {
 		a, err := r.Call(ctx, nil)
 		require.NoError(t, err)
 		r.ByAnyOrStick(ctx, &a, l)

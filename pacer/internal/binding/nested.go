@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -19,7 +19,7 @@ type callContext struct {
 	context.Context //nolint:containedctx // it is a context
 
 	of    *Reader // of its Pacer
-	call  *waiters.Call
+	call  *dispatch.Call
 	outer *callContext // the next callContext that the context descends from; nil if there is none
 }
 
@@ -48,7 +48,7 @@ func outerCalls(ctx context.Context) *callContext {
 }
 
 // WithCall returns a context that carries a call; ctx itself if the call holds no permit, or ctx carries it already.
-func (r *Reader) WithCall(ctx context.Context, call *waiters.Call) context.Context {
+func (r *Reader) WithCall(ctx context.Context, call *dispatch.Call) context.Context {
 	if call.Lease() == nil {
 		return ctx
 	}

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/internal/pools"
-	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -40,7 +40,7 @@ func (r *Reader) ByAnyOrStick(ctx context.Context, a *Ask, l *Pool) {
 	c := &pooled{pool: l, stick: l.StickOf(ctx)}
 	if c.only = l.Kept(c.stick); c.only != "" {
 		one := a.by(l, c.only)
-		if limits, err := r.Bind(&one, nil); err != nil || r.Waiters.Paused(limits) {
+		if limits, err := r.Bind(&one, nil); err != nil || r.Dispatcher.Paused(limits) {
 			c.only = ""
 		}
 	}
@@ -74,7 +74,7 @@ func (r *Reader) FitsPool(set *Set) error {
 
 // RequestAny is [Reader.Request] for a call that any one of some credentials may make, without what does not depend on the credential. Those
 // that never admit it are left out.
-func (r *Reader) RequestAny(a *Ask) (q waiters.Request, err error) {
+func (r *Reader) RequestAny(a *Ask) (q dispatch.Request, err error) {
 	if err := r.FitsPool(a.Set); err != nil {
 		return q, err
 	}
@@ -148,7 +148,7 @@ func (a *Ask) isUsual() bool {
 }
 
 // request returns what binds a usual call.
-func (u *usual) request(a *Ask) (q waiters.Request) {
+func (u *usual) request(a *Ask) (q dispatch.Request) {
 	was := a.pooled
 	q.Limits, q.Call.AnyOf = u.limits, u.anyOf
 	q.Call.First = was.pool.Any()
@@ -165,7 +165,7 @@ func (r *Reader) settlingOf(a *Ask) (s Settling) {
 }
 
 // place adds the limits of a choice to those of a request, as far as it lacks them, and returns their indexes there.
-func place(q *waiters.Request, places map[store.Key]int, limits []store.Limit, costs []int64) []int {
+func place(q *dispatch.Request, places map[store.Key]int, limits []store.Limit, costs []int64) []int {
 	choice := make([]int, 0, len(limits))
 	for j := range limits {
 		i, found := places[limits[j].Key()]

@@ -1,14 +1,14 @@
 package binding
 
 import (
-	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 // Request returns what a call requests of the store by the limits that bind it, which are in room if there is enough. What its settlement
 // has to know goes to s; nil if there will be none. How long it waits is for the caller to add.
-func (r *Reader) Request(a *Ask, room []store.Limit, s *Settling) (q waiters.Request, err error) {
+func (r *Reader) Request(a *Ask, room []store.Limit, s *Settling) (q dispatch.Request, err error) {
 	if a.pooled != nil {
 		q, err = r.RequestAny(a)
 	} else if q.Limits, err = r.Bind(a, room); err == nil {
@@ -25,7 +25,7 @@ func (r *Reader) Request(a *Ask, room []store.Limit, s *Settling) (q waiters.Req
 }
 
 // RequestMany is [Reader.Request] for several calls at once, which nobody waits for.
-func (r *Reader) RequestMany(a *Ask) (q waiters.Request, err error) {
+func (r *Reader) RequestMany(a *Ask) (q dispatch.Request, err error) {
 	if q.Limits, err = r.Bind(a, nil); err != nil {
 		return q, err
 	}
@@ -37,7 +37,7 @@ func (r *Reader) RequestMany(a *Ask) (q waiters.Request, err error) {
 }
 
 // queueUp gives a call what it needs to be queued in the store, if one of its limits has a queue there.
-func (r *Reader) queueUp(a *Ask, q *waiters.Request) error {
+func (r *Reader) queueUp(a *Ask, q *dispatch.Request) error {
 	if !a.Set.HasQueues {
 		return nil
 	}

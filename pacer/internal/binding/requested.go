@@ -4,8 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
-	"github.com/headway-go/headway/pacer/internal/waiters"
 )
 
 // Requested is what a call that waits has requested, so that it can be bound anew when the policies change.
@@ -61,17 +61,17 @@ func (k *Requested) Bound() (*Set, Settling) {
 	return k.ask.Set, *k.settling
 }
 
-// Bind implements [waiters.Binder]. A function of OverrideBy that panics keeps the call bound as it is.
-func (k *Requested) Bind() (b waiters.Bound) {
+// Bind implements [dispatch.Binder]. A function of OverrideBy that panics keeps the call bound as it is.
+func (k *Requested) Bind() (b dispatch.Bound) {
 	set := k.reader.Policies.Now()
 	if !telemetry.Guard("a function of OverrideBy", func() { b = k.bind(set) }) {
-		b = waiters.Bound{}
+		b = dispatch.Bound{}
 	}
 	b.Generation = set.Generation
 	return b
 }
 
-func (k *Requested) bind(set *Set) (b waiters.Bound) {
+func (k *Requested) bind(set *Set) (b dispatch.Bound) {
 	k.mu.Lock()
 	a, settles := k.ask, k.settling != nil
 	k.mu.Unlock() // functions of the user may block
@@ -92,7 +92,7 @@ func (k *Requested) bind(set *Set) (b waiters.Bound) {
 // A Reservation is a call that its caller sees: with its slot, and room for the options that most calls have.
 type Reservation struct {
 	Requested
-	waiters.Call
+	dispatch.Call
 
 	First Settling // by the policies that held when it was made
 	few   [2]Option

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
-	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -139,7 +139,7 @@ func (s *Bookings) bind(a *binding.Ask, settling *binding.Settling) (b bookable,
 }
 
 // withoutPermits returns what binds a call that is booked, which takes its permit when it is redeemed.
-func withoutPermits(r *waiters.Request) (b bookable) {
+func withoutPermits(r *dispatch.Request) (b bookable) {
 	b.choices = r.Call
 	places := make([]int, len(r.Limits))
 	for i := range r.Limits {
@@ -173,17 +173,17 @@ func (s *Bookings) bookSlot(ctx context.Context, a *binding.Ask, b *bookable, t 
 	}
 	epoch, err := booker.Epoch() // if another one begins meanwhile, the token is of none, and refused
 	if err != nil {
-		return g, &waiters.StoreError{Op: OpBook, Err: err}
+		return g, &dispatch.StoreError{Op: OpBook, Err: err}
 	}
 	call := store.Call{AnyOf: b.choices.AnyOf, First: b.choices.First, Cost: a.Cost, Costs: b.costs, NotBefore: a.NotBefore, MaxWait: a.MaxWait}
-	c := &waiters.Call{}
+	c := &dispatch.Call{}
 	ctx = context.WithoutCancel(ctx) // its deadline is not the slot's
 	began := time.Now()
 	defer func() { s.way.Took(time.Since(began)) }()
 	if a.Set.Free {
-		err = s.Calls.Waiters.Free(ctx, c, &call)
+		err = s.Calls.Dispatcher.Free(ctx, c, &call)
 	} else {
-		err = s.Calls.Waiters.Reserve(ctx, c, &waiters.Request{Limits: b.limits, Call: call})
+		err = s.Calls.Dispatcher.Reserve(ctx, c, &dispatch.Request{Limits: b.limits, Call: call})
 	}
 	if err != nil {
 		return g, err
@@ -192,7 +192,7 @@ func (s *Bookings) bookSlot(ctx context.Context, a *binding.Ask, b *bookable, t 
 	g, b.limits, b.costs = c.TakeAway()
 	if g.Local && !a.Set.Free {
 		s.giveBack(ctx, b.limits, &g)
-		return g, &waiters.StoreError{Op: OpBook, Err: store.ErrUnreachable}
+		return g, &dispatch.StoreError{Op: OpBook, Err: store.ErrUnreachable}
 	}
 	if !a.Set.Free {
 		booker.Booked(store.Stack{Upstream: s.Upstream, Limits: b.limits}, g)
@@ -218,7 +218,7 @@ func (s *Bookings) giveBack(ctx context.Context, limits []store.Limit, g *store.
 	if len(limits) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), waiters.Timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dispatch.Timeout)
 	defer cancel()
 	_ = s.Store.Cancel(ctx, store.Stack{Upstream: s.Upstream, Limits: limits}, []store.Grant{*g}) // one that cannot be given back is lost, as any
 }

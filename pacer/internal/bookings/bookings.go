@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
-	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -25,10 +25,10 @@ type Bookings struct {
 	Keep     time.Duration // for how long after its slot, unless its options say it
 	MaxToken int           // the length of the longest token, in bytes
 
-	way waiters.Way // a booking is redeemed so much sooner: the store is to be asked in time
+	way dispatch.Way // a booking is redeemed so much sooner: the store is to be asked in time
 }
 
-// Why a token is not good, beside [waiters.ErrSpent].
+// Why a token is not good, beside [dispatch.ErrSpent].
 var (
 	ErrExpired = errors.New("pacer: the token has expired")
 	ErrLost    = errors.New("pacer: the store has lost its data since the booking")
@@ -57,7 +57,7 @@ func (e *LaterError) Error() string { return "later" }
 
 // isRefusal reports whether an error is of a call that was refused by a limit.
 func isRefusal(err error) bool {
-	r, is := errors.AsType[*waiters.Refusal](err)
+	r, is := errors.AsType[*dispatch.Refusal](err)
 	return is && !r.NoShare
 }
 
@@ -90,5 +90,5 @@ func (s *Bookings) booker(op string) (store.Booker, error) {
 	if b, ok := s.Store.(store.Booker); ok {
 		return b, nil
 	}
-	return nil, &waiters.StoreError{Op: op, Err: store.ErrNoBookings}
+	return nil, &dispatch.StoreError{Op: op, Err: store.ErrNoBookings}
 }

@@ -12,10 +12,10 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/bookings"
+	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/usage"
-	"github.com/headway-go/headway/pacer/internal/waiters"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -76,19 +76,19 @@ func newProcess(t *testing.T, s store.Store, all ...policies.Policy) *process {
 		Upstream: "api", MaxPause: time.Hour, Declared: all, Changed: func(_, _ *binding.Set) {},
 	})
 	r.Leases = leases.New(leases.Config{
-		Report: func(all []readings.Report, closed bool) { r.Waiters.ReportPermits(all, closed) }, Direct: true,
+		Report: func(all []readings.Report, closed bool) { r.Dispatcher.ReportPermits(all, closed) }, Direct: true,
 		PassOn: func(*leases.Lease) bool { return false },
 	})
-	r.Waiters = waiters.New(&waiters.Config{
+	r.Dispatcher = dispatch.New(&dispatch.Config{
 		Upstream: "api", Store: s, Given: s, Direct: true, Leases: r.Leases, Meter: usage.NewMeter(nil, false),
 		MaxLate: time.Second,
 	})
 	r.Errors = short{}
 	t.Cleanup(func() {
 		r.Policies.Close()
-		r.Waiters.Close()
+		r.Dispatcher.Close()
 		r.Leases.Close()
-		r.Waiters.Drain()
+		r.Dispatcher.Drain()
 	})
 	return &process{t: t, Bookings: &bookings.Bookings{
 		Upstream: "api", Store: s, Calls: r, Early: 30 * time.Millisecond, Keep: time.Hour, MaxToken: 500,
@@ -163,8 +163,8 @@ func TestABookingGoesOnce(t *testing.T) {
 		other.went(soon, 1, 30*time.Millisecond)
 		for _, p := range []*process{one, other} {
 			_, err := p.redeem(soon, 1)
-			require.ErrorIs(t, err, waiters.ErrSpent)
-			require.ErrorIs(t, p.cancel(soon), waiters.ErrSpent)
+			require.ErrorIs(t, err, dispatch.ErrSpent)
+			require.ErrorIs(t, p.cancel(soon), dispatch.ErrSpent)
 		}
 		other.later(soon, 2, 100*time.Millisecond, false) // another attempt gets a slot of its own
 		for i := range 5 {                                // it needs no other slot, however far that would be
@@ -174,7 +174,7 @@ func TestABookingGoesOnce(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		other.went(soon, 2, 0)
 		_, err := one.redeem(soon, 2)
-		require.ErrorIs(t, err, waiters.ErrSpent)
+		require.ErrorIs(t, err, dispatch.ErrSpent)
 	})
 }
 
@@ -220,7 +220,7 @@ func TestOvertaken(t *testing.T) {
 		require.ErrorContains(t, err, "redeem: others change the booking all the time")
 		require.Equal(t, 16, f.redeems)
 		require.ErrorContains(t, other.cancel(tok), "all the time")
-		for record, want := range map[string]error{".x": waiters.ErrSpent, "": bookings.ErrExpired} {
+		for record, want := range map[string]error{".x": dispatch.ErrSpent, "": bookings.ErrExpired} {
 			f.overtaken = func() string { return record }
 			_, err = other.redeem(tok, 1)
 			require.ErrorIs(t, err, want)
@@ -271,7 +271,7 @@ func TestPermitsOfABooking(t *testing.T) {
 		_, err = other.redeem(second, 1)
 		later, ok := errors.AsType[*bookings.LaterError](err)
 		require.True(t, ok)
-		refused, ok := errors.AsType[*waiters.Refusal](later.Refused)
+		refused, ok := errors.AsType[*dispatch.Refusal](later.Refused)
 		require.True(t, ok)
 		require.Equal(t, "permits", refused.Limit.Policy)
 		one.Calls.Leases.Release(c.Lease())

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -49,7 +49,7 @@ func (x *Redemption) ask(ctx context.Context, next string, w *store.Window, refu
 	answers, err := x.booker.Redeem(ctx, x.Upstream, []store.Booking{b})
 	x.way.Took(time.Since(began))
 	if err != nil {
-		return store.Redemption{}, &waiters.StoreError{Op: OpRedeem, Err: err}
+		return store.Redemption{}, &dispatch.StoreError{Op: OpRedeem, Err: err}
 	}
 	return answers[0], nil
 }
@@ -72,11 +72,11 @@ func (x *Redemption) settle(reply *store.Redemption) error {
 	case reply.Record == "": // it was forgotten just now
 		return &TokenError{ErrExpired}
 	case reply.Record[:1] == spentMark:
-		return &TokenError{waiters.ErrSpent}
+		return &TokenError{dispatch.ErrSpent}
 	}
 	t, err := parse(reply.Record, x.MaxToken)
 	if err != nil {
-		return &waiters.StoreError{Op: OpRedeem, Err: fmt.Errorf("the record of a booking %w", err)}
+		return &dispatch.StoreError{Op: OpRedeem, Err: fmt.Errorf("the record of a booking %w", err)}
 	}
 	x.now = t
 	return nil

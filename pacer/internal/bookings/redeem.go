@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
-	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -106,7 +106,7 @@ func (x *Redemption) Redeem(ctx context.Context) error {
 			return err
 		}
 	}
-	return &waiters.StoreError{Op: OpRedeem, Err: errRestless}
+	return &dispatch.StoreError{Op: OpRedeem, Err: errRestless}
 }
 
 // Cancel gives the slot of the booking back, and spends the token.
@@ -117,7 +117,7 @@ func (x *Redemption) Cancel(ctx context.Context) error {
 			return err
 		}
 	}
-	return &waiters.StoreError{Op: OpRedeem, Err: errRestless}
+	return &dispatch.StoreError{Op: OpRedeem, Err: errRestless}
 }
 
 // turn does what is to be done next, and reports whether the call may go.
@@ -133,7 +133,7 @@ func (x *Redemption) turn(ctx context.Context) (went bool, err error) {
 		if err != nil || result != store.BookingDone {
 			return false, err
 		}
-		if err = x.Calls.Waiters.Free(ctx, &x.r.Call, &store.Call{Cost: x.a.Cost, MaxWait: store.Forever}); err == nil {
+		if err = x.Calls.Dispatcher.Free(ctx, &x.r.Call, &store.Call{Cost: x.a.Cost, MaxWait: store.Forever}); err == nil {
 			err = x.r.Wait(ctx)
 		}
 		return err == nil, err
@@ -152,7 +152,7 @@ func (x *Redemption) use(ctx context.Context) (went bool, err error) {
 	if early := x.now.slot.Sub(store.NowOf(x.Store)) - x.early; early > 0 && x.now.slot <= x.latest {
 		return false, x.rest(ctx, early) // nothing is spent meanwhile, and no permit taken
 	}
-	var permits *waiters.Call
+	var permits *dispatch.Call
 	if len(x.bound.permits) > 0 {
 		if permits, err = x.permits(ctx); err != nil {
 			return false, err
@@ -160,7 +160,7 @@ func (x *Redemption) use(ctx context.Context) (went bool, err error) {
 	}
 	t := x.now
 	w := &store.Window{From: t.slot.Add(-x.early), At: t.slot, Until: t.slot.Add(t.slack)}
-	requested, known := time.Now(), x.Calls.Waiters.Changes()
+	requested, known := time.Now(), x.Calls.Dispatcher.Changes()
 	reply, err := x.ask(ctx, x.spent, w, false)
 	if err != nil || reply.Result != store.BookingDone {
 		if permits != nil {
@@ -181,10 +181,10 @@ func (x *Redemption) use(ctx context.Context) (went bool, err error) {
 	}
 	x.known = x.spent
 	g := store.Grant{OK: true, Now: reply.Now, At: t.slot, Slack: t.slack, Binds: store.BindsNothing}
-	request := waiters.Request{Limits: x.bound.limits}
+	request := dispatch.Request{Limits: x.bound.limits}
 	request.Call = store.Call{Cost: x.a.Cost}
 	g.Charges, request.Call.Costs, _ = x.charged()
-	x.Calls.Waiters.Adopt(ctx, &x.r.Call, &request, &g, requested, known, permits)
+	x.Calls.Dispatcher.Adopt(ctx, &x.r.Call, &request, &g, requested, known, permits)
 	err = x.r.Wait(ctx)
 	if err == nil {
 		return true, nil
@@ -209,16 +209,16 @@ func (x *Redemption) rest(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-x.Calls.Waiters.Closed():
+	case <-x.Calls.Dispatcher.Closed():
 		return store.ErrClosed
 	}
 }
 
 // permits takes the permits that the call needs.
-func (x *Redemption) permits(ctx context.Context) (*waiters.Call, error) {
-	c := &waiters.Call{}
-	request := waiters.Request{Limits: x.bound.permits, HasQueue: true, Call: store.Call{Cost: 1, Weight: 1}}
-	err := x.Calls.Waiters.Reserve(ctx, c, &request)
+func (x *Redemption) permits(ctx context.Context) (*dispatch.Call, error) {
+	c := &dispatch.Call{}
+	request := dispatch.Request{Limits: x.bound.permits, HasQueue: true, Call: store.Call{Cost: 1, Weight: 1}}
+	err := x.Calls.Dispatcher.Reserve(ctx, c, &request)
 	if isRefusal(err) {
 		return nil, &LaterError{Moved: x.moved, Refused: err}
 	}

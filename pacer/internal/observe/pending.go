@@ -58,7 +58,7 @@ func (o *Observer) askAll(ctx context.Context) {
 			return
 		}
 		if m := o.Member; m != nil {
-			if err := m.Await(ctx, time.Time{}, o.Calls.Waiters.Closed()); err != nil {
+			if err := m.Await(ctx, time.Time{}, o.Calls.Dispatcher.Closed()); err != nil {
 				o.lose(all)
 				continue
 			}

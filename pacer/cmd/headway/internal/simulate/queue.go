@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -21,7 +21,7 @@ type queue struct {
 	*sim
 
 	stack   *stack
-	window  waiters.Window
+	window  dispatch.Window
 	waiting []*call
 	held    []store.Instant // slots that are still to come
 	asking  bool
@@ -129,7 +129,7 @@ func (q *queue) ask(n int) {
 
 // answered sees to what the store said, when it says it; its process knows it later.
 func (q *queue) answered(requested []*call, began store.Instant) {
-	a := waiters.Answer{Requested: q.passed(began), Answered: q.passed(q.now + q.half), Calls: len(requested)}
+	a := dispatch.Answer{Requested: q.passed(began), Answered: q.passed(q.now + q.half), Calls: len(requested)}
 	var left []*call
 	var held []store.Instant
 	for i, c := range requested {

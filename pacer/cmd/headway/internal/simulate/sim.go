@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/waiters"
+	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -54,7 +54,7 @@ type sim struct {
 	now       store.Instant
 	end       store.Instant
 	half      store.Instant // the way to the store, or back
-	way       waiters.Way   // there and back
+	way       dispatch.Way  // there and back
 	events    events
 	seq       int64
 	requested int64 // how often the store was asked

@@ -1,0 +1,215 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// admit has the first calls of the queue ask the store. If the furthest slot has to come within reach before that, it returns in how long; 0
+// otherwise. The caller holds mu.
+func (s *Dispatcher) admit(q *queue) time.Duration {
+	if q.asking || s.frozen > 0 {
+		return 0
+	}
+	if q.length == 0 {
+		s.dropIfIdle(q)
+		return 0
+	}
+	now := time.Now()
+	if q.deferred {
+		again := s.letOut(q, now)
+		if again.IsZero() {
+			return 0
+		}
+		return max(1, again.Sub(now))
+	}
+	n, again := s.askFor(q, now, q.length)
+	if n > 0 {
+		s.submit(q)
+		return 0
+	}
+	return max(1, again-now.Sub(s.made))
+}
+
+// A grant cannot be taken back. So some limits are not granted far in advance, as rates and windows are, but only shortly before the
+// slot: permits (policies.InFlight), because it is unknown when a call will be over; and what calls of different importance share
+// (policies.Policy.Lane, policies.Policy.Fair), because calls that come later must not have to make do with the rest. A call that has to
+// wait for such a limit is queued in the store, in order, and is charged nothing: see [store.Grant].Queued. Its stack is deferred.
+//
+// Calls of a deferred stack leave the queue of the process one by one, for the store's queue or for a slot. As many calls of a process
+// are out at a time as are served within twice H, and at least 16: see [StoreQueue]. Each asks for itself, again and again: at the time
+// that the store's answer gives, which is when its turn may come, or when the store wakes it, which a [store.Notifier] delivers at
+// once. A wake-up that is lost costs a second. A call that does not ask again is taken for dead and skipped; if it was only late, it
+// keeps its position.
+//
+// When its turn comes, a call gets its permits and its slots in one step. If it would have to wait for another of its limits, for longer
+// than 10 ms or three times the way to the store and back, it gets its slots at once, as always, and asks for its permits so long before
+// the slot; if they are taken by then, it gives the slots back in the same step and is queued, where it was. So no call that waits for a
+// permit holds a slot, and no call that waits for a slot holds a permit. (For lanes and fair shares, the 10 ms are 40 ms.)
+//
+// In what order calls of one stack get slots and permits does not matter to the store: they need the same. So if a call gets a permit
+// while one behind it holds a slot without, that slot goes back with the request, and the call behind asks again: see
+// [Dispatcher.neighbours].
+//
+// A permit is a lease. The process renews the leases of its calls, and if it ends, they run out. A call is over when its reservation is
+// released. Calls that have outlived their lease, because their process was suspended, count again when it renews them. So there may be
+// more than the limit for a while: they run, whatever the store has on record.
+//
+// A lane's calls get their slots 40 ms ahead (H, where the round trip to the store is long), at the lane's part of the rate. What that
+// leaves of the whole rate is lent 20 ms before it would be lost (H less 20 ms). Nothing is lent of windows. Fair shares are start-time
+// fair queueing over the queued calls. The order within a queue is exact; the order between calls that ask at nearly the same time is
+// exact up to the slots of 40 ms.
+
+// mayLeave reports whether one more call may enter the store's queue, or hold a slot. The caller holds mu.
+func (s *Dispatcher) mayLeave(q *queue, now time.Time) bool {
+	reach := s.way.Reach()
+	if q.passes && q.queuedInStore() >= keepQueued {
+		return false
+	}
+	return len(q.out) < q.inStore.Most(reach) && q.furthest().Sub(now) <= reach
+}
+
+// letOut takes out the calls that may leave the queue. If none may before the furthest slot is near, it returns when: a timer then has
+// to call it. The caller holds mu.
+func (s *Dispatcher) letOut(q *queue, now time.Time) (again time.Time) {
+	for q.head != nil && s.frozen == 0 && s.mayLeave(q, now) {
+		c := q.head
+		q.remove(c)
+		q.takeOut(c)
+		c.due, c.known = now, s.changes.Load() // it asks for itself
+		c.signal()
+	}
+	if reach := s.way.Reach(); q.head != nil && q.furthest().Sub(now) > reach {
+		return q.furthest().Add(-reach)
+	}
+	return time.Time{}
+}
+
+// submit has the first calls of a queue ask with the next request. The caller holds mu.
+func (s *Dispatcher) submit(q *queue) {
+	q.asking = true
+	s.asks.waiting = append(s.asks.waiting, &q.ask)
+}
+
+// fill has the first n calls of a queue ask. The first may get any slot. The others get one within reach, and if n is 0, so does the first. The
+// caller holds mu.
+func (s *Dispatcher) fill(q *queue, now time.Time, n int) {
+	a, most := &q.ask, store.Forever
+	a.ctx = q.head.ctx
+	if n == 0 {
+		most = q.window.Reach()
+	}
+	for i := 0; i < max(1, n) && q.head != nil; i++ {
+		c := q.head
+		q.remove(c)
+		c.queue, c.state, c.known = q, asked, s.changes.Load()
+		if c.caught { // others may have to wait for the answer
+			c.catch()
+		}
+		call := c.asks(now, now)
+		call.MaxWait = min(call.MaxWait, most)
+		q.carried, a.calls, a.grants = append(q.carried, c), append(a.calls, call), append(a.grants, store.Grant{Charges: c.grant[0].Charges[:0]})
+		most = q.window.Reach()
+	}
+}
+
+// answerAll applies the store's answer to what a queue asked, and lets the next calls ask. The caller holds mu.
+func (s *Dispatcher) answerAll(q *queue) {
+	now, err, began := time.Now(), storeError(q.ask.err), q.ask.began
+	a := Answer{Requested: began.Sub(s.made), Answered: now.Sub(s.made), Calls: len(q.carried)}
+	var left []*Call // granted nothing, because that is too far ahead
+	known := q.carried[0].known
+	for i, c := range q.carried {
+		c.queue = nil
+		switch {
+		case err != nil:
+			s.end(c, err)
+		case !s.grant(q, &a, i, c, began):
+			left = append(left, c)
+		}
+	}
+	for _, c := range slices.Backward(left) {
+		q.insert(c)
+	}
+	for _, c := range q.carried {
+		if c.moving != nil {
+			c.moved()
+		}
+		c.signal()
+	}
+	if err == nil {
+		before := q.window.Gap()
+		q.window.Answered(&a)
+		if s.renewed(q.limits, known) {
+			q.expectSooner()
+		}
+		if gap := q.window.Gap(); gap > before+before/8 {
+			s.refuseFar(q, now)
+		}
+	}
+	clear(q.carried)
+	clear(q.ask.calls)
+	clear(q.ask.grants)
+	q.carried, q.ask.calls, q.ask.grants, q.ask.sure, q.asking = q.carried[:0], q.ask.calls[:0], q.ask.grants[:0], 0, false
+	if q.thaws {
+		q.thaws = false
+		s.thaw()
+	}
+	s.look(q)
+}
+
+// grant gives a call the store's answer, unless the call has to wait on because its slot is still too far ahead. It adds to a what the
+// answer shows of the window. The caller holds mu.
+func (s *Dispatcher) grant(q *queue, a *Answer, i int, call *Call, began time.Time) bool {
+	g := &q.ask.grants[i]
+	at := began.Add(g.Wait()).Sub(s.made)
+	if g.Wait() > 0 || !g.OK {
+		a.Waits, a.Paused = true, a.Paused || g.Paused > 0 || g.Binds < store.BindsNothing
+		q.last.Binds, q.last.Paused = g.Binds, g.Paused
+	}
+	q.last.OK, q.last.At, q.lastCost = g.OK, g.At, q.ask.calls[i].Cost
+	if q.ask.calls[i].Costs != nil {
+		q.lastCost = 0
+	}
+	if s.unwanted(q, call, g) {
+		return false
+	}
+	if !g.OK {
+		if a.Next == 0 || at < a.Next {
+			a.Next = at
+		}
+		a.Unreached = a.Unreached || i == 0 && unreached(&q.ask.calls[0], g)
+		if call.latest.IsZero() || g.Wait() <= call.latest.Sub(began) {
+			return false
+		}
+		call.grant[0] = *g
+		call.state, call.err = givenBack, s.notYetAt(call, began)
+		return true
+	}
+	call.grant[0], call.requested, call.state = *g, began, reserved
+	s.granted(call)
+	if a.Granted == 0 || at < a.First {
+		a.First = at
+	}
+	a.Granted, a.Last = a.Granted+1, max(a.Last, at)
+	if g.Wait() > 0 {
+		q.held = append(q.held, call)
+		call.queue = q
+	}
+	return true
+}
+
+// unwanted reports whether a grant is a slot to come of policies that do not hold any more: it is given back, and the call waits on. The
+// caller holds mu.
+func (s *Dispatcher) unwanted(q *queue, c *Call, g *store.Grant) bool {
+	if !c.isStale() || !g.OK || g.Wait() <= 0 {
+		return false
+	}
+	old := store.Batch{Stack: store.Stack{Upstream: s.Upstream, Limits: slices.Clone(q.limits)}, Grants: []store.Grant{*g}}
+	old.Grants[0].Charges = slices.Clone(g.Charges)
+	s.busy.Go(func() { s.cancelAll(context.WithoutCancel(c.ctx), []store.Batch{old}) })
+	return true
+}

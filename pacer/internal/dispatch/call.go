@@ -1,0 +1,202 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/leases"
+	"github.com/headway-go/headway/pacer/internal/readings"
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// Delay returns how long from now until the call may go, at least 0; about how long, if it is in the queue of its process; of a call in
+// the store's queue, until it asks again.
+func (c *Call) Delay() time.Duration {
+	c.set.lock()
+	defer c.set.unlock()
+	if !c.inQueue() {
+		return max(0, time.Until(c.due))
+	}
+	ahead, found := 0, false
+	c.queue.each(func(o *Call) {
+		if found = found || o == c; !found {
+			ahead++
+		}
+	})
+	return c.set.estimate(c.queue, c, time.Now(), ahead)
+}
+
+// Due returns when to go by this machine's clock; the zero Time for a queued call, which has no slot.
+func (c *Call) Due() time.Time {
+	c.set.lock()
+	defer c.set.unlock()
+	if c.grant[0].Queued {
+		return time.Time{}
+	}
+	return c.due
+}
+
+// Policy returns the name of the policy that decided the slot; "" if none did.
+func (c *Call) Policy() string {
+	c.set.lock()
+	defer c.set.unlock()
+	if l := c.limit(c.grant[0].Binds); l != nil {
+		return l.Policy
+	}
+	return ""
+}
+
+// Slot returns the slot, by the store's clock, and its slack.
+func (c *Call) Slot() (at store.Instant, slack time.Duration) {
+	c.set.lock()
+	defer c.set.unlock()
+	return c.grant[0].At, c.grant[0].Slack
+}
+
+// Choice returns which of its choices binds the call; 0 for a call that has none, or no slot.
+func (c *Call) Choice() int {
+	c.set.lock()
+	defer c.set.unlock()
+	if c.choices == nil {
+		return 0
+	}
+	return c.choices.chosen
+}
+
+// Wait sleeps until the call may go, and returns nil, or why it may not: see pacer.Reservation.Wait.
+func (c *Call) Wait(ctx context.Context) error { return c.set.wait(ctx, c) }
+
+// Cancel gives the slot back, or the position in a queue. If nobody waits for the slot and it has come, the call has gone: see
+// pacer.Reservation.Cancel. Cancel does nothing if the call has gone or has been cancelled before.
+func (c *Call) Cancel(ctx context.Context) error {
+	if c.set.hasGone(ctx, c) {
+		return nil
+	}
+	return c.set.cancel(ctx, c)
+}
+
+// NotUsed gives the slot back although it may have come. It does nothing if the call was waited for, or has been cancelled before.
+func (c *Call) NotUsed(ctx context.Context) error { return c.set.cancel(ctx, c) }
+
+// A booking is a slot that leaves the process that was granted it, and comes to the one that uses it: see pacer.Pacer.Book.
+
+// TakeAway returns the grant of a call that has a slot, the limits that bind the call, and what it costs each of them; nil if that is the same
+// for all. From then on the slot is the caller's: the call is used and nothing of it is left here, nor counted as gone.
+func (c *Call) TakeAway() (g store.Grant, limits []store.Limit, costs []int64) {
+	s := c.set
+	s.lock()
+	defer s.unlock()
+	c.state = givenBack
+	s.leaveQueue(c)
+	if s.Meter.IsOn() {
+		s.Meter.Booked(c.stack.Limits, c.grant[0].Now)
+	}
+	return c.grant[0], c.stack.Limits, c.request[0].Costs
+}
+
+// Go marks the slot as used, without a wait: it is now.
+func (c *Call) Go(ctx context.Context) {
+	c.set.lock()
+	c.set.use(c)
+	c.set.unlock()
+	c.set.admitted(ctx, c)
+}
+
+// HasGone reports whether the call has gone.
+func (c *Call) HasGone() bool {
+	c.set.lock()
+	defer c.set.unlock()
+	return c.state == used
+}
+
+// IsOverdue reports whether the slot passed so long ago that other calls may have counted on it.
+func (c *Call) IsOverdue() bool {
+	c.set.lock()
+	defer c.set.unlock()
+	return c.set.overdue(c, time.Now())
+}
+
+// Lease returns the lease of the call's permits; nil if it has none.
+func (c *Call) Lease() *leases.Lease {
+	c.set.lock()
+	defer c.set.unlock()
+	return c.lease
+}
+
+// Answered counts the call as done at now, and returns what is known of it.
+func (c *Call) Answered(ctx context.Context, now time.Time) readings.Answer {
+	s := c.set
+	s.lock()
+	defer s.unlock()
+	a := readings.Answer{Limits: c.stack.Limits}
+	s.useIfReserved(ctx, c)
+	if c.state != used {
+		return a
+	}
+	if a.Grant, a.Again, a.Took, a.Cost = &c.grant[0], c.answered, now.Sub(c.due), c.request[0].Cost; !c.answered {
+		if c.answered = true; c.tracked {
+			s.flying -= c.request[0].Cost
+		}
+		if s.Events != nil {
+			s.Events.Answered(ctx, max(0, now.Sub(s.made)-c.went))
+		}
+	}
+	a.Flying = s.flying
+	return a
+}
+
+// Settle returns notes about what the call really cost each policy, as a function reports it, and the stack that they are about: with the
+// limits that the call cost nothing at first. A negative cost leaves a charge as it is. It returns ErrSpent if the call has not gone, and
+// ErrSettled if it was settled before.
+func (c *Call) Settle(ctx context.Context, free []store.Limit, actual func(policy string) int64) (store.Stack, []store.Note, error) {
+	s := c.set
+	s.lock()
+	s.useIfReserved(ctx, c)
+	var err error
+	if c.paid {
+		err = ErrSettled
+	} else if c.state != used {
+		err = ErrSpent
+	}
+	c.paid = c.state == used
+	counted, early := c.counted, time.Now().Before(c.due)
+	s.unlock()
+	if err != nil {
+		return store.Stack{}, nil, err
+	}
+	var all []store.Note
+	for i := range c.stack.Limits {
+		cost := c.request[0].CostOf(i)
+		if n := actual(c.stack.Limits[i].Policy); n >= 0 && n != cost {
+			s.Meter.Settle(&c.stack.Limits[i], c.grant[0].At, counted, n-cost)
+			one := store.Note{Kind: store.NoteSettle, Limit: i, Charge: c.grant[0].Charges[i], Cost: cost, Actual: n, Local: c.grant[0].Local}
+			if early {
+				one.Charge.Made = 0 // the store takes a call to have gone otherwise
+			}
+			all = append(all, one)
+		}
+	}
+	if len(free) == 0 {
+		return c.stack, all, nil
+	}
+	stack := c.stack
+	stack.Limits = slices.Concat(c.stack.Limits, free)
+	for i := range free {
+		if n := actual(free[i].Policy); n > 0 {
+			s.Meter.Settle(&free[i], c.grant[0].At, counted, n)
+			all = append(all, store.Note{Kind: store.NoteSettle, Limit: len(c.stack.Limits) + i, Actual: n, Local: c.grant[0].Local})
+		}
+	}
+	return stack, all, nil
+}
+
+// IsReusable reports whether a call that has gone may serve as another one, because no other goroutine has it any more:
+//
+//   - The store answered, and neither a store in memory nor the member in front of a shared one touches calls, grants or limits after
+//     that: work that goes on has copies. For other stores its user knows better.
+//   - It has left the waiters. Code that looks at waiters holds their lock, takes copies along, and marks what it wants to move, or
+//     may, as caught. A call that was ever caught is not reusable: the slot that it had may still be on its way to the store.
+//   - It was not given back, so that no grant of it is owed to the store.
+//   - No Answered or Settle can come: its user sees to that.
+func (c *Call) IsReusable() bool { return !c.caught }

@@ -1,0 +1,118 @@
+package dispatch
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/internal/leases"
+	"github.com/headway-go/headway/pacer/internal/readings"
+	"github.com/headway-go/headway/pacer/internal/usage"
+	"github.com/headway-go/headway/pacer/memstore"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// A look at the limits of waiters does not meet calls that serve as others by then.
+func TestTheLimitsOfWaitersAreCopies(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := New(&Config{Store: memstore.New(), Direct: true, MaxLate: time.Second, Leases: leases.New(leases.Config{}), Meter: usage.NewMeter(nil, false)})
+		one := policies.PerSecond(1)
+		room := [1]store.Limit{{Policy: one.Name(), Scope: "acme", Spec: one.Spec()}}
+		r := &Request{Limits: room[:], Call: store.Call{Cost: 1, MaxWait: store.Forever}, WillWait: true}
+		var first, second Call
+		require.NoError(t, s.Reserve(t.Context(), &first, r))
+		require.NoError(t, first.Wait(t.Context()))
+		require.NoError(t, s.Reserve(t.Context(), &second, r))
+		go func() { _ = second.Wait(t.Context()) }()
+		synctest.Wait()
+		limits := s.limits(9)
+		require.Len(t, limits, 1)
+		time.Sleep(2 * time.Second)
+		require.Empty(t, s.limits(9))
+		room[0] = store.Limit{} // as if it served another call
+		require.Equal(t, "acme", limits[0].Scope)
+	})
+}
+
+// A call that somebody may still look at does not serve as another one.
+func TestWhatIsLookedAtIsNotReused(t *testing.T) {
+	t.Parallel()
+	one := &Call{}
+	one.grant[0] = store.Grant{OK: true, Local: true}
+	require.True(t, one.IsReusable())
+	s := Dispatcher{waiting: map[*Call]struct{}{one: {}}}
+	require.Len(t, s.local(func(g *store.Grant) bool { return g.Local }), 1)
+	require.False(t, one.IsReusable())
+}
+
+// If the call that is to ask gives up, the next one asks.
+func TestTheFirstCallGivesUp(t *testing.T) {
+	t.Parallel()
+	s := New(&Config{Leases: leases.New(leases.Config{})})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queueFor(1, []store.Limit{{Policy: "limit"}}, false)
+	all := [2]*Call{{set: s, came: 1}, {set: s, came: 2}}
+	for _, c := range all {
+		s.enqueue(q, c)
+	}
+	s.admit(q)
+	require.ErrorIs(t, s.refuse(q, all[0], store.ErrClosed), store.ErrClosed)
+	require.NotNil(t, s.nextRequest())
+	require.Equal(t, []*Call{all[1]}, q.carried)
+	q.ask.err = store.ErrClosed
+	s.answerAll(q)
+	s.admitAll()
+	require.Empty(t, s.queues.byStack, "nothing is left behind")
+}
+
+// After Close, a permit that was kept for other calls goes back to the store under no lock of the Dispatcher: the store may be slow.
+func TestPermitsGoBackUnderNoLock(t *testing.T) {
+	t.Parallel()
+	limits := []store.Limit{{Policy: "permits", Spec: policies.InFlight(1).Spec()}}
+	var s *Dispatcher
+	var q *queue
+	kept := true // at first
+	s = New(&Config{Leases: leases.New(leases.Config{
+		Report: func([]readings.Report, bool) {
+			free := s.mu.TryLock()
+			require.True(t, free)
+			s.mu.Unlock()
+		},
+		PassOn: func(*leases.Lease) bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if !kept {
+				s.retire(q) // as thaw may
+			}
+			return kept
+		},
+	})})
+	q = s.queueFor(1, limits, true)
+	f := s.Leases.Take(1, limits, 1, time.Now(), leases.Passing{})
+	s.Leases.Release(f)
+	q.idle, kept = append(q.idle, f), false
+	s.Close()
+	s.Leases.Close()
+	require.Empty(t, s.Leases.Held())
+}
+
+// A stack that shares its hash with another one has a queue of its own, and keeps it.
+func TestStacksOfOneHashHaveQueues(t *testing.T) {
+	t.Parallel()
+	s := New(&Config{Leases: leases.New(leases.Config{})})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one, two := []store.Limit{{Policy: "one"}}, []store.Limit{{Policy: "two"}}
+	q, other := s.queueFor(1, one, false), s.queueFor(1, two, false)
+	require.NotSame(t, q, other)
+	require.Same(t, q, s.queueFor(1, one, false))
+	require.Same(t, other, s.queueFor(1, two, false))
+	require.Same(t, other, s.queueFor(other.hash, two, false), "as a permit that is passed on names it")
+	s.sweepQueues()
+	require.Empty(t, s.queues.byStack)
+}

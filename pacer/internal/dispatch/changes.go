@@ -1,0 +1,192 @@
+package dispatch
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/readings"
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// maxChanged is of how many limits a process remembers changes that pause nothing.
+const maxChanged = 1024
+
+// storeTime returns what the store's clock shows at a time that is now, more or less; 0 if nothing is known of it.
+func (s *Dispatcher) storeTime(now time.Time) store.Instant {
+	if s.Member != nil {
+		return s.Member.Now()
+	}
+	if d, ok := s.Store.(store.Direct); ok {
+		return d.Now()
+	}
+	return s.clock.estimate(now)
+}
+
+// outdated reports whether what the store answered to a call is not good any more: the policies are others by now, a pause covers the slot,
+// or slots that are still to come are to be had anew. The caller holds mu.
+func (s *Dispatcher) outdated(c *Call, now time.Time) bool {
+	return c.isStale() || s.paused(c) || !c.free && now.Before(c.due) && s.renewed(c.stack.Limits, c.known)
+}
+
+// paused reports whether a pause covers the slot of a call that this process received when the store had been asked already. The caller
+// holds mu.
+func (s *Dispatcher) paused(c *Call) bool {
+	if c.free || c.grant[0].Queued { // a queued call has no slot, and learns of pauses when it asks again
+		return false
+	}
+	is := func(e changed) bool { return c.known < e.pause && c.grant[0].At < e.until }
+	return s.anyChanged(c.stack.Limits, is) || c.binder == nil && s.anyAllowance(c.stack.Limits, is)
+}
+
+// anyAllowance reports whether something holds of what this process received of an allowance that binds calls of some limits from now on. It
+// is for those that nobody binds anew. The caller holds mu.
+func (s *Dispatcher) anyAllowance(limits []store.Limit, is func(changed) bool) bool {
+	for k, e := range s.changed {
+		of := readings.PolicyOf(k.Policy)
+		if of != k.Policy && is(e) && (of == "" && k.Scope == "" || slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Policy == of && l.Scope == k.Scope })) {
+			return true
+		}
+	}
+	return false
+}
+
+// renewed reports whether slots of calls that some limits bind are to be had anew after more changes than these. The caller holds mu.
+func (s *Dispatcher) renewed(limits []store.Limit, known int64) bool {
+	return s.anyChanged(limits, func(e changed) bool { return known < e.again })
+}
+
+// anyChanged reports whether something holds of what this process received of one of some limits, or of too many. The caller holds mu.
+func (s *Dispatcher) anyChanged(limits []store.Limit, is func(changed) bool) bool {
+	return len(s.changed) > 0 &&
+		(is(s.changed[store.Key{}]) || slices.ContainsFunc(limits, func(l store.Limit) bool { return is(s.changed[l.Key()]) }))
+}
+
+// pausedNow reports whether nothing is left of one of some limits. The caller holds mu.
+func (s *Dispatcher) pausedNow(limits []store.Limit, now time.Time) bool {
+	at := s.storeTime(now)
+	return s.anyChanged(limits, func(e changed) bool { return e.until > at })
+}
+
+// record records pauses, and returns which pauses and resumptions are news, which limits are paused for longer than before, and for
+// which ones slots are to be had anew. The caller holds mu.
+func (s *Dispatcher) record(changes []store.Change) (news []store.Change, fresh, again map[store.Key]bool) {
+	n := s.changes.Add(1)
+	if len(s.changed) >= maxChanged {
+		maps.DeleteFunc(s.changed, func(_ store.Key, e changed) bool { return e.until < changes[0].Now })
+		s.changed[store.Key{}] = changed{again: n} // calls of which the others knew better ask once more than they need to
+	}
+	if s.changed == nil {
+		s.changed = make(map[store.Key]changed)
+	}
+	again, fresh = make(map[store.Key]bool), make(map[store.Key]bool)
+	for _, one := range changes {
+		k := one.Key()
+		e := s.changed[k]
+		switch one.Kind {
+		case store.Paused:
+			if one.Now >= e.ended && one.Until > e.until {
+				e.until, e.since, e.ended, e.pause = one.Until, one.Now, 0, n
+				news, fresh[k] = append(news, one), true
+			}
+		case store.Resumed:
+			if one.Now <= e.ended && one.Now > 0 {
+				continue // it was received before, by another way
+			}
+			if e.until > one.Now && one.Now >= e.since {
+				news = append(news, one)
+			}
+			if one.Now >= e.since {
+				e.until, e.ended = 0, one.Now
+			}
+			e.again, again[k] = n, true
+		case store.Slowed:
+			e.again, again[k] = n, true
+		case store.Wake, store.EpochBegan, store.Resync:
+			continue
+		}
+		s.changed[k] = e
+	}
+	return news, fresh, again
+}
+
+// boundByAny reports whether one of some keys, or a change of all limits, concerns calls that some limits bind.
+func boundByAny(limits []store.Limit, keys map[store.Key]bool) bool {
+	if len(keys) == 0 {
+		return false
+	}
+	if keys[store.Key{}] {
+		return true
+	}
+	for i := range limits {
+		if keys[limits[i].Key()] {
+			return true
+		}
+	}
+	return false
+}
+
+// inOrder sorts calls by their slots. Those that are queued come after them, in the order in which they came.
+func inOrder(all []*Call) []*Call {
+	slices.SortFunc(all, func(a, b *Call) int {
+		switch x, y := &a.grant[0], &b.grant[0]; {
+		case x.Queued && y.Queued:
+			return cmp.Compare(a.came, b.came)
+		case x.Queued:
+			return 1
+		case y.Queued:
+			return -1
+		default:
+			return cmp.Compare(x.At, y.At)
+		}
+	})
+	return all
+}
+
+// overdue reports whether the slot passed so long ago that other calls may have counted on it. The caller holds mu.
+func (s *Dispatcher) overdue(c *Call, now time.Time) bool {
+	return now.Sub(c.requested) > c.grant[0].Wait()+c.grant[0].Slack+s.MaxLate
+}
+
+// exchangeable reports whether a grant is to be exchanged.
+func (s *Dispatcher) exchangeable(g *store.Grant) bool {
+	e, ok := s.Store.(store.Exchanger)
+	return ok && e.Exchangeable(g)
+}
+
+// returnPause is how long a call sleeps that waits until this process has returned to its store.
+const returnPause = 5 * time.Millisecond
+
+// returning reports whether a call has a slot that it is not to use before this process has returned to its store.
+func (s *Dispatcher) returning(c *Call) bool {
+	e, ok := s.Store.(store.Exchanger)
+	return ok && c.grant[0].Local && e.Returning(&c.grant[0])
+}
+
+// Echoes reports whether this process receives from its store what it reports itself.
+func (s *Dispatcher) Echoes() bool {
+	if s.Member != nil {
+		return s.Member.Echoes()
+	}
+	_, ok := s.Store.(store.Notifier)
+	return ok
+}
+
+// isQueued reports whether a call sleeps in the store's queue, with no request under way. Before it sleeps, only its owner knows it. The
+// caller holds mu.
+func (s *Dispatcher) isQueued(c *Call) bool {
+	_, asleep := s.waiting[c]
+	return asleep && c.state == reserved && c.moving == nil && c.grant[0].Queued
+}
+
+// wasWoken reports whether a call was woken before this process knew that it is queued. The caller holds mu.
+func (s *Dispatcher) wasWoken(c *Call) bool {
+	return c.grant[0].Queued && slices.Contains(s.earlyWakes[:], c.request[0].ID)
+}
+
+// unreached reports whether a call has no slot only because the windows of a calendar are not known so far ahead. It asks again when half
+// of the time to the slot is over, so that it asks a few times, however far away that is.
+func unreached(call *store.Call, g *store.Grant) bool {
+	return !g.OK && g.AtLeast && g.Wait() <= call.MaxWait
+}

@@ -1,0 +1,127 @@
+package dispatch
+
+import (
+	"slices"
+
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// narrow has the choice bind the call that it was granted. The caller holds mu, if another goroutine knows the call.
+func (c *Call) narrow() {
+	call, g := &c.request[0], &c.grant[0]
+	if call.AnyOf == nil || !g.OK {
+		return
+	}
+	c.choices = &choices{c.stack.Limits, call.Costs, call.AnyOf, g.Choice}
+	chosen := call.AnyOf[g.Choice]
+	limits, charges := make([]store.Limit, 0, len(chosen)), make([]store.Charge, 0, len(chosen))
+	var costs []int64
+	waitedFor, waitsFor := c.limit(int(c.binding.binds)), min(c.binding.binds, store.BindsNothing)
+	binds := min(g.Binds, store.BindsNothing)
+	for k, i := range chosen {
+		limits, charges = append(limits, c.stack.Limits[i]), append(charges, g.Charges[i])
+		if call.Costs != nil {
+			costs = append(costs, call.Costs[i])
+		}
+		if g.Binds == i {
+			binds = k
+		}
+		if waitedFor != nil && waitedFor.Policy == limits[k].Policy { // for another choice, perhaps
+			waitsFor = int32(k)
+		}
+	}
+	c.stack.Limits, call.Costs, call.AnyOf = limits, costs, nil
+	g.Charges, g.Binds, c.binding.binds = charges, binds, waitsFor
+}
+
+// widen gives a call that has no slot, or is about to give it back, all of its choices again. The caller holds mu.
+func (c *Call) widen() {
+	w := c.choices
+	if w == nil {
+		return
+	}
+	call := &c.request[0]
+	c.stack.Limits, call.Costs, call.AnyOf, c.choices = w.limits, w.costs, w.anyOf, nil
+	if i := int(c.binding.binds); i >= 0 && i < len(w.anyOf[w.chosen]) {
+		c.binding.binds = int32(w.anyOf[w.chosen][i]) //nolint:gosec // an index into a stack
+	}
+}
+
+// widened returns the charges of a call's slot as those of all of its choices.
+func (c *Call) widened() []store.Charge {
+	w := c.choices
+	if w == nil {
+		return slices.Clone(c.grant[0].Charges)
+	}
+	all := make([]store.Charge, len(w.limits))
+	for k, i := range w.anyOf[w.chosen] {
+		all[i] = c.grant[0].Charges[k]
+	}
+	return all
+}
+
+// preferred returns which choice a call prefers that asks again, if others are as good: the one that it has, or stands for.
+func (c *Call) preferred() int {
+	if c.choices != nil {
+		return c.choices.chosen
+	}
+	return c.grant[0].Choice
+}
+
+// choiceOf returns which of a call's choices has exactly the limits of some permits; 0 for a call without choices, and −1 if none has.
+func (c *Call) choiceOf(permits []store.Limit) int {
+	anyOf := c.request[0].AnyOf
+	if anyOf == nil {
+		if len(permits) != len(c.stack.Limits) {
+			return -1
+		}
+		return 0
+	}
+	return slices.IndexFunc(anyOf, func(choice []int) bool {
+		return slices.EqualFunc(choice, permits, func(i int, l store.Limit) bool { return c.stack.Limits[i].Key() == l.Key() })
+	})
+}
+
+// standing returns the limits for which a call is queued in the store, as far as that is known: one, if it has choices.
+func (c *Call) standing() []store.Limit {
+	if i := c.grant[0].Binds; c.request[0].AnyOf != nil && c.limit(i) != nil {
+		return c.stack.Limits[i : i+1]
+	}
+	return c.stack.Limits
+}
+
+// standsFor reports whether a call that has choices is queued for one of some limits.
+func (c *Call) standsFor(keys map[store.Key]bool) bool {
+	return c.request[0].AnyOf != nil && slices.ContainsFunc(c.standing(), func(l store.Limit) bool { return keys[l.Key()] })
+}
+
+// standsBy reports whether a call that has choices is queued by one that has one of some limits.
+func (c *Call) standsBy(keys map[store.Key]bool) bool {
+	return slices.ContainsFunc(c.request[0].AnyOf, func(choice []int) bool {
+		return slices.Contains(choice, c.grant[0].Binds) &&
+			slices.ContainsFunc(choice, func(i int) bool { return keys[c.stack.Limits[i].Key()] })
+	})
+}
+
+// giveUp returns the grant of a call, as the store made it, and gives the call all of its choices again. The caller holds mu.
+func (c *Call) giveUp() store.Grant {
+	g, w := c.grant[0], c.choices
+	g.Charges = c.widened()
+	if w != nil && g.Binds >= 0 {
+		g.Binds = w.anyOf[w.chosen][g.Binds]
+	}
+	c.widen()
+	return g
+}
+
+// costsAs reports whether a call costs as much as another one of its queue, whichever of their choices bind them.
+func (c *Call) costsAs(o *Call) bool {
+	costs := func(c *Call) []int64 {
+		if c.choices != nil {
+			return c.choices.costs
+		}
+		return c.request[0].Costs
+	}
+	a, b := &c.request[0], &o.request[0]
+	return a.Cost == b.Cost && slices.Equal(costs(c), costs(o))
+}

@@ -1,0 +1,107 @@
+package dispatch
+
+import (
+	"context"
+	"hash/maphash"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/readings"
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// New returns Dispatcher with no calls. Its user closes it.
+func New(c *Config) *Dispatcher {
+	s := &Dispatcher{Config: *c, made: time.Now().Add(-1), closed: make(chan struct{}), queues: queues{seed: maphash.MakeSeed()}}
+	s.asks.wire, s.asks.load, s.asks.over.L = make(map[uint64]bool), MaxBatch, &s.mu
+	p, ok := c.Given.(store.Punctual)
+	s.punctual = c.Member == nil || ok && p.Punctual()
+	return s
+}
+
+// end ends the subscription, which can no longer begin.
+func (n *subscription) end() {
+	if n.stop != nil {
+		n.stop()
+	}
+}
+
+// Begin has the Dispatcher listen to their store, and heed what operators have set.
+func (s *Dispatcher) Begin() {
+	s.Listen()
+	s.Reread()
+}
+
+// Closed returns a channel that Close closes.
+func (s *Dispatcher) Closed() <-chan struct{} { return s.closed }
+
+// Close wakes all calls, which then give their slots back, and lets no other call wait. It does not wait for that: see Drain.
+func (s *Dispatcher) Close() {
+	s.lock()
+	defer s.unlock()
+	if !s.IsClosed() {
+		close(s.closed)
+	}
+}
+
+// Drain waits until no call waits, after Close, and stops listening to the store.
+func (s *Dispatcher) Drain() {
+	s.busy.Wait()
+	s.lock()
+	for s.asks.under > 0 {
+		s.asks.over.Wait()
+	}
+	s.unlock()
+	s.news.end()
+}
+
+// Queued returns how many calls wait in the queues of this process.
+func (s *Dispatcher) Queued() int64 { return s.queued.Load() }
+
+// Changes returns how often this process received changes.
+func (s *Dispatcher) Changes() int64 { return s.changes.Load() }
+
+// Flying returns the cost of calls that went and are not answered, and whose answers will be reported.
+func (s *Dispatcher) Flying() int64 {
+	s.lock()
+	defer s.unlock()
+	return s.flying
+}
+
+// Waiting returns how many calls wait for each limit.
+func (s *Dispatcher) Waiting() map[store.Key]int64 {
+	all := make(map[store.Key]int64)
+	add := func(limits []store.Limit, binds int, n int64) {
+		if binds >= 0 && binds < len(limits) { // otherwise only NotBefore holds it
+			all[limits[binds].Key()] += n
+		}
+	}
+	s.lock()
+	defer s.unlock()
+	for c := range s.waiting {
+		if c.since != 0 && !c.inQueue() { // otherwise it is about to wait, or counted below
+			add(c.stack.Limits, c.waitsFor(), 1)
+		}
+	}
+	for _, q := range s.queues.byStack {
+		if q.length > 0 {
+			add(q.limits, q.last.Binds, int64(q.length))
+		}
+	}
+	return all
+}
+
+// ReportPermits reports to the store which calls are done, or go on. Permits whose report is lost come back when their leases run out.
+func (s *Dispatcher) ReportPermits(all []readings.Report, closed bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), Timeout) // their own contexts may have ended
+	defer cancel()
+	to := s.Store
+	if closed { // a closed member sends no more requests
+		to = s.Given
+	}
+	for _, m := range all {
+		_, _, _ = to.Report(ctx, store.Stack{Upstream: s.Upstream, Limits: m.Limits}, m.Notes)
+	}
+	if !closed { // else the caller may hold mu
+		s.returned(all)
+	}
+}

@@ -1,0 +1,116 @@
+// Package waiters holds the calls of a process on their way to their slots: who sleeps, and who is queued.
+//
+// # Purpose
+//
+// A slot that is reserved cannot be moved by others. If every waiting call of a fleet held one, an event such as a pause or the end of
+// a process would touch thousands of reservations, and slots far ahead would leave pieces of a shared limit that are too short to be
+// used. So a process holds slots of a stack only up to a reach ahead, as TCP sends only as much as fits its window. Its other
+// calls wait in the process, in order, and hold nothing. Some limits are not granted ahead at all (permits, lanes, fair shares): calls
+// for them are queued in the store, and the others of the process wait behind them.
+//
+// [Dispatcher] are the calls of one Pacer, and [Call] is one of them. A Pacer says which limits bind a call, and makes the errors and
+// events that its user sees.
+//
+// # States of a call
+//
+//	Reserve ---> queued ---its turn comes---> leads ---> asked
+//	              ^ ^                                    |   |
+//	              | +------ its slot is too far away ----+   |
+//	              |                                          |
+//	       what it had is given back                         | slot, or a position in the store's queue
+//	       in one request: requeue                           v
+//	              +-------------------------------------- reserved ---the slot comes---> used
+//	                                                      |      ^
+//	                                                      +------+ asks again, if it has no permit yet
+//
+//	each state ---> given back: its owner gives up, its context ends, Close, or what it waits for is too far away
+//
+// A call goes back to its place in the queue when a pause covers its slot, when a slot that is still to come may be had earlier or must be
+// later, when it comes too late for its slot, and when other policies bind it. A call that asked for a later slot, or whose owner does not
+// wait yet, is never queued before that. A call that is to go no earlier than a later time asks for itself.
+//
+// A call that gives up what it has, or asks again, is moving: one goroutine caught it, and its owner waits for that before it does anything
+// else. An owner that gives up meanwhile returns at once, and what the call gets is given back. A call in the store's queue asks again when
+// it is woken, or after a second. One that holds a slot without its permits asks for them when the slot is near: if they are taken, it is
+// queued in the store again.
+//
+// # States of a queue
+//
+// A queue is of one stack; [Window] says when its calls ask the store, and for how many.
+//
+//	           a call comes                    the store grants all of them slots that are due
+//	(no one) ───────────────▶ asking ─────────────────────────────────────────────────▶ (no one)
+//	                          ▲    │ a slot lies ahead, or a call was left over
+//	   the furthest slot that │    ▼
+//	   is held comes within   └── waiting
+//	   the reach, or is used
+//
+// While a request is under way, calls that come wait for it: the next request carries all that fit. So the calls of a stack that come
+// together share requests, whether they have to wait or not.
+//
+// # When the policies change
+//
+// Each call knows the generation of the policies of which it is known how they bind it. [Dispatcher.Replan] begins another one: the calls are
+// bound anew, under no lock, and those whose limits are the same stay where they are. The others are stale: those that hold slots give them
+// back and go to the queues of their new stacks, while no call of these asks ("frozen"). Then all of them are queued anew, in the order in
+// which they came. A slot to come that a request under way grants to a stale call is given back. The old queues serve the calls that they
+// have, and no others. Changes that come meanwhile are one change, whose turn comes then.
+//
+// # The reach
+//
+// H = max(40 ms, 3 × the way to the store and back), at most 2 s. The next slots are asked for when the furthest one that is held lies
+// less than H ahead, so the answer is there before they are due even if it takes three times as long as usual. Where many slots fit into
+// H, they are asked for later, so that a request is for several: twice the way before the last one is due, but no later than a fourth of
+// H, and no earlier than a half. The first call of a request may get any slot that its own MaxWait allows; the others get one only within
+// H. So a process always holds at least one slot, and at most those within H of the one before.
+//
+// A store cannot grant a slot behind the known windows of a calendar. The call then has no slot, and asks again when half of the time to
+// its slot is over: so the number of requests is a logarithm of the wait. The end of a pause wakes it earlier.
+//
+// # The parts
+//
+//	waiters.go     all calls of a Pacer, and their lock
+//	call.go        one call, and what its owner can do
+//	reserve.go     the request of a call, and what a grant means
+//	choice.go      calls that one of several choices of limits binds
+//	take.go        many calls that go now or not at all
+//	wait.go        from the grant until the call goes, or gives its slot back
+//	queue.go       the queue of a stack: data without a lock
+//	join.go        entering a queue, and leaving it
+//	lead.go        asking the store for many calls of a queue at once
+//	deferred.go    stacks that are granted only shortly before the slot: the store's queue
+//	passing.go     permits, slots and positions that go from one call of the process to the next
+//	pauses.go      which calls a pause, a resumption or a slower rate concerns
+//	booked.go      slots that leave this process, and that come to it
+//	requeue.go     giving back what calls have, and putting them back in their queues
+//	replan.go      binding the calls that wait anew, when the policies change
+//	resync.go      giving slots up that this process granted locally
+//	listen.go      news from the store
+//	events.go      what a call waits for, for hooks and errors
+//	least.go       how long a call waits at least behind others, if slots come in groups
+//	window.go      how far ahead to reserve, and for how many calls to ask; it has no clock, no lock and no timer
+//	storequeue.go  how many calls of a process are in the store's queue
+//	clock.go       when, by the clock of this machine, the store decided
+//
+// # Invariants
+//
+//   - Calls of one queue are asked for in the order in which they came, also when they are bound anew.
+//   - No call fails because it is bound anew: one that cannot be keeps the limits that it has.
+//   - At most one request of a window is under way, with at most [MaxBatch] calls, and at most [MaxAhead] of them if they have to wait.
+//   - A slot or position that a call gives up goes to the calls behind it; only the last one goes back to the store.
+//   - Nothing that is queued is charged. A call that leaves a queue leaves nothing behind.
+//   - A call goes once, or is given back once. Only the goroutine that marked a call as moving changes its grant.
+//   - A call that waits behind a pause that this process received goes after it.
+//   - No call waits for what is over. Each knows how many changes this process had received when the store was asked for its slot. If others
+//     came by the time of the answer, by news that overtook it, the call moves: see outdated.
+//   - One lock guards all calls and queues. No request to the store, and no function of a user, runs under it.
+//
+// # When things fail
+//
+// If a request fails, its calls fail, and the next call asks anew; if the store panics, the call in whose goroutine that was panics,
+// and the others of the request fail. A slow store makes the reach longer, by what its answers took. A process that stalls holds at most
+// the slots within its reach: the others are not delayed by those that wait behind them. News that may have been missed make all queued
+// calls ask again, and the process asks which limits are paused; what was resumed or reset it finds out by the epoch of the store's data,
+// with its next heartbeat. A slot that cannot be given back is lost; a permit comes back when its lease runs out. Close wakes all calls,
+// and waits until they have given their slots back.
+package dispatch

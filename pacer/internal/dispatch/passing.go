@@ -1,0 +1,198 @@
+package dispatch
+
+import (
+	"slices"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/leases"
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// A permit that is given back is free once the store knows, and taken once the next queued call has been woken and has asked: the longer
+// the round trip to the store, the longer it is idle. So a process passes the permit of a call that is over on to its own next call
+// that waits for the same permits and nothing else, without a request: for the store, the call before is still running. Other processes
+// are not kept out for long: after a slice of time the permit goes back to the store, which gives it to the first queued call, of
+// whatever process.
+
+// The slice is sliceOfWays times the round trip to the store, of which two round trips are idle when the permit goes back, and no longer
+// than maxSlice.
+const (
+	sliceOfWays = 200
+	maxSlice    = 30 * time.Second
+	// A permit that no call of the process waits for is kept for the next one that comes within this part of the round trip, if that
+	// is worth a timer: callers that call again and again come at once.
+	keptFor   = 8
+	leastKept = time.Millisecond
+	// keepQueued is how many calls of a process are in the store's queue for permits that are passed on. They are for when the slice of
+	// a permit is over, and the fewer there are, the sooner it is the turn of another process.
+	keepQueued = 4
+)
+
+// maxSlack is the slack of a call that no slot binds, as stores report it.
+const maxSlack = time.Second
+
+// passIdle passes on the permits that are kept, or gives them back if no call has a request under way and their time is over. The caller
+// holds mu.
+func (s *Dispatcher) passIdle(q *queue) {
+	for len(q.idle) > 0 && !s.IsClosed() {
+		f := q.idle[0]
+		now := time.Now()
+		if paused := s.pausedNow(f.Limits, now); paused || !s.pass(q, f, now) {
+			if !paused && (s.hasRequests(q) || now.Before(f.Kept)) {
+				return
+			}
+			s.Leases.GiveBack(f)
+		}
+		q.idle = slices.Delete(q.idle, 0, 1)
+	}
+}
+
+// takeIdle gives a call that arrives with no call before it a permit that is kept. The caller holds mu.
+func (s *Dispatcher) takeIdle(q *queue, c *Call) bool {
+	now := time.Now()
+	if len(q.idle) == 0 || q.length > 0 || q.queuedInStore() > 0 || s.IsClosed() {
+		return false
+	}
+	i := slices.IndexFunc(q.idle, func(f *leases.Lease) bool { return c.choiceOf(f.Limits) >= 0 && !s.pausedNow(f.Limits, now) })
+	if i < 0 {
+		return false
+	}
+	f := q.idle[i]
+	q.idle = slices.Delete(q.idle, i, i+1)
+	lease := s.Leases.Pass(f, s.storeTime(now))
+	if lease == nil {
+		return false
+	}
+	q.takeOut(c)
+	s.inherit(c, lease, now)
+	return true
+}
+
+// pass gives permits to the first queued call, and reports whether there is one. The caller holds mu.
+func (s *Dispatcher) pass(q *queue, f *leases.Lease, now time.Time) bool {
+	i := slices.IndexFunc(q.out, func(c *Call) bool {
+		return s.isQueued(c) && (c.latest.IsZero() || now.Before(c.latest)) && c.choiceOf(f.Limits) >= 0
+	})
+	if i < 0 {
+		return false
+	}
+	lease := s.Leases.Pass(f, s.storeTime(now))
+	if lease == nil {
+		return false
+	}
+	heir := q.out[i]
+	if !s.yield(heir) {
+		s.Leases.Leave(heir.request[0].ID, heir.standing())
+	}
+	delete(s.byID, heir.request[0].ID)
+	s.inherit(heir, lease, now)
+	heir.signal()
+	return true
+}
+
+// inherit sets what a call has that takes over the lease of another. The caller holds mu.
+func (s *Dispatcher) inherit(c *Call, f *leases.Lease, now time.Time) {
+	c.request[0].ID, c.lease = f.ID, f
+	g := &c.grant[0]
+	*g = store.Grant{
+		OK: true, Now: f.Began, At: f.Began, Slack: maxSlack, Binds: g.Binds, Charges: g.Charges[:0], Choice: c.choiceOf(f.Limits),
+	}
+	for range c.stack.Limits { // those of other choices are dropped
+		g.Charges = append(g.Charges, store.Charge{From: f.ID, To: 1})
+	}
+	c.narrow()
+	c.requested, c.due, c.known = now, now, s.changes.Load()
+}
+
+// hasRequests reports whether a call that has left the queue has no permit yet, and waits for an answer of the store or is about to
+// sleep. The caller holds mu.
+func (s *Dispatcher) hasRequests(q *queue) bool {
+	return slices.ContainsFunc(q.out, func(c *Call) bool { return c.state == reserved && c.lease == nil && !s.isQueued(c) })
+}
+
+// yield gives what a call gives up in the store, a slot or a position in a queue, to those of the process that wait behind it: each gets
+// what the one before it had. The call is left with the last of it. If the first call of the process's queue took that over, yield returns
+// true, and nothing is to be given back. The caller holds mu.
+func (s *Dispatcher) yield(c *Call) (taken bool) {
+	if c.queue == nil || !s.isOfUse(c) {
+		return false
+	}
+	q := c.queue
+	fits := func(o *Call) bool {
+		return c.grant[0].Queued || (o.latest.IsZero() || !c.due.After(o.latest)) && o.costsAs(c)
+	}
+	for _, o := range slices.Concat(q.held, q.out) {
+		sooner := c.grant[0].OK && o.grant[0].Queued || c.grant[0].OK == o.grant[0].OK && c.due.Before(o.due)
+		if _, asleep := s.waiting[o]; asleep && o.state == reserved && o.moving == nil && sooner && fits(o) {
+			s.swap(c, o)
+		}
+	}
+	for heir := q.head; heir != nil; heir = heir.next {
+		if fits(heir) {
+			s.bequeath(c, heir)
+			return true
+		}
+	}
+	return false
+}
+
+// isOfUse reports whether other calls of its queue can take over what a call has in the store. The caller holds mu.
+func (s *Dispatcher) isOfUse(c *Call) bool {
+	switch g := &c.grant[0]; {
+	case s.IsClosed() || s.frozen > 0 || c.isStale() || s.paused(c):
+		return false
+	case g.OK:
+		return !s.overdue(c, time.Now())
+	default:
+		return g.Queued
+	}
+}
+
+// bequeath gives what a call has in the store to one that waits in the process, which leaves the queue. The caller holds mu.
+func (s *Dispatcher) bequeath(c, heir *Call) {
+	q := c.queue
+	q.remove(heir)
+	if q.deferred {
+		q.takeOut(heir)
+	} else {
+		q.held, heir.queue, heir.state = append(q.held, heir), q, reserved
+	}
+	s.swap(c, heir)
+	if _, sleeps := s.waiting[heir]; !sleeps {
+		delete(s.byID, heir.request[0].ID) // until it sleeps
+	}
+}
+
+// swap exchanges what two calls of a queue have in the store: slots, permits and positions. The caller holds mu.
+func (s *Dispatcher) swap(a, b *Call) {
+	if a == b {
+		return
+	}
+	x, y := &a.request[0], &b.request[0]
+	g, h := a.giveUp(), b.giveUp()
+	x.ID, y.ID, x.Since, y.Since = y.ID, x.ID, y.Since, x.Since
+	a.grant[0], b.grant[0] = h, g
+	a.requested, b.requested, a.due, b.due, a.lease, b.lease = b.requested, a.requested, b.due, a.due, b.lease, a.lease
+	a.known, b.known = b.known, a.known
+	for _, c := range []*Call{a, b} {
+		c.caught = true
+		c.narrow()
+		if c.request[0].ID != 0 {
+			s.nameByID(c)
+		}
+		c.signal() // it goes, or asks again, at another time
+	}
+}
+
+// retryFor has the first call of a queue ask again that stands for another limit than one that has a permit now, if no call stands for that.
+// The caller holds mu.
+func (s *Dispatcher) retryFor(q *queue, k store.Key) {
+	key, now := map[store.Key]bool{k: true}, time.Now()
+	if !slices.ContainsFunc(q.limits, func(l store.Limit) bool { return key[l.Key()] }) ||
+		slices.ContainsFunc(q.out, func(c *Call) bool { return s.isQueued(c) && c.standsFor(key) }) {
+		return
+	}
+	if i := slices.IndexFunc(q.out, func(c *Call) bool { return s.isQueued(c) && c.due.After(now) }); i >= 0 {
+		s.retry(q.out[i])
+	}
+}

@@ -1,0 +1,171 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// enqueue has a call be in a queue, at its place. The caller holds mu.
+func (s *Dispatcher) enqueue(q *queue, c *Call) {
+	c.grant[0] = store.Grant{
+		Queued: true, Ahead: int64(q.length), Binds: q.last.Binds, Paused: q.last.Paused, Charges: c.grant[0].Charges[:0], Choice: c.request[0].First,
+	}
+	if c.wake == nil {
+		c.wake = make(chan struct{}, 1)
+	}
+	q.insert(c)
+}
+
+// askAnew has a call that has nothing ask the store again: in the queue of its stack, if any slot will do. The caller holds mu.
+func (s *Dispatcher) askAnew(c *Call) {
+	s.dropLease(c)
+	if q := c.queue; q != nil {
+		q.forget(c)
+		c.queue = nil
+	}
+	c.widen()
+	s.rebind(c)
+	now := time.Now()
+	if c.notBefore.After(now) || !c.latest.IsZero() && !now.Before(c.latest) {
+		s.sleep(c, store.BindsNothing, c.grant[0].Now, now, 0)
+		return
+	}
+	s.enqueue(s.queueOf(c), c)
+}
+
+// leaveQueue records that a call's slot is no longer to come: it was used or given back. The caller holds mu.
+func (s *Dispatcher) leaveQueue(c *Call) {
+	q := c.queue
+	if q == nil {
+		return
+	}
+	c.queue = nil
+	if q.forget(c) && c.state == used {
+		q.inStore.Served(s.sinceMade(time.Now()), s.way.Reach(), q.length)
+	}
+	s.passIdle(q)
+	s.look(q)
+}
+
+// end records that a call gets nothing. The caller holds mu.
+func (s *Dispatcher) end(c *Call, err error) {
+	s.leaveQueue(c)
+	c.state, c.err = givenBack, err
+	c.signal()
+}
+
+// refuse takes a call out of its queue, and returns its error. The caller holds mu.
+func (s *Dispatcher) refuse(q *queue, c *Call, cause error) error {
+	if c.inQueue() {
+		q.remove(c)
+	}
+	s.end(c, cause)
+	s.look(q)
+	if cause == errTimeout || c.byDeadline && cause == context.DeadlineExceeded { //nolint:errorlint // both are returned unwrapped
+		now := time.Now()
+		r := s.refusalIn(q, c, now, s.estimate(q, c, now, 0))
+		r.Waited = c.request[0].MaxWait
+		c.err = r
+	}
+	return c.err
+}
+
+// refuseFar refuses the calls in the queue that cannot go in time, as things are now. The caller holds mu.
+func (s *Dispatcher) refuseFar(q *queue, now time.Time) {
+	ahead := 0
+	for c := q.head; c != nil; {
+		next := c.next
+		if err := s.tooFar(q, c, now, ahead); err != nil && c.state == queued {
+			q.remove(c)
+			s.end(c, err)
+		} else {
+			ahead++
+		}
+		c = next
+	}
+}
+
+// use marks the slot as used: the call goes. The caller holds mu.
+func (s *Dispatcher) use(c *Call) {
+	if c.state = used; c.tracked {
+		s.flying += c.request[0].Cost
+	}
+	if s.Events != nil {
+		c.went = time.Since(s.made)
+	}
+	s.leaveQueue(c)
+	if s.Meter.IsOn() {
+		waitedFor, waited := store.BindsNothing, time.Duration(0)
+		if c.since != 0 {
+			waitedFor, waited = c.waitsFor(), s.waited(c)
+		}
+		c.counted = s.Meter.Add(c.stack.Limits, &c.request[0], c.grant[0].At, waitedFor, waited)
+	}
+}
+
+// useIfReserved is use for a call whose owner slept without calling Wait: it went when it was due, as far as is known. The caller holds mu.
+func (s *Dispatcher) useIfReserved(ctx context.Context, c *Call) {
+	if c.state == reserved {
+		s.use(c)
+		c.went = c.due.Sub(s.made)
+		s.admitted(ctx, c)
+	}
+}
+
+// freeze returns the stale calls that have slots or positions, caught, and whether any call is stale. If so, no queue asks until those have
+// moved, and the requests under way are answered: see thaw. The caller holds mu.
+func (s *Dispatcher) freeze() (caught []*Call, stale bool) {
+	for c := range s.waiting {
+		if c.state == reserved && c.moving == nil && c.isStale() {
+			c.catch()
+			caught = append(caught, c)
+		}
+	}
+	stale = len(caught) > 0
+	for _, q := range s.queues.byStack {
+		stale = stale || q.isStale()
+	}
+	if !stale {
+		return nil, false
+	}
+	s.frozen++
+	for _, q := range s.queues.byStack {
+		if len(q.carried) > 0 && !q.thaws {
+			q.thaws = true
+			s.frozen++
+		}
+	}
+	return caught, true
+}
+
+// thaw records that something is over that the queues of this process have waited for, so that no call overtakes others: that those gave their
+// slots back that came before, or that a request was answered that was under way. After the last, stale calls wait in the queues of the stacks
+// by which they are bound now, in the order in which they came, and all ask again. The caller holds mu.
+func (s *Dispatcher) thaw() {
+	if s.frozen--; s.frozen > 0 {
+		return
+	}
+	var all []*Call
+	for _, q := range s.queues.byStack {
+		if !q.isStale() {
+			s.look(q)
+			continue
+		}
+		for q.head != nil {
+			all = append(all, q.head)
+			q.remove(q.head)
+		}
+		s.retire(q)
+	}
+	slices.SortFunc(all, func(a, b *Call) int { return cmp.Compare(a.came, b.came) })
+	for _, c := range all {
+		s.rebind(c)
+		q := s.queueOf(c)
+		q.insert(c)
+		s.look(q)
+	}
+}

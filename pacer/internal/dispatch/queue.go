@@ -1,0 +1,261 @@
+package dispatch
+
+import (
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// maxSpareQueues bounds how many unused queues are kept.
+const maxSpareQueues = 16
+
+// The slots of windows come in groups: the time between the last ones is no estimate of the time to the next ones. So a call behind others
+// is refused only if the limits cannot admit all of them any earlier, whatever was charged before. Only slots that are given back can make
+// it earlier.
+
+// hasGroups reports whether slots of some limits come in groups, and not at one distance.
+func hasGroups(limits []store.Limit) bool {
+	for i := range limits {
+		if s := &limits[i].Spec; s.Algorithm == policies.Window || s.Most > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// passable reports whether permits under some limits are passed on: they are if the call needs nothing else. The store decides which
+// call gets those of fair shares, and a lease that counts only from some age on must not grow old.
+func passable(limits []store.Limit) bool {
+	return !slices.ContainsFunc(limits, func(l store.Limit) bool {
+		return l.Spec.Algorithm != policies.Concurrency || l.Spec.Queue == policies.FairQueue || l.Spec.After != 0
+	})
+}
+
+// alike reports whether two stacks have the same limits, with the same numbers.
+func alike(a, b []store.Limit) bool { return (&store.Stack{Limits: a}).Alike(&store.Stack{Limits: b}) }
+
+// hashOf returns the hash of calls that share a queue: those of one stack and one fair share whose costs are alike up to a factor of
+// two. So a call of a high cost, which has to wait for longer, delays no other.
+func (qs *queues) hashOf(c *Call) uint64 {
+	h := c.stack.Hash(qs.seed)
+	call := &c.request[0]
+	mix := func(n int64) { h = (h ^ uint64(n)) * 0x9e3779b97f4a7c15 } //nolint:gosec // only equality matters
+	mix(int64(bits.Len64(uint64(call.Cost))))                         //nolint:gosec // a cost is positive
+	for _, cost := range call.Costs {
+		mix(int64(bits.Len64(uint64(cost)))) //nolint:gosec // as above
+	}
+	mix(call.Flow)
+	mix(call.Weight)
+	return h
+}
+
+// queueOf returns the queue of a call's stack, and makes one if there is none. The caller holds mu.
+func (s *Dispatcher) queueOf(c *Call) *queue {
+	h := s.queues.hashOf(c)
+	if q := s.queues.byStack[h]; q != nil && q.length == 0 && !q.asking && s.frozen == 0 && !alike(q.limits, c.stack.Limits) {
+		s.retire(q)
+	}
+	q := s.queueFor(h, c.stack.Limits, c.request[0].ID != 0)
+	if q.deferred && c.request[0].AnyOf != nil {
+		if s.queues.pools == nil {
+			s.queues.pools = make(map[*queue]struct{})
+		}
+		s.queues.pools[q] = struct{}{}
+	}
+	return q
+}
+
+// queueFor is queueOf for a hash and the limits of a stack, which the caller may reuse. If another stack has the same hash by chance, a
+// stack has the next one. The caller holds mu.
+func (s *Dispatcher) queueFor(h uint64, limits []store.Limit, deferred bool) *queue {
+	qs := &s.queues
+	q := qs.byStack[h]
+	for ; q != nil && !(&store.Stack{Limits: q.limits}).Same(&store.Stack{Limits: limits}); q = qs.byStack[h] {
+		h++
+	}
+	if q == nil {
+		if qs.byStack == nil {
+			qs.byStack = make(map[uint64]*queue)
+		}
+		if len(qs.byStack) > 2*qs.swept+64 {
+			s.sweepQueues()
+		}
+		if n := len(qs.spare); n > 0 {
+			q, qs.spare = qs.spare[n-1], qs.spare[:n-1]
+		} else {
+			q = &queue{all: &s.queued}
+		}
+		q.hash, q.limits, q.deferred = h, append(q.limits[:0], limits...), deferred
+		q.ask.queue, q.ask.stack = q, store.Stack{Upstream: s.Upstream, Limits: q.limits}
+		q.ask.hash = q.ask.stack.Hash(qs.seed)
+		q.groups = hasGroups(q.limits)
+		q.passes = q.deferred && !s.Direct && passable(q.limits)
+		q.inOrder = q.deferred && !slices.ContainsFunc(q.limits, func(l store.Limit) bool { return l.Spec.Queue != policies.NoQueue })
+		qs.byStack[h] = q
+	}
+	return q
+}
+
+// sweepQueues removes the queues that no call needs. The caller holds mu.
+func (s *Dispatcher) sweepQueues() {
+	for _, q := range s.queues.byStack {
+		s.dropIfIdle(q)
+	}
+	s.queues.swept = len(s.queues.byStack)
+}
+
+// dropIfIdle removes a queue in which no call waits and of which no slot is still to come. Its timer may fire late, and find another
+// queue in its place. The caller holds mu.
+func (s *Dispatcher) dropIfIdle(q *queue) {
+	if s.queues.byStack[q.hash] != q || !q.isIdle() {
+		return
+	}
+	delete(s.queues.byStack, q.hash)
+	delete(s.queues.pools, q)
+	if q.timer != nil {
+		q.timer.Stop()
+	}
+	if len(s.queues.spare) < maxSpareQueues {
+		q.window, q.inStore, q.last, q.lastCost = Window{}, StoreQueue{}, store.Grant{}, 0
+		s.queues.spare = append(s.queues.spare, q)
+	}
+}
+
+// retire has a queue serve only those that it has already: its limits do not hold any more. The caller holds mu.
+func (s *Dispatcher) retire(q *queue) {
+	delete(s.queues.byStack, q.hash)
+	delete(s.queues.pools, q)
+	if q.timer != nil {
+		q.timer.Stop()
+	}
+	if s.IsClosed() {
+		return // Leases.Close gives back what is idle, not under mu
+	}
+	for _, f := range q.idle {
+		s.Leases.GiveBack(f)
+	}
+	q.idle = nil
+}
+
+func (q *queue) isIdle() bool {
+	return q.length == 0 && !q.asking && len(q.held) == 0 && len(q.out) == 0 && len(q.idle) == 0
+}
+
+// isStale reports whether a call in the queue is bound by other limits than the queue has, or is to be.
+func (q *queue) isStale() (is bool) {
+	q.each(func(c *Call) { is = is || c.isStale() || !alike(q.limits, c.stack.Limits) })
+	return is
+}
+
+// furthest returns the furthest slot that is held.
+func (q *queue) furthest() (at time.Time) {
+	for _, c := range q.held {
+		at = c.furthest(at)
+	}
+	for _, c := range q.out {
+		at = c.furthest(at)
+	}
+	return at
+}
+
+// furthest returns a time, or the slot of the call if it has one that is later. The caller holds mu.
+func (c *Call) furthest(at time.Time) time.Time {
+	if c.state == reserved && c.grant[0].OK {
+		if slot := c.requested.Add(c.grant[0].Wait()); slot.After(at) {
+			return slot
+		}
+	}
+	return at
+}
+
+// takeOut has a call leave the process for the store's queue. It asks for itself.
+func (q *queue) takeOut(c *Call) {
+	c.queue, c.state, c.grant[0].Queued = q, reserved, false
+	q.out = append(q.out, c)
+}
+
+// forget records that a call has no slot to come, nor waits in the store's queue, and reports whether it was one that had left.
+func (q *queue) forget(c *Call) (out bool) {
+	if i := slices.Index(q.held, c); i >= 0 {
+		q.held = slices.Delete(q.held, i, i+1)
+	}
+	i := slices.Index(q.out, c)
+	if i >= 0 {
+		q.out = slices.Delete(q.out, i, i+1)
+	}
+	return i >= 0
+}
+
+// queuedInStore returns how many calls are in the store's queue.
+func (q *queue) queuedInStore() (n int) {
+	for _, c := range q.out {
+		if c.state == reserved && c.grant[0].Queued {
+			n++
+		}
+	}
+	return n
+}
+
+// expectSooner forgets when the next slot is to be had: it may be sooner by now.
+func (q *queue) expectSooner() { q.last.At, q.window.sleep, q.window.front = 0, 0, 0 }
+
+// insert adds a call at its place, which is at one of the ends as a rule.
+func (q *queue) insert(c *Call) {
+	next := (*Call)(nil)
+	if q.tail != nil && q.tail.came > c.came {
+		for next = q.head; next.came < c.came; {
+			next = next.next
+		}
+	}
+	if c.next = next; next == nil {
+		c.prev, q.tail = q.tail, c
+	} else {
+		c.prev, next.prev = next.prev, c
+	}
+	if c.prev == nil {
+		q.head = c
+	} else {
+		c.prev.next = c
+	}
+	q.length++
+	q.all.Add(1)
+	c.queue, c.state = q, queued
+}
+
+// remove takes a call out that no request carries.
+func (q *queue) remove(c *Call) {
+	if c.prev == nil {
+		q.head = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next == nil {
+		q.tail = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+	c.prev, c.next, c.queue = nil, nil, nil
+	q.length--
+	q.all.Add(-1)
+}
+
+// each calls a function for the calls of a queue that have no slot, those included that a request under way carries.
+func (q *queue) each(do func(*Call)) {
+	for _, c := range q.carried {
+		do(c)
+	}
+	for c := q.head; c != nil; c = c.next {
+		do(c)
+	}
+}
+
+// look records that something has changed for a queue: whether its first calls ask is found out before mu is released. The caller holds mu.
+func (s *Dispatcher) look(q *queue) {
+	if !q.changed {
+		q.changed = true
+		s.looks = append(s.looks, q)
+	}
+}

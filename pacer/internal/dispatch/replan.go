@@ -1,0 +1,114 @@
+package dispatch
+
+import (
+	"context"
+)
+
+// bindAnew finds out how the policies that hold now bind some old calls. It calls functions of users, under no lock.
+func (s *Dispatcher) bindAnew(old []*Call, generation int64) {
+	bound := make([]Bound, 0, len(old))
+	for _, c := range old {
+		bound = append(bound, c.binder.Bind())
+	}
+	s.lock()
+	defer s.unlock()
+	for i, c := range old {
+		b := &bound[i]
+		if b.Generation < c.generation {
+			continue
+		}
+		c.generation, c.anew = max(b.Generation, generation), nil
+		switch {
+		case !b.OK:
+		case c.bindsAlike(&b.Request):
+			b.Keep()
+		default:
+			c.anew = b
+		}
+	}
+}
+
+// lockBound takes mu when it is known how the policies of a generation bind a call that only its owner knows, who is in this goroutine.
+func (s *Dispatcher) lockBound(c *Call, generation func() int64) {
+	for {
+		s.lock()
+		g := generation()
+		if !c.isOld(g) || s.IsClosed() {
+			return
+		}
+		s.unlock()
+		s.bindAnew([]*Call{c}, g)
+	}
+}
+
+// replanned returns the generation of the policies that hold for calls that wait. The caller holds mu.
+func (s *Dispatcher) replanned() int64 { return s.generation }
+
+// Replan binds all calls that wait anew, because other policies hold from a generation on. It returns at once, if the store is shared.
+func (s *Dispatcher) Replan(generation int64) {
+	s.lock()
+	begins := !s.replanning && !s.IsClosed()
+	s.declared, s.replanning = max(s.declared, generation), true
+	s.unlock()
+	if begins {
+		s.replan()
+	}
+}
+
+// replan has the latest change apply to the calls that wait, and those move that have other limits. Meanwhile it is true that replanning.
+// It binds them in a goroutine that Drain does not wait for: a function of a user may block.
+func (s *Dispatcher) replan() {
+	if s.Member != nil {
+		go s.replanNow()
+		return
+	}
+	s.replanNow()
+}
+
+func (s *Dispatcher) replanNow() {
+	s.lock()
+	for all := s.old(); len(all) > 0; all = s.old() {
+		generation := s.declared
+		s.unlock()
+		s.bindAnew(all, generation)
+		s.lock()
+	}
+	var caught []*Call
+	s.replanning = false
+	if s.generation < s.declared && !s.IsClosed() {
+		s.generation = s.declared
+		caught, s.replanning = s.freeze()
+	}
+	moves := s.replanning
+	s.unlock()
+	if !moves {
+		return
+	}
+	s.later(func() {
+		s.requeue(context.Background(), inOrder(caught), true)
+		s.lock()
+		s.thaw()
+		s.unlock()
+		s.replan() // what has changed meanwhile
+	})
+}
+
+// old returns the calls of which it is not known yet how the policies that hold now bind them. Others are known only to their owners. After
+// Close there are none. The caller holds mu.
+func (s *Dispatcher) old() (all []*Call) {
+	add := func(c *Call) {
+		if c.isOld(s.declared) && !s.IsClosed() {
+			c.caught = true // it must not serve as another call meanwhile
+			all = append(all, c)
+		}
+	}
+	for c := range s.waiting {
+		if c.state == reserved {
+			add(c)
+		}
+	}
+	for _, q := range s.queues.byStack {
+		q.each(add)
+	}
+	return all
+}

@@ -1,0 +1,183 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/headway-go/headway/pacer/store"
+)
+
+// Reserve charges the earliest slot at which a call may go, and stores it in c, or has the call queued. If it returns an error, nothing
+// is charged. The end of the context does not cut a request short: the slot is given back.
+func (s *Dispatcher) Reserve(ctx context.Context, c *Call, r *Request) error {
+	s.prepare(ctx, c, r)
+	if r.WillWait && r.Call.NotBefore == 0 { // a call that asked for a later slot keeps its position by holding the slot
+		if goes, err := s.chargeNow(ctx, c, r); err != nil {
+			return err
+		} else if !goes {
+			return s.chargeInOrder(ctx, c)
+		}
+	} else if err := s.charge(ctx, c); err != nil {
+		return err
+	} else if g := &c.grant[0]; g.OK || g.Queued {
+		s.granted(c)
+	} else {
+		return s.notYet(c)
+	}
+	return s.keep(ctx, c)
+}
+
+// keep gives the slot of a call back whose answer took too long.
+func (s *Dispatcher) keep(ctx context.Context, c *Call) error {
+	err := ctx.Err()
+	if err == nil && s.IsClosed() {
+		err = store.ErrClosed
+	}
+	if err == nil && c.byDeadline && c.due.After(c.latest) && c.grant[0].Wait() > 0 && !c.grant[0].Queued {
+		err = s.notYet(c)
+	}
+	if err != nil {
+		_ = s.cancel(ctx, c)
+	}
+	return err
+}
+
+// Free gives c the slot that it asked for, now or later, without asking the store: no limit binds the call, and neither does a pause.
+// However late the call goes, it keeps the slot.
+func (s *Dispatcher) Free(ctx context.Context, c *Call, r *store.Call) error {
+	s.prepare(ctx, c, &Request{Call: *r})
+	c.free, c.due = true, c.notBefore
+	now := s.storeTime(c.requested)
+	c.grant[0] = store.Grant{
+		Now: now, At: now.Add(r.NotBefore), Slack: store.Forever, Binds: store.BindsNothing, Local: true,
+		OK: r.NotBefore <= c.request[0].MaxWait,
+	}
+	if !c.grant[0].OK {
+		return s.notYet(c)
+	}
+	return nil
+}
+
+// chargeNow charges a call that may go at once, and reports whether it did. A direct store answers in no time, so while no call is
+// queued, none is overtaken and there is nothing to share a request with.
+func (s *Dispatcher) chargeNow(ctx context.Context, c *Call, r *Request) (goes bool, err error) {
+	if !r.Untried || !s.Direct || r.HasQueue || s.Queued() > 0 {
+		return false, nil
+	}
+	most := c.request[0].MaxWait
+	c.request[0].MaxWait = 0
+	err = s.charge(ctx, c)
+	c.request[0].MaxWait = most
+	if err != nil {
+		return false, err
+	}
+	if !c.grant[0].OK {
+		c.grant[0] = store.Grant{Charges: c.room[:0]}
+		return false, nil
+	}
+	s.granted(c)
+	return true, nil
+}
+
+// prepare sets what the store is asked for.
+func (s *Dispatcher) prepare(ctx context.Context, c *Call, r *Request) {
+	c.set, c.stack.Upstream, c.stack.Limits, c.requested = s, s.Upstream, r.Limits, time.Now()
+	c.binder, c.generation, c.known = r.Binder, r.Generation, s.changes.Load()
+	c.arrived, c.tracked, c.came, c.ctx = c.requested, r.Tracked, s.entered.Add(1), ctx
+	c.state, c.err = reserved, nil
+	c.notBefore = c.requested.Add(min(r.Call.NotBefore, store.Forever))
+	call := &c.request[0]
+	*call = r.Call
+	if r.HasQueue {
+		call.ID, call.Reach = newID(), s.way.Lead()
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		if left := max(0, deadline.Sub(c.requested)); left < call.MaxWait {
+			call.MaxWait, c.byDeadline = left, true
+		}
+	}
+	call.MaxWait = min(call.MaxWait, store.Forever)
+	if call.MaxWait < store.Forever {
+		c.latest = c.requested.Add(call.MaxWait)
+	}
+	c.grant[0].Charges = c.room[:0]
+}
+
+// charge asks the store for a slot.
+func (s *Dispatcher) charge(ctx context.Context, c *Call) error {
+	return s.reserve(ctx, &c.stack, c.request[:], c.grant[:])
+}
+
+// Calls that wait are in a queue of their process, one for each stack, and hold no slot. The first call of the queue asks the store,
+// for itself and for those behind it that fit. So ten thousand callers of a process have a few dozen slots between them, and a tenant
+// with one call waits behind slots, not behind the queues of others.
+//
+// Between processes, the order is by window and not by call: the oldest caller of one process may wait for up to H longer than a
+// younger one of another. A process with one caller is served as often as one with sixty, while both wait.
+//
+// Calls whose owner does not wait yet hold their slots from the start, however far away, and so do those that ask for a later one
+// (NotBefore): they are in no queue. A reservation in the future leaves a gap before it. Accounts remember their gaps, so that a later
+// reservation may fill one and never delays an earlier one (conservative backfilling, as in batch schedulers). That is why a tenant
+// with a long queue does not hold up the others.
+
+// chargeInOrder charges the earliest slot for a call when it is the call's turn in the queue. When it returns, the grant is applied:
+// see granted.
+func (s *Dispatcher) chargeInOrder(ctx context.Context, c *Call) error {
+	own, err := s.join(c)
+	if err != nil {
+		return err
+	}
+	defer s.busy.Done()
+	s.sendOwn(own)
+	for {
+		if err := s.until(ctx, c, s.turn); err != nil {
+			return err
+		}
+		if asks, err := s.hasLeft(ctx, c); err != nil {
+			return err
+		} else if !asks {
+			return s.keep(ctx, c)
+		}
+		s.askAgain(ctx, c)
+	}
+}
+
+// hasLeft reports whether a call has left the process for the store's queue, and has to ask for itself. It is then caught.
+func (s *Dispatcher) hasLeft(ctx context.Context, c *Call) (bool, error) {
+	s.lock()
+	defer s.unlock()
+	if c.state != reserved || c.grant[0].OK || c.grant[0].Queued || ctx.Err() != nil || s.IsClosed() {
+		return false, c.err
+	}
+	c.catch()
+	return true, nil
+}
+
+// join has a call enter the queue of its stack. It is then busy, and sends the request that carries it, if one is returned.
+func (s *Dispatcher) join(c *Call) (own *request, err error) {
+	s.lockBound(c, s.replanned)
+	defer func() { own = s.unlockFor(func(*request) bool { return c.state == asked }) }()
+	s.rebind(c)
+	if s.IsClosed() {
+		return nil, store.ErrClosed
+	}
+	q, now := s.queueOf(c), time.Now()
+	if q.deferred && s.takeIdle(q, c) {
+		s.busy.Add(1)
+		return nil, nil //nolint:nilnil // it has what it needs
+	}
+	// The first call behind a slot that is far ahead asks, too, if the distance of the next slot is not known yet: it may be too far.
+	n, _ := s.askFor(q, now, 1)
+	asks := !q.deferred && s.frozen == 0 && !q.asking && q.length == 0 && (n > 0 || q.window.Gap() == 0)
+	if !asks {
+		if err := s.tooFar(q, c, now, q.length); err != nil {
+			return nil, err
+		}
+	}
+	s.busy.Add(1)
+	if s.enqueue(q, c); asks {
+		s.submit(q)
+	}
+	s.look(q)
+	return nil, nil //nolint:nilnil // the request is made when the lock is released
+}

@@ -1,0 +1,309 @@
+package dispatch
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/headway-go/headway/pacer/internal/leases"
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
+)
+
+// Dispatcher are the calls of a process on their way to their slots. Everything about them is under one lock, which only methods of this
+// type take. It is safe for concurrent use.
+type Dispatcher struct {
+	Config
+
+	punctual bool // requests end in time by themselves
+
+	made    time.Time      // a little earlier, so that no call waits since 0
+	way     Way            // the round trip to the store
+	clock   storeClock     // the store's
+	news    subscription   // of what the store reports
+	queued  atomic.Int64   // calls in all queues
+	entered atomic.Int64   // calls that came
+	changes atomic.Int64   // how often this process received changes; added to under mu
+	closed  chan struct{}  // closed under mu
+	busy    sync.WaitGroup // calls that wait, and goroutines that move them. What is added is added under mu, unless closed
+
+	mu     sync.Mutex
+	flying int64 // the cost of calls that went and are not answered, and whose answers will be reported
+	queues queues
+	looks  []*queue // that have changed, and whose first calls may have to ask: see look
+	asks   asks
+
+	arrival    store.Instant // of the last call that was bound anew
+	declared   int64         // the generation of the policies that hold
+	generation int64         // of those that hold for the calls that wait
+	replanning bool          // the former are about to hold for them, too: see replan
+	frozen     int           // what is to be over before queues ask: see freeze
+	waiting    map[*Call]struct{}
+	byID       map[int64]*Call // of them, those that may be in the store's queue
+	// The last calls that were woken and are none of those: calls of other processes, or calls that are about to be queued.
+	earlyWakes [64]int64
+	earlyWake  int
+	changed    map[store.Key]changed // what this process received of limits; of all of them, by the empty key
+	todo       []func()              // see later
+	doing      bool
+}
+
+// IsClosed reports whether Close was called.
+func (s *Dispatcher) IsClosed() bool {
+	select {
+	case <-s.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// sinceMade returns an instant in the windows' time, counted from when the Dispatcher were made; 0 for instants before that.
+func (s *Dispatcher) sinceMade(at time.Time) time.Duration { return max(0, at.Sub(s.made)) }
+
+// A Call is one call on its way to its slot: see the package's drawing. Its zero value is to be reserved for: see [Dispatcher.Reserve].
+// Then it is safe for concurrent use.
+type Call struct {
+	set        *Dispatcher
+	ctx        context.Context //nolint:containedctx // for its values
+	stack      store.Stack
+	request    [1]store.Call // to the store
+	latest     time.Time     // no later slot will do; zero for Forever
+	notBefore  time.Time     // the call wants to go no earlier
+	byDeadline bool          // latest comes from the context's deadline
+	arrived    time.Time
+	came       int64  // how many came to the queues of this process before it
+	binder     Binder // binds it anew; nil if nobody does
+
+	// The fields below are under the lock of Dispatcher from when the call is handed out. Small fields are adjacent, so that a Call is no
+	// larger than it needs to be: most calls make one.
+	state      callState
+	caught     bool // it was moved, or may be: goroutines other than its owner may still look at it
+	woken      bool // it was woken while it is moving
+	tracked    bool // the answer will be reported
+	answered   bool // the answer was reported
+	paid       bool // the cost was settled
+	free       bool // no limit binds it, and the store was not asked: see Free
+	grant      [1]store.Grant
+	requested  time.Time     // when the store was asked for the slot, which is no earlier than this plus the grant's wait
+	known      int64         // how many changes this process had received by then: the store knew of them. See outdated
+	due        time.Time     // when to go: the slot and jitter
+	moving     chan struct{} // closed when a move that is under way is done; nil if none is
+	err        error         // why it got nothing
+	generation int64         // of the policies of which it is known how they bind it
+	anew       *Bound        // how it is to be bound anew; nil if that is as it is
+	wake       chan struct{} // wakes its owner when it was moved; nil before it waits
+	lease      *leases.Lease // its permits; nil if it has none
+	queue      *queue        // in which it is, or whose window has its slot, until the slot comes; nil if none
+	prev, next *Call         // in the queue
+	since      time.Duration // when it began to wait, since the Dispatcher were made; 0 if it did not
+	went       time.Duration // when it went, since the Dispatcher were made; only if there are hooks
+	counted    int64         // the second in which Meter has it; 0 if it has not
+	binding    binding       // what it waits for
+	emitted    *emitted      // what hooks received of the wait; nil if there are no hooks, or it does not wait
+	choices    *choices      // that it has besides the one that binds it; nil if it has none, or no slot
+
+	room [store.FewLimits]store.Charge // for the grant's charges, to save an allocation
+}
+
+type callState uint8
+
+const (
+	reserved  callState = iota // has a slot, or a position in the store's queue
+	queued                     // is in the queue of its process, and has nothing
+	asked                      // likewise: a request of its queue carries it
+	used                       // has gone
+	givenBack                  // what it had was given back, or it got nothing: see err
+)
+
+// inQueue reports whether the call is in the queue of its process. The caller holds mu.
+func (c *Call) inQueue() bool { return c.state == queued || c.state == asked }
+
+// isStale reports whether a call is to be bound anew, by other limits than it has. The caller holds mu.
+func (c *Call) isStale() bool { return c.anew != nil }
+
+// isOld reports whether it is not known yet how the policies of a generation bind a call. The caller holds mu.
+func (c *Call) isOld(generation int64) bool { return c.generation < generation && c.binder != nil }
+
+// limit returns the limit with this index; nil if there is none.
+func (c *Call) limit(i int) *store.Limit {
+	if i < 0 || i >= len(c.stack.Limits) {
+		return nil
+	}
+	return &c.stack.Limits[i]
+}
+
+// hasPermits reports whether the call has its permits, if it needs any. A call that is let through needs none.
+func (c *Call) hasPermits() bool {
+	if g := &c.grant[0]; g.Local && g.Receipt == nil {
+		return true
+	}
+	for i, charge := range c.grant[0].Charges {
+		if charge.To == 0 && c.stack.Limits[i].Spec.Algorithm == policies.Concurrency {
+			return false
+		}
+	}
+	return true
+}
+
+// signal wakes the owner of a call, which looks at what has changed.
+func (c *Call) signal() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// catch marks a call as moving. The goroutine that catches a call must move it.
+func (c *Call) catch() { c.moving, c.caught = make(chan struct{}), true }
+
+// moved wakes the owner of a call that is no longer moving.
+func (c *Call) moved() {
+	close(c.moving)
+	c.moving = nil
+	c.signal()
+}
+
+// A call may be bound by any one of some choices of limits, such as those of one of several credentials: see [store.Call].AnyOf. As long
+// as it has no slot, all of them are its stack: so calls with the same choices share a queue, and each request for them carries all of
+// their limits. When the store has granted it a slot, the limits of that choice are its stack, and so it concerns no other choice any more.
+// When it gives the slot up for another one, it has all of its choices again.
+//
+// If the limits count calls in flight, a call that waits for a permit stands in one queue of the store, of one choice, and has all of its
+// choices whenever it asks again. So that no permit of another choice is idle meanwhile, as far as this process can tell:
+//
+//   - A permit that is passed on goes to the first call, whichever choice that stands for: see passing.go.
+//   - If one goes back to the store, and no call of this process stands in its queue, the first that stands in another one asks again.
+//   - If the choice by which a call stands is paused, the call asks again.
+//
+// Permits that other processes give back to an empty queue are found when the call asks again for other reasons, within a second if it is
+// among the first.
+
+// choices are what a call has besides the choice that binds it.
+type choices struct {
+	limits []store.Limit
+	costs  []int64
+	anyOf  [][]int
+	chosen int
+}
+
+// A binding is what a call waits for, as its owner sees it: which limit, and why.
+type binding struct {
+	binds  int32 // as Grant.Binds
+	paused bool
+}
+
+// emitted is what hooks received of a call that waits.
+type emitted struct {
+	since  time.Time
+	reason waitReason
+	last   Wait
+}
+
+// A waitReason is what causes an event when it changes.
+type waitReason struct {
+	at      store.Instant
+	ahead   int64
+	binding binding
+}
+
+// queues are the queues of a process, one for each stack.
+type queues struct {
+	seed    maphash.Seed
+	byStack map[uint64]*queue
+	swept   int                 // how many queues there were after idle ones were last removed
+	spare   []*queue            // not in use, kept for what they have allocated
+	pools   map[*queue]struct{} // those whose calls have choices and are queued in the store
+}
+
+// A queue holds the waiting calls of one stack that cost about the same. It has no lock: Dispatcher have.
+type queue struct {
+	hash   uint64
+	limits []store.Limit
+	window Window
+
+	// Of a stack with a limit that is granted only shortly before the slot: its calls leave this queue for the store's queue.
+	deferred bool
+	passes   bool // the process passes permits on
+	inOrder  bool // permits are what its calls are queued for, in the order in which they came
+	inStore  StoreQueue
+	out      []*Call         // calls that have left the queue, and have not gone yet, in order
+	idle     []*leases.Lease // permits to be passed on, kept until a call of out has its answer
+
+	head, tail *Call
+	length     int
+	all        *atomic.Int64 // calls in all queues
+	changed    bool          // see look
+	asking     bool          // its first calls ask the store, or are about to
+	thaws      bool          // when that is answered, others may ask: see thaw
+	held       []*Call       // calls with a slot that is still to come; none of a deferred stack: see out
+	timer      *time.Timer   // has the first call ask when the furthest slot comes within reach
+	last       store.Grant   // the last answer, and what binds the calls that have to wait
+	lastCost   int64         // what its call costs; 0 if that differs from limit to limit
+	groups     bool          // its slots come in groups: see least
+
+	ask     ask     // of its first calls
+	carried []*Call // by a request that is under way, for that
+}
+
+// A pause can arrive between the moment when the store granted a slot and the moment when its owner begins to wait. So an owner that
+// begins to wait looks at the pauses, and a pause looks at the waiters, under one lock. All comparisons are between instants of the
+// store's clock.
+
+// changed is what this process received of a limit. News may overtake each other, and the answer to a request.
+type changed struct {
+	until store.Instant // when the pause ends; 0 if none is known
+	since store.Instant // when the store decided on that pause
+	ended store.Instant // when it decided on a resumption after that
+	pause int64         // the pause was this change
+	again int64         // the latest change after which slots are to be had anew
+}
+
+// A subscription receives changes that other processes report, from when the first call waits until the Dispatcher are closed. A call that
+// does not have to wait needs no changes: its store knows them.
+type subscription struct {
+	once sync.Once
+	stop func() // nil if there is none
+}
+
+// An ask is calls of one stack about which the store is to decide, and what it answers.
+type ask struct {
+	ctx    context.Context //nolint:containedctx // for its values
+	queue  *queue          // whose first calls ask: as many as its window says when the request is made. Nil: the calls are known
+	stack  store.Stack
+	hash   uint64 // of the stack
+	calls  []store.Call
+	grants []store.Grant // as many
+	sure   int           // so many of them are decided
+	began  time.Time     // when the request was made
+	err    error
+	done   chan struct{} // tells who asks that it is answered; nil for a queue
+}
+
+// asks are what waits to be asked for, and what is under way.
+type asks struct {
+	waiting []*ask
+	wire    map[uint64]bool // stacks
+	under   int             // requests under way
+	over    sync.Cond       // of Dispatcher.mu: one of them is answered
+	load    int             // how many calls the next request carries at most
+	spare   []*request      // not in use, kept for what they have allocated
+}
+
+// A request is asks that share a run of the store's program.
+type request struct {
+	asks    []carried
+	batches []store.Batch
+	places  map[uint64]int // by the stack's hash, the index of the batch
+	calls   int
+	charges int
+}
+
+// carried says where an ask's calls are that a request carries: those of a batch from one index to another.
+type carried struct {
+	*ask
+
+	batch, from, to int
+}

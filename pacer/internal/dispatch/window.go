@@ -1,0 +1,147 @@
+package dispatch
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Bounds of requests.
+const (
+	// MaxBatch is how many calls one request carries at most.
+	MaxBatch = 256
+	// MaxAhead is how many calls one request carries at most that have to wait. A store that has no time for so many leaves the last
+	// ones undecided.
+	MaxAhead = 128
+	// firstBatch is how many calls the first request of a window carries at most, before it is known whether they have to wait.
+	firstBatch = 64
+)
+
+// Bounds of the reach.
+const (
+	// MinReach is the shortest reach: it is long enough for a request within one site, and for a timer that is late.
+	MinReach = 40 * time.Millisecond
+	// MinLead is the shortest lead: see [Way.Lead].
+	MinLead = 10 * time.Millisecond
+	// MaxReach is the longest reach.
+	MaxReach = 2 * time.Second
+	// ways is how many times the way to the store and back the reach is.
+	ways = 3
+)
+
+// A Window is how far ahead a process has reserved for the calls of one stack. The zero value is one that nothing is known of.
+// All times are measured from the same instant, which the user chooses.
+type Window struct {
+	way   Way           // to the store and back
+	gap   time.Duration // between the slots of two calls that follow each other; 0: not known, or calls need not wait
+	front time.Duration // the furthest slot that was ever granted
+	batch int           // how many calls the next request carries; 0: firstBatch
+	sleep time.Duration // until then, no slot can be had: see unreached
+}
+
+// Reach returns H: how far ahead of now slots are reserved.
+func (w *Window) Reach() time.Duration { return w.way.Reach() }
+
+// A Way is how long the way to the store and back takes: the longest of late, which is forgotten by an eighth with each answer. The
+// zero value knows of none. It is safe for concurrent use.
+type Way struct{ longest atomic.Int64 }
+
+// Took takes what an answer took. Where two are taken at once, one of them is enough.
+func (w *Way) Took(d time.Duration) {
+	before := w.longest.Load()
+	w.longest.Store(max(int64(d), before-before/8))
+}
+
+// Longest returns how long the way took at most, of late; 0 if that is not known.
+func (w *Way) Longest() time.Duration { return time.Duration(w.longest.Load()) }
+
+// Reach returns how far ahead of now slots are to be reserved, so that the next ones are there in time.
+func (w *Way) Reach() time.Duration {
+	return min(MaxReach, max(MinReach, ways*time.Duration(w.longest.Load())))
+}
+
+// Lead returns how long before its slot a call that has it asks for its permits. They are idle until the slot, and the answer has to be
+// there in time.
+func (w *Way) Lead() time.Duration {
+	return min(MaxReach, max(MinLead, ways*time.Duration(w.longest.Load())))
+}
+
+// Gap returns the time between the slots of two calls that follow each other, as the last answers said: 0 if that is not known, or if
+// calls do not have to wait.
+func (w *Window) Gap() time.Duration { return w.gap }
+
+// Ask returns for how many of the waiting calls to ask now, when the furthest slot that is held is at furthest (or in the past). If it
+// returns 0, it is not to be asked before again.
+func (w *Window) Ask(now, furthest time.Duration, waiting int) (n int, again time.Duration) {
+	if now < w.sleep {
+		return 0, w.sleep
+	}
+	reach := w.Reach()
+	low := reach
+	if w.gap > 0 && w.gap < reach/4 { // a request is for several, the more, the nearer the store is
+		low = min(reach/2, max(reach/4, 2*w.way.Longest()))
+	}
+	if furthest-now > low {
+		return 0, furthest - low
+	}
+	most := w.batch
+	if most == 0 {
+		most = firstBatch
+	}
+	if w.gap > 0 {
+		fit := 1 + (now+reach-max(furthest, now))/w.gap
+		most = int(min(fit, MaxAhead))
+	}
+	return min(waiting, most), 0
+}
+
+// An Answer is what the store said to a request for calls of a window.
+type Answer struct {
+	Requested, Answered time.Duration // when
+	Calls               int           // how many were asked for
+	Granted             int           // how many got slots
+	Waits               bool          // some of them have to wait, or some got none
+	First, Last         time.Duration // the nearest and the furthest of their slots
+	Next                time.Duration // the first slot that was not granted, because it is too far ahead; 0 if there is none
+	Paused              bool          // calls wait for the end of a pause, which says nothing of the pace
+	Unreached           bool          // the first call got no slot, however long it may wait
+}
+
+// Answered takes an answer.
+func (w *Window) Answered(a *Answer) {
+	w.way.Took(max(0, a.Answered-a.Requested))
+	w.sleep = 0
+	if a.Unreached {
+		w.sleep = a.Requested + (a.Next-a.Requested)/2
+	}
+	if !a.Waits {
+		w.gap, w.front = 0, max(w.front, a.Last)
+		w.batch = min(MaxBatch, max(firstBatch, 2*a.Calls))
+		return
+	}
+	w.batch = firstBatch
+	// Slots follow the furthest that was granted before, if that is still to come. Otherwise the first one may be anywhere.
+	from, to, n := w.front, a.Last, a.Granted
+	if from <= a.Requested {
+		from, n = a.First, n-1
+	}
+	if a.Next > 0 {
+		to, n = a.Next, n+1
+	}
+	if n > 0 && to >= from && !a.Paused {
+		gap := (to - from) / time.Duration(n)
+		if w.gap > 0 {
+			gap = (3*w.gap + gap) / 4
+		}
+		w.gap = gap
+	}
+	w.front = max(w.front, a.Last)
+}
+
+// Estimate returns about when a call gets its slot that has so many waiting calls before it, if the furthest slot that is held is at
+// furthest; now if nothing is known of the pace.
+func (w *Window) Estimate(now, furthest time.Duration, ahead int) time.Duration {
+	return max(furthest, now) + time.Duration(min(int64(ahead)+1, int64(MaxEstimate/max(1, w.gap))))*w.gap
+}
+
+// MaxEstimate bounds estimates.
+const MaxEstimate = 100 * 365 * 24 * time.Hour
