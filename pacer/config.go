@@ -233,7 +233,7 @@ func (p *Pacer) join(shared store.Shared, c *Config) store.Member {
 	})
 }
 
-// newDispatcher returns the waiters of a Pacer that has its store. given is the store of the Config.
+// newDispatcher returns the dispatcher of a Pacer that has its store. given is the store of the Config.
 func (p *Pacer) newDispatcher(c *Config, given store.Store) *dispatch.Dispatcher {
 	config := dispatch.Config{
 		Upstream: p.upstream, Store: p.store, Given: given, Member: p.member, Direct: p.direct != nil,

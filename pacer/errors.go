@@ -351,7 +351,7 @@ var (
 )
 
 // notYet makes the error of a call that may not go yet.
-func (p *Pacer) notYet(r *dispatch.Refusal) error {
+func (p *Pacer) notYet(r *dispatch.NotYetError) error {
 	if r.NoShare {
 		return p.storeError(opReserve, store.ErrNoShare)
 	}
@@ -403,7 +403,7 @@ func (p *Pacer) toUser(err error) error {
 	switch e := err.(type) { //nolint:errorlint // they are as they were made
 	case *dispatch.StoreError:
 		return p.storeError(e.Op, e.Err)
-	case *dispatch.Refusal:
+	case *dispatch.NotYetError:
 		return p.notYet(e)
 	case *bookings.TokenError:
 		return &TokenError{Upstream: p.upstream, Err: e.Err}

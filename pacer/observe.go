@@ -112,7 +112,7 @@ func (p *Pacer) refusal(err error) Observed {
 // outcome returns what the store's answer means for a call.
 func (p *Pacer) outcome(one *observe.Observation, g *store.Grant) Observed {
 	if !g.OK {
-		r := &dispatch.Refusal{
+		r := &dispatch.NotYetError{
 			Wait:  dispatch.Wait{Cost: one.Call.Cost, Paused: g.Paused > 0, For: g.Wait()},
 			Until: g.Paused, MaxWait: one.Call.MaxWait, ByDeadline: one.Ends,
 		}

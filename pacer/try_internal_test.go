@@ -46,7 +46,7 @@ func TestACallAsksNoLongerThanItMayWait(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), c.deadline)
 				defer cancel()
 				asked := 0
-				p := &Pacer{calls: &binding.Reader{Waiters: &dispatch.Dispatcher{}}}
+				p := &Pacer{calls: &binding.Reader{Dispatcher: &dispatch.Dispatcher{}}}
 				waited, err := p.whileShared(ctx, &binding.Ask{MaxWait: c.maxWait}, func() error {
 					if asked++; asked > 10 {
 						return nil

@@ -6,7 +6,7 @@
 //	                                   │                           │
 //	                                   │                 Reader.Costs (Learner)            for how much
 //	                                   │                           ▼
-//	                                   └──Reader.Request──▶ waiters.Request ──▶ the store
+//	                                   └──Reader.Request──▶ dispatch.Request ──▶ the store
 //	                                   │                           ▲
 //	                                   └─Keep─▶ Requested ──Bind───┘                       again, by other policies
 //
@@ -49,6 +49,6 @@
 //
 // # Failures
 //
-// A wrong option is a store.ConfigError, a store that fails a [waiters.StoreError]. [Errors] make all other errors of users. A call whose new
+// A wrong option is a store.ConfigError, a store that fails a [dispatch.StoreError]. [Errors] make all other errors of users. A call whose new
 // policies do not go together with what it carries keeps those that it had.
 package binding

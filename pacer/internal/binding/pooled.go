@@ -236,7 +236,7 @@ func (c *Reservation) Pick() {
 func (c *Reservation) PickOf(l *Pool, account string) { c.pick(l, account, nil) }
 
 func (k *Requested) pick(l *Pool, account string, s *pools.Stick) {
-	id := l.Pick(account, s) // not under mu: Keep takes it under the lock of the waiters
+	id := l.Pick(account, s) // not under mu: Keep takes it under the lock of the dispatcher
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.credential = id

@@ -57,7 +57,7 @@ func (e *LaterError) Error() string { return "later" }
 
 // isRefusal reports whether an error is of a call that was refused by a limit.
 func isRefusal(err error) bool {
-	r, is := errors.AsType[*dispatch.Refusal](err)
+	r, is := errors.AsType[*dispatch.NotYetError](err)
 	return is && !r.NoShare
 }
 

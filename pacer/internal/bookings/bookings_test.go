@@ -271,7 +271,7 @@ func TestPermitsOfABooking(t *testing.T) {
 		_, err = other.redeem(second, 1)
 		later, ok := errors.AsType[*bookings.LaterError](err)
 		require.True(t, ok)
-		refused, ok := errors.AsType[*dispatch.Refusal](later.Refused)
+		refused, ok := errors.AsType[*dispatch.NotYetError](later.Refused)
 		require.True(t, ok)
 		require.Equal(t, "permits", refused.Limit.Policy)
 		one.Calls.Leases.Release(c.Lease())

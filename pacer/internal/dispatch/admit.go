@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -210,6 +209,6 @@ func (s *Dispatcher) unwanted(q *queue, c *Call, g *store.Grant) bool {
 	}
 	old := store.Batch{Stack: store.Stack{Upstream: s.Upstream, Limits: slices.Clone(q.limits)}, Grants: []store.Grant{*g}}
 	old.Grants[0].Charges = slices.Clone(g.Charges)
-	s.busy.Go(func() { s.cancelAll(context.WithoutCancel(c.ctx), []store.Batch{old}) })
+	s.busy.Go(func() { s.cancelAll(c.ctx, []store.Batch{old}) })
 	return true
 }

@@ -9,6 +9,7 @@ import (
 
 // cancelAll gives grants of several stacks back.
 func (s *Dispatcher) cancelAll(ctx context.Context, batches []store.Batch) {
+	ctx = context.WithoutCancel(ctx)
 	if s.Member != nil {
 		_ = s.Member.CancelAll(ctx, batches)
 		return

@@ -1,4 +1,4 @@
-// Package waiters holds the calls of a process on their way to their slots: who sleeps, and who is queued.
+// Package dispatch holds the calls of a process on their way to their slots: who sleeps, who is queued, and what the store is asked.
 //
 // # Purpose
 //
@@ -8,20 +8,21 @@
 // calls wait in the process, in order, and hold nothing. Some limits are not granted ahead at all (permits, lanes, fair shares): calls
 // for them are queued in the store, and the others of the process wait behind them.
 //
-// [Dispatcher] are the calls of one Pacer, and [Call] is one of them. A Pacer says which limits bind a call, and makes the errors and
-// events that its user sees.
+// A [Dispatcher] has the calls of one Pacer, and [Call] is one of them. A Pacer says which limits bind a call, and makes the errors and
+// events that its user sees. A caller hands over a call and sleeps. All state is under one lock. What changes a queue marks it; when the lock
+// is released, the queues that are marked are looked at, and what they ask for is sent.
 //
 // # States of a call
 //
-//	Reserve ---> queued ---its turn comes---> leads ---> asked
-//	              ^ ^                                    |   |
-//	              | +------ its slot is too far away ----+   |
-//	              |                                          |
-//	       what it had is given back                         | slot, or a position in the store's queue
-//	       in one request: requeue                           v
-//	              +-------------------------------------- reserved ---the slot comes---> used
-//	                                                      |      ^
-//	                                                      +------+ asks again, if it has no permit yet
+//	Reserve ---> queued ---its turn comes---> asked
+//	              ^ ^                         |   |
+//	              | +-- its slot is too far --+   |
+//	              |         away                  | slot, or a position in the store's queue
+//	       what it had is given back              v
+//	       in one request: requeue             reserved ---the slot comes---> used
+//	              |                            |   ^  |
+//	              |                            |   +--+ asks again, if it has no permit yet
+//	              +----------------------------+
 //
 //	each state ---> given back: its owner gives up, its context ends, Close, or what it waits for is too far away
 //
@@ -33,6 +34,13 @@
 // else. An owner that gives up meanwhile returns at once, and what the call gets is given back. A call in the store's queue asks again when
 // it is woken, or after a second. One that holds a slot without its permits asks for them when the slot is near: if they are taken, it is
 // queued in the store again.
+//
+// # Requests
+//
+// What goes to a shared store goes in few requests. An ask is calls of one stack: those of a queue, as many as its window says when the
+// request is made, or those of a caller that does not wait. One whose stack is not on the wire goes at once, unless four requests are under
+// way. What comes meanwhile shares the next one, whatever its stacks: up to 256 calls, and no more charges than a run of the store's program
+// takes in two milliseconds. Callers whose store answers in time by itself send their own request; otherwise a goroutine does.
 //
 // # States of a queue
 //
@@ -52,7 +60,7 @@
 //
 // Each call knows the generation of the policies of which it is known how they bind it. [Dispatcher.Replan] begins another one: the calls are
 // bound anew, under no lock, and those whose limits are the same stay where they are. The others are stale: those that hold slots give them
-// back and go to the queues of their new stacks, while no call of these asks ("frozen"). Then all of them are queued anew, in the order in
+// back and go to the queues of their new stacks, while no queue asks ("frozen"). Then all of them are queued anew, in the order in
 // which they came. A slot to come that a request under way grants to a stale call is given back. The old queues serve the calls that they
 // have, and no others. Changes that come meanwhile are one change, whose turn comes then.
 //
@@ -69,34 +77,42 @@
 //
 // # The parts
 //
-//	waiters.go     all calls of a Pacer, and their lock
-//	call.go        one call, and what its owner can do
-//	reserve.go     the request of a call, and what a grant means
-//	choice.go      calls that one of several choices of limits binds
+// Each stands on those below it.
+//
+//	dispatcher.go  all calls of a Pacer: their beginning and their end
+//	reserve.go     a call that wants a slot, now, later, or in its turn
 //	take.go        many calls that go now or not at all
+//	booked.go      slots that come from another process
+//	call.go        what the owner of a call can do
+//	news.go        news from the store, and permits that come back
 //	wait.go        from the grant until the call goes, or gives its slot back
-//	queue.go       the queue of a stack: data without a lock
-//	join.go        entering a queue, and leaving it
-//	lead.go        asking the store for many calls of a queue at once
-//	deferred.go    stacks that are granted only shortly before the slot: the store's queue
-//	passing.go     permits, slots and positions that go from one call of the process to the next
-//	pauses.go      which calls a pause, a resumption or a slower rate concerns
-//	booked.go      slots that leave this process, and that come to it
-//	requeue.go     giving back what calls have, and putting them back in their queues
 //	replan.go      binding the calls that wait anew, when the policies change
 //	resync.go      giving slots up that this process granted locally
-//	listen.go      news from the store
+//	again.go       a call that asks the store for itself, again and again
+//	requeue.go     giving back what calls have, and putting them back in their queues
+//	send.go        the lock, and what is sent when it is released
+//	request.go     what a request carries, and its answer
+//	admit.go       when the calls of a queue ask, and what the answer means for each
+//	place.go       entering a queue and leaving it, and the end of a call
+//	passing.go     permits, slots and positions that go from one call of the process to the next
+//	grant.go       what a grant means
+//	bind.go        a call that other policies bind
+//	back.go        giving slots and positions back
+//	estimate.go    how long a call waits, if it holds no slot, and whether that is too long
 //	events.go      what a call waits for, for hooks and errors
-//	least.go       how long a call waits at least behind others, if slots come in groups
-//	window.go      how far ahead to reserve, and for how many calls to ask; it has no clock, no lock and no timer
-//	storequeue.go  how many calls of a process are in the store's queue
+//	changes.go     what this process knows of pauses, resumptions and slower rates
+//	choice.go      calls that one of several choices of limits binds
+//	queue.go       the queue of a stack
+//	state.go       all of the state; config.go what a Pacer says, and how a call is bound
+//	window.go      how far ahead to reserve, and for how many calls to ask; storequeue.go how many are in the store's queue
 //	clock.go       when, by the clock of this machine, the store decided
+//	refusal.go     errors and events
 //
 // # Invariants
 //
 //   - Calls of one queue are asked for in the order in which they came, also when they are bound anew.
 //   - No call fails because it is bound anew: one that cannot be keeps the limits that it has.
-//   - At most one request of a window is under way, with at most [MaxBatch] calls, and at most [MaxAhead] of them if they have to wait.
+//   - At most one request of a stack is under way, with at most [MaxBatch] calls, and at most [MaxAhead] of them if they have to wait.
 //   - A slot or position that a call gives up goes to the calls behind it; only the last one goes back to the store.
 //   - Nothing that is queued is charged. A call that leaves a queue leaves nothing behind.
 //   - A call goes once, or is given back once. Only the goroutine that marked a call as moving changes its grant.
@@ -107,8 +123,8 @@
 //
 // # When things fail
 //
-// If a request fails, its calls fail, and the next call asks anew; if the store panics, the call in whose goroutine that was panics,
-// and the others of the request fail. A slow store makes the reach longer, by what its answers took. A process that stalls holds at most
+// If a request fails, its calls fail, and the next call asks anew; if the store panics, the caller in whose goroutine that was panics,
+// and the calls of the request fail. A slow store makes the reach longer, by what its answers took. A process that stalls holds at most
 // the slots within its reach: the others are not delayed by those that wait behind them. News that may have been missed make all queued
 // calls ask again, and the process asks which limits are paused; what was resumed or reset it finds out by the epoch of the store's data,
 // with its next heartbeat. A slot that cannot be given back is lost; a permit comes back when its lease runs out. Close wakes all calls,

@@ -108,13 +108,13 @@ func (s *Dispatcher) notYet(c *Call) error { return s.refusal(c) }
 // notYetAt is notYet for a call that was in the queue until a request carried it, which began at a time.
 func (s *Dispatcher) notYetAt(c *Call, began time.Time) error { return s.refusalAt(c, began) }
 
-func (s *Dispatcher) refusal(c *Call) *Refusal {
+func (s *Dispatcher) refusal(c *Call) *NotYetError {
 	g, call := &c.grant[0], &c.request[0]
 	ahead := g.Ahead
 	if g.Paused > 0 {
 		ahead = int64(max(0, g.At.Sub(g.Paused)) / readings.Apart)
 	}
-	return &Refusal{
+	return &NotYetError{
 		Wait: Wait{
 			Limit: c.limit(g.Binds), Cost: call.CostOf(g.Binds), Paused: g.Paused > 0,
 			Queued: g.Queued, Ahead: ahead, For: g.Wait(),
@@ -123,7 +123,7 @@ func (s *Dispatcher) refusal(c *Call) *Refusal {
 	}
 }
 
-func (s *Dispatcher) refusalAt(c *Call, began time.Time) *Refusal {
+func (s *Dispatcher) refusalAt(c *Call, began time.Time) *NotYetError {
 	r := s.refusal(c)
 	if !c.latest.IsZero() && c.request[0].MaxWait < store.Forever {
 		r.Waited = max(0, c.request[0].MaxWait-c.latest.Sub(began))
@@ -132,7 +132,7 @@ func (s *Dispatcher) refusalAt(c *Call, began time.Time) *Refusal {
 }
 
 // refusalIn returns why a call does not go whose slot is about this far away. The caller holds mu.
-func (s *Dispatcher) refusalIn(q *queue, c *Call, now time.Time, wait time.Duration) *Refusal {
+func (s *Dispatcher) refusalIn(q *queue, c *Call, now time.Time, wait time.Duration) *NotYetError {
 	g := &c.grant[0]
 	g.Binds, g.Paused, g.Queued = q.last.Binds, q.last.Paused, false
 	g.Now, g.At = 0, store.Instant(wait.Microseconds())

@@ -258,7 +258,7 @@ func (f *fake) history() []string {
 }
 
 // refused is the error of a refusal.
-type refused = *dispatch.Refusal
+type refused = *dispatch.NotYetError
 
 // rig is waiters over a store, and what became of calls.
 type rig struct {

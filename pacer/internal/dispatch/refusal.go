@@ -47,8 +47,8 @@ type Wait struct {
 	For    time.Duration // how long from then
 }
 
-// A Refusal is the error of a call that may not go: what it would have to wait for, and for how long.
-type Refusal struct {
+// A NotYetError is the error of a call that may not go: what it would have to wait for, and for how long.
+type NotYetError struct {
 	Wait
 
 	Until      store.Instant // of a pause: until when what was said holds; Ahead is how many calls hold slots behind that
@@ -61,10 +61,10 @@ type Refusal struct {
 }
 
 // Error implements error.
-func (r *Refusal) Error() string { return fmt.Sprintf("not yet: wait for %v", r.For) }
+func (r *NotYetError) Error() string { return fmt.Sprintf("not yet: wait for %v", r.For) }
 
 // Is reports whether the process has no share, if target is [store.ErrNoShare].
-func (r *Refusal) Is(target error) bool { return r.NoShare && target == store.ErrNoShare }
+func (r *NotYetError) Is(target error) bool { return r.NoShare && target == store.ErrNoShare }
 
 // A StoreError reports that a store failed.
 type StoreError struct {

@@ -36,14 +36,9 @@ func (s *Dispatcher) nextRequest() *request {
 	}
 	kept, now := w.waiting[:0], time.Now()
 	for i, a := range w.waiting {
-		n := len(a.calls) - a.sure
-		if q := a.queue; q != nil && n == 0 {
-			if q.length == 0 || s.frozen > 0 {
-				q.asking = false
-				s.dropIfIdle(q)
-				continue
-			}
-			n, _ = s.askFor(q, now, q.length)
+		n, has := s.sizeOf(a, now)
+		if !has {
+			continue
 		}
 		if len(r.asks) > 0 && (s.Member == nil || r.calls+n > w.load || r.charges+n*len(a.stack.Limits) > maxCharges) {
 			kept = append(kept, w.waiting[i:]...)
@@ -66,6 +61,21 @@ func (s *Dispatcher) nextRequest() *request {
 	}
 	w.under++
 	return r
+}
+
+// sizeOf returns for how many calls an ask is, and whether there is any: otherwise its queue asks no more. The caller holds mu.
+func (s *Dispatcher) sizeOf(a *ask, now time.Time) (n int, has bool) {
+	q := a.queue
+	switch n = len(a.calls) - a.sure; {
+	case q == nil || n > 0:
+		return n, true
+	case q.length == 0 || s.frozen > 0:
+		q.asking = false
+		s.dropIfIdle(q)
+		return 0, false
+	}
+	n, _ = s.askFor(q, now, q.length)
+	return n, true
 }
 
 // carry adds an ask to a request, which has copies of everything: it may last longer than anybody waits for it. The caller holds mu.

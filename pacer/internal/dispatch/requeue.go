@@ -5,13 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/store"
 )
 
 // maxMoving is how many calls give back what they have before those after them do: what they get is never where the later ones are, so the
 // first calls of a long queue do not wait until all others have given theirs back.
-const maxMoving = batch.MaxCalls
+const maxMoving = MaxBatch
 
 // requeue gives back what caught calls have, and puts them back where they were in the queues of their stacks. So whatever they get lies
 // behind a pause, in the order in which they came. If calls are to be further apart than before, or are bound anew, what the first get may
@@ -42,7 +41,7 @@ func (s *Dispatcher) requeue(ctx context.Context, caught []*Call, allFirst bool)
 	}
 }
 
-// requeueAlone is requeue for a caught call whose owner is in this goroutine, and may give up meanwhile: see settleInTime.
+// requeueAlone is requeue for a caught call whose owner is in this goroutine, and may give up meanwhile.
 func (s *Dispatcher) requeueAlone(ctx context.Context, c *Call) {
 	if s.Direct { // it takes no time
 		s.requeue(ctx, []*Call{c}, false)

@@ -128,7 +128,7 @@ func (s *Dispatcher) chargeInOrder(ctx context.Context, c *Call) error {
 		return err
 	}
 	defer s.busy.Done()
-	s.sendOwn(own)
+	s.sendOwn(own) //nolint:contextcheck // it has the values of the calls in it
 	for {
 		if err := s.until(ctx, c, s.turn); err != nil {
 			return err

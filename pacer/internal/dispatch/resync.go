@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -31,7 +30,7 @@ func (s *Dispatcher) resync(ctx context.Context) {
 	exchanging.SetLimit(maxMoving)
 	for _, local := range s.local(s.exchangeable) {
 		exchanging.Go(func() error {
-			n := min(maxMoved, batch.PerRequest(&local.stack))
+			n := min(maxMoved, max(1, maxCharges/max(1, len(local.stack.Limits))))
 			for i := 0; i < len(local.all) && !s.IsClosed(); i += n {
 				j := min(i+n, len(local.all))
 				s.exchange(ctx, &local.stack, local.all[i:j], local.receipts[i:j])

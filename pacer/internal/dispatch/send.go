@@ -116,7 +116,8 @@ func (s *Dispatcher) reserve(ctx context.Context, stack *store.Stack, calls []st
 		return storeError(store.ErrClosed)
 	}
 	s.asks.waiting = append(s.asks.waiting, a)
-	s.sendOwn(s.unlockFor(func(r *request) bool { return slices.ContainsFunc(r.asks, func(c carried) bool { return c.ask == a }) }))
+	isOwn := func(r *request) bool { return slices.ContainsFunc(r.asks, func(c carried) bool { return c.ask == a }) }
+	s.sendOwn(s.unlockFor(isOwn)) //nolint:contextcheck // it has the values of the calls in it
 	<-a.done
 	return storeError(a.err)
 }

@@ -73,7 +73,7 @@
 //	schedule.go    how often a process of a fleet of n reports
 //	standing.go    which processes have a share, by what heartbeats return
 //	operations.go  what a store does: Reserve, Cancel, Report, Status, each by the shared store or locally
-//	send.go        requests that package batch has made of many operations
+//	send.go        requests of many calls, and of what package batch has collected
 //	record.go      what this process knows of one account of the store, bounded
 //	ledger.go      the records of all keys, and what enters them: to remind a store that has forgotten
 //	handover.go    what goes from a record to a local account when the store is lost, and back
