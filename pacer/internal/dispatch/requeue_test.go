@@ -409,3 +409,45 @@ func TestAStoreThatPanicsWhileCallsMove(t *testing.T) {
 		})
 	}
 }
+
+// calendar is a store that does not know the windows of its calendar for a while, and takes its time to grant.
+type calendar struct {
+	*fake
+
+	unknown atomic.Bool
+}
+
+func (s *calendar) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
+	time.Sleep(10 * ms)
+	if now := instant(time.Now()); s.unknown.Load() {
+		grants[0] = store.Grant{AtLeast: true, Now: now, At: now.Add(time.Hour)}
+		return nil
+	}
+	return s.fake.Reserve(ctx, stack, calls, grants)
+}
+
+// Calls that come back to a queue before one that waits for its answer ask once, however many they are.
+func TestCallsThatComeBackAskOnce(t *testing.T) {
+	t.Parallel()
+	play := func(t *testing.T) {
+		t.Helper()
+		s := &calendar{fake: &fake{gap: time.Second}}
+		r := newRig(t, s, nil)
+		wait := r.waitAll(t, 80, hold())
+		s.unknown.Store(true)
+		var last sync.WaitGroup
+		last.Go(func() { _, _ = r.wait(t.Context(), "", request(rate)) })
+		time.Sleep(time.Second)
+		s.unknown.Store(false)
+		before, _ := s.sent()
+		r.Changed(t.Context(), []store.Change{{Kind: store.Resumed, Now: instant(time.Now())}})
+		time.Sleep(3 * time.Second)
+		after, _ := s.sent()
+		require.LessOrEqual(t, after-before, 5)
+		wait()
+		last.Wait()
+	}
+	for range 20 { // the one that asks may be faster
+		synctest.Test(t, play)
+	}
+}
