@@ -195,7 +195,7 @@ func (c *Call) Settle(ctx context.Context, free []store.Limit, actual func(polic
 //
 //   - The store answered, and neither a store in memory nor the member in front of a shared one touches calls, grants or limits after
 //     that: work that goes on has copies. For other stores its user knows better.
-//   - It has left the waiters. Code that looks at waiters holds their lock, takes copies along, and marks what it wants to move, or
+//   - It does not wait any more. Code that looks at calls that wait holds the lock, takes copies along, and marks what it wants to move, or
 //     may, as caught. A call that was ever caught is not reusable: the slot that it had may still be on its way to the store.
 //   - It was not given back, so that no grant of it is owed to the store.
 //   - No Answered or Settle can come: its user sees to that.

@@ -44,7 +44,8 @@ func TestWhatIsLookedAtIsNotReused(t *testing.T) {
 	one := &Call{}
 	one.grant[0] = store.Grant{OK: true, Local: true}
 	require.True(t, one.IsReusable())
-	s := Dispatcher{waiting: map[*Call]struct{}{one: {}}}
+	var s Dispatcher
+	s.waiting = map[*Call]struct{}{one: {}}
 	require.Len(t, s.local(func(g *store.Grant) bool { return g.Local }), 1)
 	require.False(t, one.IsReusable())
 }
@@ -56,7 +57,7 @@ func TestTheFirstCallGivesUp(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.queueFor(1, []store.Limit{{Policy: "limit"}}, false)
-	all := [2]*Call{{set: s, came: 1}, {set: s, came: 2}}
+	all := [2]*Call{{set: s, wanted: wanted{came: 1}}, {set: s, wanted: wanted{came: 2}}}
 	for _, c := range all {
 		s.enqueue(q, c)
 	}

@@ -11,7 +11,8 @@ import (
 
 // New returns Dispatcher with no calls. Its user closes it.
 func New(c *Config) *Dispatcher {
-	s := &Dispatcher{Config: *c, made: time.Now().Add(-1), closed: make(chan struct{}), queues: queues{seed: maphash.MakeSeed()}}
+	s := &Dispatcher{Config: *c, made: time.Now().Add(-1), closed: make(chan struct{})}
+	s.queues.seed = maphash.MakeSeed()
 	s.asks.wire, s.asks.load, s.asks.over.L = make(map[uint64]bool), MaxBatch, &s.mu
 	p, ok := c.Given.(store.Punctual)
 	s.punctual = c.Member == nil || ok && p.Punctual()

@@ -47,7 +47,7 @@ func (s *Dispatcher) received(n store.News) {
 	s.Changed(ctx, n.Changes)
 }
 
-// Changed moves the waiters whose slots are no longer good: see later.
+// Changed moves the calls whose slots are no longer good: see later.
 func (s *Dispatcher) Changed(ctx context.Context, changes []store.Change) {
 	rest := changes[:0:0]
 	for i := range changes {
@@ -72,7 +72,7 @@ func (s *Dispatcher) Changed(ctx context.Context, changes []store.Change) {
 	}
 }
 
-// apply records pauses and returns the waiters whose slots are no longer good, in the order of their slots, marked as moving: those
+// apply records pauses and returns the calls whose slots are no longer good, in the order of their slots, marked as moving: those
 // whose slots fall inside a pause, and those of limits that were resumed or slowed down. It also returns which pauses and resumptions
 // are news.
 func (s *Dispatcher) apply(changes []store.Change) (caught []*Call, news []store.Change) {
@@ -129,7 +129,7 @@ func (s *Dispatcher) retryAll() {
 	}
 }
 
-// catchUp asks the store which limits of the waiters are paused.
+// catchUp asks the store which limits of calls that wait are paused.
 func (s *Dispatcher) catchUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -159,7 +159,7 @@ func (s *Dispatcher) pausesOf(ctx context.Context, stack store.Stack) (store.Sta
 	return s.Store.Status(ctx, stack)
 }
 
-// limits returns the distinct limits that bind the waiters, at most n.
+// limits returns the distinct limits that bind calls that wait, at most n.
 func (s *Dispatcher) limits(n int) []store.Limit {
 	s.lock()
 	defer s.unlock()

@@ -86,7 +86,7 @@ func (s *Dispatcher) queueFor(h uint64, limits []store.Limit, deferred bool) *qu
 		if n := len(qs.spare); n > 0 {
 			q, qs.spare = qs.spare[n-1], qs.spare[:n-1]
 		} else {
-			q = &queue{all: &s.queued}
+			q = &queue{line: line{all: &s.queued}}
 		}
 		q.hash, q.limits, q.deferred = h, append(q.limits[:0], limits...), deferred
 		q.ask.queue, q.ask.stack = q, store.Stack{Upstream: s.Upstream, Limits: q.limits}

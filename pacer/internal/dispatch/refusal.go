@@ -84,3 +84,23 @@ func storeError(err error) error {
 	}
 	return &StoreError{Op: "reserve", Err: err}
 }
+
+// A binding is what a call waits for, as its owner sees it: which limit, and why.
+type binding struct {
+	binds  int32 // as Grant.Binds
+	paused bool
+}
+
+// emitted is what hooks received of a call that waits.
+type emitted struct {
+	since  time.Time
+	reason waitReason
+	last   Wait
+}
+
+// A waitReason is what causes an event when it changes.
+type waitReason struct {
+	at      store.Instant
+	ahead   int64
+	binding binding
+}

@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// localCalls are the waiters of one stack whose slots this process granted locally, and the receipts of those slots, which identify
+// localCalls are the calls of one stack that wait and whose slots this process granted locally, and the receipts of those slots, which identify
 // them: a Call may serve as another one by the time it is looked at.
 type localCalls struct {
 	stack    store.Stack
@@ -41,7 +41,7 @@ func (s *Dispatcher) resync(ctx context.Context) {
 	_ = exchanging.Wait()
 }
 
-// local returns the waiters whose slots this process granted locally and are still to come, by their stacks, each in the order of their
+// local returns the calls that wait and whose slots this process granted locally and are still to come, by their stacks, each in the order of their
 // slots.
 func (s *Dispatcher) local(exchangeable func(*store.Grant) bool) []*localCalls {
 	s.lock()

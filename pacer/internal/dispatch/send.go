@@ -150,7 +150,7 @@ func (s *Dispatcher) lockSettled(c *Call) {
 	}
 }
 
-// later runs a function for waiters, after those that were passed to it before, in a goroutine that Drain waits for: a goroutine that
+// later runs a function for calls that wait, after those that were passed to it before, in a goroutine that Drain waits for: a goroutine that
 // brings news need not wait until thousands have moved. With a store in memory it takes no time, and runs at once.
 func (s *Dispatcher) later(do func()) {
 	s.lock()

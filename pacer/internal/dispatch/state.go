@@ -12,42 +12,61 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Dispatcher are the calls of a process on their way to their slots. Everything about them is under one lock, which only methods of this
-// type take. It is safe for concurrent use.
+// A Dispatcher has the calls of a process on their way to their slots. Everything about them is under one lock, which only its methods
+// take. It is safe for concurrent use.
 type Dispatcher struct {
 	Config
+	counts
 
-	punctual bool // requests end in time by themselves
+	punctual bool           // requests end in time by themselves
+	made     time.Time      // a little earlier, so that no call waits since 0
+	way      Way            // the round trip to the store
+	clock    storeClock     // the store's
+	news     subscription   // of what the store reports
+	closed   chan struct{}  // closed under mu
+	busy     sync.WaitGroup // calls that wait, and goroutines that move them. What is added is added under mu, unless closed
 
-	made    time.Time      // a little earlier, so that no call waits since 0
-	way     Way            // the round trip to the store
-	clock   storeClock     // the store's
-	news    subscription   // of what the store reports
-	queued  atomic.Int64   // calls in all queues
-	entered atomic.Int64   // calls that came
-	changes atomic.Int64   // how often this process received changes; added to under mu
-	closed  chan struct{}  // closed under mu
-	busy    sync.WaitGroup // calls that wait, and goroutines that move them. What is added is added under mu, unless closed
+	mu sync.Mutex
+	state
+}
 
-	mu     sync.Mutex
-	flying int64 // the cost of calls that went and are not answered, and whose answers will be reported
-	queues queues
-	looks  []*queue // that have changed, and whose first calls may have to ask: see look
-	asks   asks
+// counts are read under no lock.
+type counts struct {
+	queued  atomic.Int64 // calls in all queues
+	entered atomic.Int64 // calls that came
+	changes atomic.Int64 // how often this process received changes; added to under mu
+}
 
-	arrival    store.Instant // of the last call that was bound anew
+// A state is what is under mu.
+type state struct {
+	asleep
+	plan
+
+	queues  queues
+	looks   []*queue // that have changed, and whose first calls may have to ask: see look
+	asks    asks
+	changed map[store.Key]changed // what this process received of limits; of all of them, by the empty key
+	todo    []func()              // see later
+	doing   bool
+	flying  int64 // the cost of calls that went and are not answered, and whose answers will be reported
+}
+
+// asleep are the calls whose owners wait.
+type asleep struct {
+	waiting map[*Call]struct{}
+	byID    map[int64]*Call // of them, those that may be in the store's queue
+	// The last calls that were woken and are none of those: calls of other processes, or calls that are about to be queued.
+	earlyWakes [64]int64
+	earlyWake  int
+}
+
+// A plan says which policies bind the calls.
+type plan struct {
 	declared   int64         // the generation of the policies that hold
 	generation int64         // of those that hold for the calls that wait
 	replanning bool          // the former are about to hold for them, too: see replan
 	frozen     int           // what is to be over before queues ask: see freeze
-	waiting    map[*Call]struct{}
-	byID       map[int64]*Call // of them, those that may be in the store's queue
-	// The last calls that were woken and are none of those: calls of other processes, or calls that are about to be queued.
-	earlyWakes [64]int64
-	earlyWake  int
-	changed    map[store.Key]changed // what this process received of limits; of all of them, by the empty key
-	todo       []func()              // see later
-	doing      bool
+	arrival    store.Instant // of the last call that was bound anew
 }
 
 // IsClosed reports whether Close was called.
@@ -60,52 +79,76 @@ func (s *Dispatcher) IsClosed() bool {
 	}
 }
 
-// sinceMade returns an instant in the windows' time, counted from when the Dispatcher were made; 0 for instants before that.
+// sinceMade returns an instant in the windows' time, counted from when the Dispatcher was made; 0 for instants before that.
 func (s *Dispatcher) sinceMade(at time.Time) time.Duration { return max(0, at.Sub(s.made)) }
 
 // A Call is one call on its way to its slot: see the package's drawing. Its zero value is to be reserved for: see [Dispatcher.Reserve].
 // Then it is safe for concurrent use.
 type Call struct {
-	set        *Dispatcher
+	set *Dispatcher
+	wanted
+
+	// What follows is under the lock of the Dispatcher from when the call is handed out.
+	flags
+	holding
+	place
+	noted
+
+	room [store.FewLimits]store.Charge // for the grant's charges, to save an allocation
+}
+
+// wanted is what a call wants, and what binds it.
+type wanted struct {
 	ctx        context.Context //nolint:containedctx // for its values
 	stack      store.Stack
 	request    [1]store.Call // to the store
 	latest     time.Time     // no later slot will do; zero for Forever
 	notBefore  time.Time     // the call wants to go no earlier
-	byDeadline bool          // latest comes from the context's deadline
 	arrived    time.Time
 	came       int64  // how many came to the queues of this process before it
 	binder     Binder // binds it anew; nil if nobody does
+	generation int64  // of the policies of which it is known how they bind it
+	anew       *Bound // how it is to be bound anew; nil if that is as it is
+}
 
-	// The fields below are under the lock of Dispatcher from when the call is handed out. Small fields are adjacent, so that a Call is no
-	// larger than it needs to be: most calls make one.
+// flags are what is known of a call. Small fields are adjacent, so that a Call is no larger than it needs to be: most calls make one.
+type flags struct {
 	state      callState
+	byDeadline bool // latest comes from the context's deadline
 	caught     bool // it was moved, or may be: goroutines other than its owner may still look at it
 	woken      bool // it was woken while it is moving
 	tracked    bool // the answer will be reported
 	answered   bool // the answer was reported
 	paid       bool // the cost was settled
 	free       bool // no limit binds it, and the store was not asked: see Free
-	grant      [1]store.Grant
-	requested  time.Time     // when the store was asked for the slot, which is no earlier than this plus the grant's wait
-	known      int64         // how many changes this process had received by then: the store knew of them. See outdated
-	due        time.Time     // when to go: the slot and jitter
-	moving     chan struct{} // closed when a move that is under way is done; nil if none is
-	err        error         // why it got nothing
-	generation int64         // of the policies of which it is known how they bind it
-	anew       *Bound        // how it is to be bound anew; nil if that is as it is
-	wake       chan struct{} // wakes its owner when it was moved; nil before it waits
-	lease      *leases.Lease // its permits; nil if it has none
+}
+
+// holding is what a call has in the store.
+type holding struct {
+	grant     [1]store.Grant
+	requested time.Time     // when the store was asked for the slot, which is no earlier than this plus the grant's wait
+	known     int64         // how many changes this process had received by then: the store knew of them. See outdated
+	due       time.Time     // when to go: the slot and jitter
+	lease     *leases.Lease // its permits; nil if it has none
+	choices   *choices      // that it has besides the one that binds it; nil if it has none, or no slot
+	err       error         // why it got nothing
+}
+
+// A place is where a call is in its process, and how its owner is woken.
+type place struct {
 	queue      *queue        // in which it is, or whose window has its slot, until the slot comes; nil if none
 	prev, next *Call         // in the queue
-	since      time.Duration // when it began to wait, since the Dispatcher were made; 0 if it did not
-	went       time.Duration // when it went, since the Dispatcher were made; only if there are hooks
-	counted    int64         // the second in which Meter has it; 0 if it has not
-	binding    binding       // what it waits for
-	emitted    *emitted      // what hooks received of the wait; nil if there are no hooks, or it does not wait
-	choices    *choices      // that it has besides the one that binds it; nil if it has none, or no slot
+	moving     chan struct{} // closed when a move that is under way is done; nil if none is
+	wake       chan struct{} // wakes its owner when it was moved; nil before it waits
+}
 
-	room [store.FewLimits]store.Charge // for the grant's charges, to save an allocation
+// noted is what the owner of a call, and hooks, know of its wait.
+type noted struct {
+	since   time.Duration // when it began to wait, since the Dispatcher was made; 0 if it did not
+	went    time.Duration // when it went, since the Dispatcher was made; only if there are hooks
+	counted int64         // the second in which Meter has it; 0 if it has not
+	binding binding       // what it waits for
+	emitted *emitted      // what hooks received of the wait; nil if there are no hooks, or it does not wait
 }
 
 type callState uint8
@@ -189,26 +232,6 @@ type choices struct {
 	chosen int
 }
 
-// A binding is what a call waits for, as its owner sees it: which limit, and why.
-type binding struct {
-	binds  int32 // as Grant.Binds
-	paused bool
-}
-
-// emitted is what hooks received of a call that waits.
-type emitted struct {
-	since  time.Time
-	reason waitReason
-	last   Wait
-}
-
-// A waitReason is what causes an event when it changes.
-type waitReason struct {
-	at      store.Instant
-	ahead   int64
-	binding binding
-}
-
 // queues are the queues of a process, one for each stack.
 type queues struct {
 	seed    maphash.Seed
@@ -218,38 +241,50 @@ type queues struct {
 	pools   map[*queue]struct{} // those whose calls have choices and are queued in the store
 }
 
-// A queue holds the waiting calls of one stack that cost about the same. It has no lock: Dispatcher have.
+// A queue holds the waiting calls of one stack that cost about the same. It has no lock: the Dispatcher has.
 type queue struct {
 	hash   uint64
 	limits []store.Limit
-	window Window
+	line
+	outlook
+	deferral
 
-	// Of a stack with a limit that is granted only shortly before the slot: its calls leave this queue for the store's queue.
+	ask     ask     // of its first calls
+	carried []*Call // by a request that is under way, for that
+	asking  bool    // its first calls ask the store, or are about to
+	thaws   bool    // when that is answered, others may ask: see thaw
+	changed bool    // see look
+}
+
+// A line is calls in the order in which they came.
+type line struct {
+	head, tail *Call
+	length     int
+	all        *atomic.Int64 // calls in all queues
+}
+
+// outlook is what is known of the next slots of a queue.
+type outlook struct {
+	window   Window
+	held     []*Call     // calls with a slot that is still to come; none of a deferred stack: see out
+	timer    *time.Timer // has the first call ask when the furthest slot comes within reach
+	last     store.Grant // the last answer, and what binds the calls that have to wait
+	lastCost int64       // what its call costs; 0 if that differs from limit to limit
+	groups   bool        // its slots come in groups: see least
+}
+
+// A deferral is of a stack with a limit that is granted only shortly before the slot: its calls leave the queue for the store's queue.
+type deferral struct {
 	deferred bool
 	passes   bool // the process passes permits on
 	inOrder  bool // permits are what its calls are queued for, in the order in which they came
 	inStore  StoreQueue
 	out      []*Call         // calls that have left the queue, and have not gone yet, in order
 	idle     []*leases.Lease // permits to be passed on, kept until a call of out has its answer
-
-	head, tail *Call
-	length     int
-	all        *atomic.Int64 // calls in all queues
-	changed    bool          // see look
-	asking     bool          // its first calls ask the store, or are about to
-	thaws      bool          // when that is answered, others may ask: see thaw
-	held       []*Call       // calls with a slot that is still to come; none of a deferred stack: see out
-	timer      *time.Timer   // has the first call ask when the furthest slot comes within reach
-	last       store.Grant   // the last answer, and what binds the calls that have to wait
-	lastCost   int64         // what its call costs; 0 if that differs from limit to limit
-	groups     bool          // its slots come in groups: see least
-
-	ask     ask     // of its first calls
-	carried []*Call // by a request that is under way, for that
 }
 
 // A pause can arrive between the moment when the store granted a slot and the moment when its owner begins to wait. So an owner that
-// begins to wait looks at the pauses, and a pause looks at the waiters, under one lock. All comparisons are between instants of the
+// begins to wait looks at the pauses, and a pause looks at the calls that wait, under one lock. All comparisons are between instants of the
 // store's clock.
 
 // changed is what this process received of a limit. News may overtake each other, and the answer to a request.
@@ -261,7 +296,7 @@ type changed struct {
 	again int64         // the latest change after which slots are to be had anew
 }
 
-// A subscription receives changes that other processes report, from when the first call waits until the Dispatcher are closed. A call that
+// A subscription receives changes that other processes report, from when the first call waits until the Dispatcher is closed. A call that
 // does not have to wait needs no changes: its store knows them.
 type subscription struct {
 	once sync.Once

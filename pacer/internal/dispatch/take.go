@@ -84,7 +84,7 @@ func (s *Dispatcher) takeOnce(ctx context.Context, r *Request, stack store.Stack
 		}
 	}
 	if len(granted) == 0 {
-		first := &Call{set: s, stack: stack}
+		first := &Call{set: s, wanted: wanted{stack: stack}}
 		first.request[0], first.grant[0] = calls[0], grants[0]
 		return 0, false, s.notYet(first)
 	}

@@ -270,8 +270,8 @@ func (s *Dispatcher) cancel(ctx context.Context, c *Call) error {
 	return nil
 }
 
-// Listen has the Dispatcher listen to their store from now on, at the latest. Only calls that wait may call it, and the one that made the Dispatcher:
-// Drain looks at the subscription when those are gone.
+// Listen has the Dispatcher listen to its store from now on, at the latest. Only calls that wait may call it, and what made the Dispatcher: Drain
+// looks at the subscription when those are gone.
 func (s *Dispatcher) Listen() {
 	s.news.once.Do(func() {
 		if n, ok := s.Store.(store.Notifier); ok {
