@@ -79,34 +79,27 @@
 //
 // Each stands on those below it.
 //
+//	reserve.go     a call that wants a slot, now, later, or in its turn; many that go now or not at all; slots that come from elsewhere
 //	dispatcher.go  all calls of a Pacer: their beginning and their end
-//	reserve.go     a call that wants a slot, now, later, or in its turn
-//	take.go        many calls that go now or not at all
-//	booked.go      slots that come from another process
 //	call.go        what the owner of a call can do
-//	news.go        news from the store, and permits that come back
 //	wait.go        from the grant until the call goes, or gives its slot back
+//	news.go        news from the store, and permits that come back
 //	replan.go      binding the calls that wait anew, when the policies change
 //	resync.go      giving slots up that this process granted locally
-//	again.go       a call that asks the store for itself, again and again
-//	requeue.go     giving back what calls have, and putting them back in their queues
-//	send.go        the lock, and what is sent when it is released
-//	request.go     what a request carries, and its answer
+//	requeue.go     giving back what calls have, and putting them back in their queues; a call that asks for itself, again and again
+//	send.go        the lock, what is sent when it is released, and the answers
 //	admit.go       when the calls of a queue ask, and what the answer means for each
 //	place.go       entering a queue and leaving it, and the end of a call
 //	passing.go     permits, slots and positions that go from one call of the process to the next
-//	grant.go       what a grant means
-//	bind.go        a call that other policies bind
-//	back.go        giving slots and positions back
-//	estimate.go    how long a call waits, if it holds no slot, and whether that is too long
-//	events.go      what a call waits for, for hooks and errors
+//	grant.go       what a grant means, and giving it back
+//	choice.go      calls that one of several choices of limits binds, or other policies than before
+//	waits.go       for what a call waits, how long, and whether that is too long
 //	changes.go     what this process knows of pauses, resumptions and slower rates
-//	choice.go      calls that one of several choices of limits binds
 //	queue.go       the queue of a stack
-//	state.go       all of the state; config.go what a Pacer says, and how a call is bound
-//	window.go      how far ahead to reserve, and for how many calls to ask; storequeue.go how many are in the store's queue
+//	state.go       all of the state
+//	config.go      what a Pacer says, how a call is bound, errors and events
+//	window.go      how far ahead to reserve, for how many calls to ask, and how many are in the store's queue
 //	clock.go       when, by the clock of this machine, the store decided
-//	refusal.go     errors and events
 //
 // # Invariants
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -103,4 +104,160 @@ func stackKey(stack *store.Stack) string {
 		b.WriteString(stack.Limits[i].Policy + "\n" + stack.Limits[i].Scope + "\n")
 	}
 	return b.String()
+}
+
+// askAgain asks the store once more, for a call that is marked as moving.
+func (s *Dispatcher) askAgain(ctx context.Context, c *Call) {
+	s.lock()
+	if c.isStale() {
+		s.unlock()
+		s.requeue(ctx, []*Call{c}, false)
+		return
+	}
+	old, held, first := c.stack, c.widened(), c.preferred()
+	began, reach := time.Now(), s.way.Reach()
+	c.known = s.changes.Load()
+	before, later := s.neighbours(c)
+	yields := before.Sub(began) > reach
+	var theirs []store.Charge
+	if later != nil {
+		theirs, later.known = later.widened(), c.known
+		later.catch()
+	}
+	c.widen()
+	s.unlock()
+	c.request[0].Reach = s.way.Lead()
+	calls, grants := [1]store.Call{c.asks(began, c.notBefore)}, [1]store.Grant{}
+	call := &calls[0]
+	call.First = first
+	if yields {
+		call.MaxWait = min(call.MaxWait, reach)
+	}
+	ctx = context.WithoutCancel(ctx)
+	switch g := &c.grant[0]; {
+	case !g.OK:
+		call.Held = theirs
+	case g.Local: // the store did not grant it and cannot take it back
+		call.Slot = g.At
+		_ = s.Store.Cancel(ctx, old, c.grant[:])
+	default:
+		call.Slot, call.Held = g.At, held
+	}
+	err := storeError(store.ErrUnreachable) // if the store panics, or a hook of its client
+	defer func() {
+		s.lock()
+		defer s.unlock()
+		g := &grants[0]
+		if later != nil {
+			d := time.Duration(0)
+			if !g.Queued {
+				d = g.Wait() - reach
+			}
+			s.sleep(later, later.grant[0].Binds, g.Now, began, d)
+			later.moved()
+		}
+		if err == nil && yields && !g.OK && !g.Queued && (c.latest.IsZero() || g.Wait() <= c.latest.Sub(began)) {
+			s.sleep(c, g.Binds, g.Now, began, before.Sub(began)-reach)
+		} else {
+			s.answer(c, call, g, began, err)
+		}
+		c.moved()
+		c.woken = false
+		if q := c.queue; q != nil {
+			s.passIdle(q)
+		}
+	}()
+	err = s.reserve(ctx, &c.stack, calls[:], grants[:])
+}
+
+// neighbours returns the furthest slot of the calls before one that asks again because it is queued for a permit, and the first call after
+// it that sleeps until its slot and has no permits yet. The caller holds mu.
+//
+// Slots that a process holds without permits are in the way if permits are what is short: a call that gets one may go at once, but not a
+// limit's interval before such a slot. So it takes the place of the call after it: that one's slot is given back with the request, and
+// it asks again. And if a call before has a slot that is far, permits are not what is short. A slot that is even further is not worth
+// holding: the call sleeps in the process, until that of the one before is near.
+func (s *Dispatcher) neighbours(c *Call) (before time.Time, later *Call) {
+	q := c.queue
+	if q == nil || !q.inOrder || !c.grant[0].Queued || c.request[0].AnyOf != nil {
+		return before, nil
+	}
+	after := false
+	for _, o := range q.out {
+		switch {
+		case o == c:
+			after = true
+		case !after && (o.moving != nil || s.outdated(o, time.Now())): // nobody knows yet where its slot will be
+		case !after:
+			before = o.furthest(before)
+		case o.state == reserved && o.moving == nil && o.grant[0].OK && !o.grant[0].Local && !o.hasPermits():
+			if _, asleep := s.waiting[o]; asleep {
+				return before, o
+			}
+		}
+	}
+	return before, nil
+}
+
+// answer applies the store's answer to a call that is moving. The caller holds mu.
+func (s *Dispatcher) answer(c *Call, call *store.Call, grant *store.Grant, began time.Time, err error) {
+	s.dropLease(c) // its permits were given back with its slot
+	q := c.queue
+	switch {
+	case err != nil:
+		s.end(c, err)
+		return
+	case unreached(call, grant):
+		s.sleep(c, grant.Binds, grant.Now, began, grant.Wait()/2)
+	case !grant.OK && !grant.Queued:
+		c.grant[0] = *grant
+		s.end(c, s.notYetAt(c, began))
+		return
+	default:
+		c.grant[0], c.requested = *grant, began
+		if !s.Direct {
+			s.clock.latest(grant.Now, began, time.Now()) // for permits that are passed on
+		}
+		s.granted(c)
+	}
+	if q != nil {
+		if q.deferred && (grant.Queued || grant.Wait() > 0) {
+			q.last = store.Grant{Binds: grant.Binds, Paused: grant.Paused}
+		}
+		s.look(q) // its slot may be nearer than it was
+	}
+}
+
+// later runs a function for calls that wait, after those that were passed to it before, in a goroutine that Drain waits for: a goroutine that
+// brings news need not wait until thousands have moved. With a store in memory it takes no time, and runs at once.
+func (s *Dispatcher) later(do func()) {
+	s.lock()
+	if s.Member == nil || s.IsClosed() {
+		s.unlock()
+		do()
+		return
+	}
+	defer s.unlock()
+	if s.todo = append(s.todo, do); s.doing {
+		return
+	}
+	s.doing = true
+	s.busy.Go(func() {
+		for do := s.nextToDo(); do != nil; do = s.nextToDo() {
+			do()
+		}
+	})
+}
+
+// nextToDo returns the next function to run; nil if there is none.
+func (s *Dispatcher) nextToDo() func() {
+	s.lock()
+	defer s.unlock()
+	if len(s.todo) == 0 {
+		s.doing = false
+		return nil
+	}
+	do := s.todo[0]
+	s.todo = s.todo[1:]
+	return do
 }

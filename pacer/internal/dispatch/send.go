@@ -150,36 +150,178 @@ func (s *Dispatcher) lockSettled(c *Call) {
 	}
 }
 
-// later runs a function for calls that wait, after those that were passed to it before, in a goroutine that Drain waits for: a goroutine that
-// brings news need not wait until thousands have moved. With a store in memory it takes no time, and runs at once.
-func (s *Dispatcher) later(do func()) {
-	s.lock()
-	if s.Member == nil || s.IsClosed() {
-		s.unlock()
-		do()
-		return
-	}
-	defer s.unlock()
-	if s.todo = append(s.todo, do); s.doing {
-		return
-	}
-	s.doing = true
-	s.busy.Go(func() {
-		for do := s.nextToDo(); do != nil; do = s.nextToDo() {
-			do()
-		}
-	})
-}
+// What is to be decided by a store that is shared goes in few requests: an ask whose stack is not on the wire goes at once, unless enough
+// requests are under way; what comes meanwhile shares the next one, whatever its stacks. So sharing never adds a wait while there is little
+// to ask. A request serves many calls, so it does not end with one of them.
 
-// nextToDo returns the next function to run; nil if there is none.
-func (s *Dispatcher) nextToDo() func() {
-	s.lock()
-	defer s.unlock()
-	if len(s.todo) == 0 {
-		s.doing = false
+// Bounds of requests.
+const (
+	// maxRequests is how many requests of one process are under way.
+	maxRequests = 4
+	// If the store leaves some calls of a request undecided, the next requests carry as many as it decided, but no fewer than minCalls.
+	minCalls = 16
+	// maxCharges is how many charges of accounts, and different accounts, are enough for one request, so that no run of the store's
+	// program takes longer than two milliseconds: each of them takes Redis some microseconds.
+	maxCharges = 256
+)
+
+// nextRequest returns a request for what waits and may be asked for now; nil if nothing may. The caller holds mu.
+func (s *Dispatcher) nextRequest() *request {
+	w := &s.asks
+	if len(w.waiting) == 0 || s.Member != nil && w.under == maxRequests {
 		return nil
 	}
-	do := s.todo[0]
-	s.todo = s.todo[1:]
-	return do
+	var r *request
+	if n := len(w.spare); n > 0 {
+		r, w.spare = w.spare[n-1], w.spare[:n-1]
+	} else {
+		r = &request{places: make(map[uint64]int)}
+	}
+	kept, now := w.waiting[:0], time.Now()
+	for i, a := range w.waiting {
+		n, has := s.sizeOf(a, now)
+		if !has {
+			continue
+		}
+		if len(r.asks) > 0 && (s.Member == nil || r.calls+n > w.load || r.charges+n*len(a.stack.Limits) > maxCharges) {
+			kept = append(kept, w.waiting[i:]...)
+			break
+		}
+		if at, found := r.places[a.hash]; found && !r.batches[at].Stack.Alike(&a.stack) || !found && w.wire[a.hash] {
+			kept = append(kept, a)
+			continue
+		}
+		if a.queue != nil && len(a.calls) == 0 {
+			s.fill(a.queue, now, n)
+		}
+		a.began = now
+		s.carry(r, a)
+	}
+	clear(w.waiting[len(kept):])
+	if w.waiting = kept; len(r.asks) == 0 {
+		w.spare = append(w.spare, r)
+		return nil
+	}
+	w.under++
+	return r
+}
+
+// sizeOf returns for how many calls an ask is, and whether there is any: otherwise its queue asks no more. The caller holds mu.
+func (s *Dispatcher) sizeOf(a *ask, now time.Time) (n int, has bool) {
+	q := a.queue
+	switch n = len(a.calls) - a.sure; {
+	case q == nil || n > 0:
+		return n, true
+	case q.length == 0 || s.frozen > 0:
+		q.asking = false
+		s.dropIfIdle(q)
+		return 0, false
+	}
+	n, _ = s.askFor(q, now, q.length)
+	return n, true
+}
+
+// carry adds an ask to a request, which has copies of everything: it may last longer than anybody waits for it. The caller holds mu.
+func (s *Dispatcher) carry(r *request, a *ask) {
+	i, found := r.places[a.hash]
+	if !found {
+		i = len(r.batches)
+		r.places[a.hash] = i
+		if s.Member != nil {
+			s.asks.wire[a.hash] = true
+		}
+		if r.batches = r.batches[:min(i+1, cap(r.batches))]; len(r.batches) == i {
+			r.batches = append(r.batches, store.Batch{})
+		}
+		b := &r.batches[i]
+		b.Stack.Upstream, b.Stack.Limits, b.Calls = a.stack.Upstream, append(b.Stack.Limits[:0], a.stack.Limits...), b.Calls[:0]
+		if i > 0 {
+			r.charges += len(a.stack.Limits)
+		}
+	}
+	b, calls := &r.batches[i], a.calls[a.sure:]
+	calls = calls[:min(len(calls), max(1, s.asks.load-r.calls))]
+	r.asks = append(r.asks, carried{a, i, len(b.Calls), len(b.Calls) + len(calls)})
+	for _, c := range calls {
+		c.Costs = slices.Clone(c.Costs)
+		b.Calls = append(b.Calls, c)
+	}
+	r.calls, r.charges = r.calls+len(calls), r.charges+len(calls)*len(a.stack.Limits)
+}
+
+// answered gives those who wait for a request their answers. The caller holds mu.
+func (s *Dispatcher) answered(r *request, errs []error) {
+	w := &s.asks
+	w.under--
+	w.over.Broadcast()
+	s.loaded(r, errs)
+	for hash := range r.places {
+		delete(w.wire, hash)
+	}
+	var again []*ask
+	for _, c := range r.asks {
+		a := c.ask
+		if !a.take(&r.batches[c.batch], c, errs[c.batch]) {
+			again = append(again, a)
+			continue
+		}
+		if a.err != nil && a.sure > 0 {
+			stack, rest := a.stack.Clone(), granted(a.grants[:a.sure])
+			go s.giveBack(a.ctx, stack, rest)
+		}
+		if a.queue != nil {
+			s.answerAll(a.queue)
+		} else {
+			a.done <- struct{}{}
+		}
+	}
+	w.waiting = append(again, w.waiting...)
+	if slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+		return // the member may still use it
+	}
+	clear(r.places)
+	clear(r.asks)
+	r.asks, r.batches, r.calls, r.charges = r.asks[:0], r.batches[:0], 0, 0
+	w.spare = append(w.spare, r)
+}
+
+// loaded sees to it that the next request carries no more calls than the store decides. The caller holds mu.
+func (s *Dispatcher) loaded(r *request, errs []error) {
+	decided := 0
+	for i := range r.batches {
+		if errs[i] != nil {
+			return
+		}
+		n := len(r.batches[i].Grants)
+		for n > 0 && r.batches[i].Grants[n-1].Deferred {
+			n--
+		}
+		decided += n
+	}
+	switch w := &s.asks; {
+	case decided < r.calls:
+		w.load = max(minCalls, decided)
+	case decided >= w.load:
+		w.load = min(MaxBatch, w.load+w.load/4)
+	}
+}
+
+// take takes the store's answer, and reports whether that is all of it: otherwise some calls are to be asked for again.
+func (a *ask) take(b *store.Batch, c carried, err error) bool {
+	if a.err = err; err != nil {
+		return true
+	}
+	for i := c.from; i < c.to && !b.Grants[i].Deferred; i++ {
+		to := &a.grants[a.sure]
+		charges := append(to.Charges[:0], b.Grants[i].Charges...) //nolint:gocritic // the grant's own room
+		*to = b.Grants[i]
+		to.Charges = charges
+		a.sure++
+	}
+	return a.sure == len(a.grants)
+}
+
+// granted returns the grants that are charged.
+func granted(grants []store.Grant) []store.Grant {
+	return slices.DeleteFunc(slices.Clone(grants), func(g store.Grant) bool { return !g.OK })
 }
