@@ -80,8 +80,11 @@ func (s *Dispatcher) admitAll() {
 
 // send sends a request, and gives those who wait for it their answers. If the store panics, or a hook of its client, nobody must wait for it.
 func (s *Dispatcher) send(r *request) {
-	errs := slices.Repeat([]error{store.ErrUnreachable}, len(r.batches))
+	var errs []error
 	defer func() {
+		if errs == nil {
+			errs = slices.Repeat([]error{store.ErrUnreachable}, len(r.batches))
+		}
 		s.lock()
 		defer s.mu.Unlock()
 		s.answered(r, errs)
@@ -95,7 +98,7 @@ func (s *Dispatcher) send(r *request) {
 		errs = s.Member.ReserveEach(ctx, r.batches)
 	} else {
 		b := &r.batches[0]
-		errs[0] = s.Store.Reserve(ctx, b.Stack, b.Calls, b.Grants)
+		errs = []error{s.Store.Reserve(ctx, b.Stack, b.Calls, b.Grants)}
 	}
 	s.tookSince(r.asks[0].began)
 }

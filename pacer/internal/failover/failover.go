@@ -277,39 +277,44 @@ func (overdueError) Temporary() bool { return true }
 // longestOf returns how long a request may take that has to connect first, by how long others may take.
 func longestOf(timeout time.Duration) time.Duration { return 4 * timeout }
 
-// within waits for an operation for as long as the store may take, whatever its client's own timeouts and retries are. calls is how many
-// calls it is about: for these it stays in this goroutine, if the operations of the store end when their contexts do. Otherwise it may last
-// longer.
-func (w *Store) within(values context.Context, name string, calls int, op func(context.Context) error) (err error) {
+// begin begins an operation, and returns a channel that is closed when the store is lost.
+func (w *Store) begin() (gone <-chan struct{}, err error) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.closed {
-		w.mu.Unlock()
-		return store.ErrClosed
+		return nil, store.ErrClosed
 	}
 	w.running.Add(1)
 	w.pending.Add(1)
-	gone := w.gone
-	w.mu.Unlock()
+	return w.gone, nil
+}
+
+// end is the end of begin.
+func (w *Store) end() {
+	w.pending.Add(-1)
+	w.running.Done()
+}
+
+// within waits for an operation for as long as the store may take, whatever its client's own timeouts and retries are. The operation may last
+// longer. calls is how many calls it is about.
+func (w *Store) within(values context.Context, name string, calls int, op func(context.Context) error) (err error) {
+	gone, err := w.begin()
+	if err != nil {
+		return err
+	}
 	timeout, began := w.config.Timeout, time.Now()
 	var closing <-chan struct{} // what runs is waited for, but for a store that has never answered
 	if w.state.Load() == unknown {
 		timeout, closing = max(timeout, time.Duration(w.budget.Load())), w.closing
 	}
 	ctx, cancel := deadline.Ending(context.WithoutCancel(values), timeout, max(timeout, longestOf(w.config.Timeout)))
-	defer func() { w.requested(name, calls, began, err) }()
 	answer := make(chan error, 1)
-	run := func(op func(context.Context) error) { //nolint:contextcheck // its context is a deadline.Context
-		defer w.running.Done()
-		defer w.pending.Add(-1)
+	go func() { //nolint:contextcheck // its context is a deadline.Context
+		defer w.end()
 		defer cancel()
-		answer <- op(ctx)
-	}
-	if calls > 0 && w.punctual && closing == nil {
-		err = store.ErrUnreachable // if the store panics: that is the caller's
-		run(op)
-	} else {
-		go run(func(ctx context.Context) error { return guarded(ctx, op) })
-	}
+		answer <- guarded(ctx, op)
+	}()
+	defer func() { w.requested(name, calls, began, err) }()
 	select {
 	case err := <-answer:
 		return err
@@ -325,6 +330,22 @@ func (w *Store) within(values context.Context, name string, calls int, op func(c
 	default:
 		return w.overdue()
 	}
+}
+
+// inTime is within for a store that is known, and whose operations end when their contexts do: they run in this goroutine. A store that panics
+// does so in the caller's.
+func (w *Store) inTime(values context.Context, name string, calls int, op func(context.Context) error) (err error) {
+	if _, err := w.begin(); err != nil {
+		return err
+	}
+	defer w.end()
+	began := time.Now()
+	ctx, cancel := deadline.Ending(values, w.config.Timeout, longestOf(w.config.Timeout))
+	defer cancel()
+	defer func() { w.requested(name, calls, began, err) }()
+	err = store.ErrUnreachable // if it panics
+	err = op(ctx)
+	return err
 }
 
 // guarded runs an operation of the store in a goroutine of this package. If the store panics, it is out of reach.

@@ -40,19 +40,21 @@ func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 
 // ReserveEach implements [store.Member].
 func (w *Store) ReserveEach(ctx context.Context, batches []store.Batch) []error {
-	errs, rest := make([]error, len(batches)), make([]int, len(batches)) // what this process is to decide
+	errs := make([]error, len(batches))
 	ask, err := w.ensureJoined(ctx)
-	for i := range batches {
-		errs[i], rest[i] = err, i
-	}
-	if err != nil {
-		return errs
-	}
-	if ask {
-		rest = w.reserveShared(ctx, batches, errs)
-	}
-	for _, i := range rest {
-		errs[i] = w.reserveAlone(ctx, &batches[i], ask)
+	switch {
+	case err != nil:
+		for i := range errs {
+			errs[i] = err
+		}
+	case ask:
+		for _, i := range w.reserveShared(ctx, batches, errs) {
+			errs[i] = w.reserveAlone(ctx, &batches[i], ask)
+		}
+	default:
+		for i := range batches {
+			errs[i] = w.reserveAlone(ctx, &batches[i], ask)
+		}
 	}
 	return errs
 }
@@ -63,14 +65,14 @@ func (w *Store) reserveShared(ctx context.Context, batches []store.Batch, errs [
 	for i := range batches {
 		w.returned(&batches[i].Stack, batches[i].Calls)
 	}
-	lost := func(i int) bool { return w.fellBack(errs[i], began) }
+	lost := func(err error) bool { return w.fellBack(err, began) }
 	if w.isChanging() { // the store would refuse, because of the next change
-		copy(errs, w.sendHeeding(ctx, store.Epoch{Began: known.Began, Resets: store.AnyResets}, batches))
+		w.sendHeeding(ctx, store.Epoch{Began: known.Began, Resets: store.AnyResets}, batches, errs)
 	} else {
-		copy(errs, w.send(ctx, batches))
-		met := func(i int) bool { f := forgot(errs[i]); return f != nil && f.Epoch.Began == known.Began }
-		w.sendAgain(batches, errs, where(errs, met), func(some []store.Batch, first error) []error {
-			return w.sendHeeding(ctx, forgot(first).Epoch, some)
+		w.send(ctx, batches, errs)
+		met := func(err error) bool { f := forgot(err); return f != nil && f.Epoch.Began == known.Began }
+		sendAgain(batches, errs, where(errs, met), func(some []store.Batch, errs []error) {
+			w.sendHeeding(ctx, forgot(errs[0]).Epoch, some, errs)
 		})
 	}
 	rest = where(errs, lost)
@@ -80,33 +82,34 @@ func (w *Store) reserveShared(ctx context.Context, batches []store.Batch, errs [
 			break
 		}
 		began = w.Now()
-		w.sendAgain(batches, errs, rest, func(some []store.Batch, _ error) []error { return w.send(ctx, some) })
+		sendAgain(batches, errs, rest, func(some []store.Batch, errs []error) { w.send(ctx, some, errs) })
 		rest = where(errs, lost)
 	}
 	return rest
 }
 
 // where returns the indices of errors of which something holds.
-func where(errs []error, is func(i int) bool) (all []int) {
-	for i := range errs {
-		if is(i) {
+func where(errs []error, is func(error) bool) (all []int) {
+	for i, err := range errs {
+		if err != nil && is(err) {
 			all = append(all, i)
 		}
 	}
 	return all
 }
 
-// sendAgain sends some batches once more, if there are any, as a function does that is passed the error of the first of them.
-func (w *Store) sendAgain(batches []store.Batch, errs []error, which []int, send func(some []store.Batch, first error) []error) {
+// sendAgain sends some batches once more, if there are any, with the errors that they have.
+func sendAgain(batches []store.Batch, errs []error, which []int, send func(some []store.Batch, errs []error)) {
 	if len(which) == 0 {
 		return
 	}
-	some := make([]store.Batch, len(which))
+	some, theirs := make([]store.Batch, len(which)), make([]error, len(which))
 	for k, i := range which {
-		some[k] = batches[i]
+		some[k], theirs[k] = batches[i], errs[i]
 	}
-	for k, err := range send(some, errs[which[0]]) {
-		errs[which[k]] = err
+	send(some, theirs)
+	for k, i := range which {
+		errs[i] = theirs[k]
 	}
 }
 
@@ -139,7 +142,7 @@ func (w *Store) reserveAlone(ctx context.Context, b *store.Batch, asked bool) er
 }
 
 // sendHeeding sends batches whatever was reset or set meanwhile, while the process heeds an epoch. send waits for that.
-func (w *Store) sendHeeding(ctx context.Context, epoch store.Epoch, batches []store.Batch) []error {
+func (w *Store) sendHeeding(ctx context.Context, epoch store.Epoch, batches []store.Batch, errs []error) {
 	w.heeded.Add(1)
 	defer w.heeded.Add(-1)
 	var heeding sync.WaitGroup
@@ -149,7 +152,7 @@ func (w *Store) sendHeeding(ctx context.Context, epoch store.Epoch, batches []st
 		heeding.Go(func() { _, _ = w.heed(ctx, epoch) })
 	default: // another operation heeds it, or the next one will
 	}
-	return w.send(ctx, batches)
+	w.send(ctx, batches, errs)
 }
 
 // postpone answers calls of a process that may not decide about them yet. Those that are queued ask again after a while; of the others those

@@ -11,9 +11,9 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// send asks the store for all batches in one request, fills in their grants, and returns the error of each. A batch with an error is not the
+// send asks the store for all batches in one request, fills in their grants, and sets the error of each. A batch with an error is not the
 // caller's any more: the operation may last longer than this.
-func (w *Store) send(ctx context.Context, batches []store.Batch) []error {
+func (w *Store) send(ctx context.Context, batches []store.Batch, errs []error) {
 	epoch, reported := w.knownEpoch(), store.Instant(w.lastSeen.Load())
 	if w.heeded.Load() > 0 {
 		epoch.Resets = store.AnyResets
@@ -21,7 +21,6 @@ func (w *Store) send(ctx context.Context, batches []store.Batch) []error {
 	for i := range batches {
 		batches[i].Stack.Epoch, batches[i].Stack.LastSeen = epoch, reported
 	}
-	errs := make([]error, len(batches))
 	err := w.sendOnce(ctx, batches)
 	for i := range batches {
 		if errs[i] = err; len(batches) > 1 && err != nil && w.unfit(err) {
@@ -37,10 +36,9 @@ func (w *Store) send(ctx context.Context, batches []store.Batch) []error {
 			errs[i] = w.received(&batches[i]) //nolint:contextcheck // what is given back must be, whether or not a caller waits
 		}
 	}
-	return errs
 }
 
-// sendOnce asks the store. What it grants when nobody waits any more is given back. If it is out of reach, no request goes there for a while.
+// sendOnce asks the store. If it is out of reach, no request goes there for a while.
 func (w *Store) sendOnce(ctx context.Context, batches []store.Batch) error {
 	calls := 0
 	for i := range batches {
@@ -49,19 +47,11 @@ func (w *Store) sendOnce(ctx context.Context, batches []store.Batch) error {
 	w.mu.Lock()
 	gone := w.gone
 	w.mu.Unlock()
-	if !w.punctual {
-		batches = slices.Clone(batches) // the operation may last longer than this
-	}
-	var over atomic.Bool // somebody has the answer, or nobody waits for it any more
-	var answer error
-	err := w.within(ctx, "reserve", calls, func(ctx context.Context) error {
-		if answer = w.store.ReserveAll(ctx, batches); !over.CompareAndSwap(false, true) && answer == nil {
-			w.giveBackLate(batches) //nolint:contextcheck // nobody waits for that
-		}
-		return answer
-	})
-	if !over.CompareAndSwap(false, true) {
-		err = answer
+	var err error
+	if w.punctual && w.state.Load() != unknown {
+		err = w.inTime(ctx, opReserve, calls, func(ctx context.Context) error { return w.store.ReserveAll(ctx, batches) })
+	} else {
+		err = w.sendLate(ctx, calls, slices.Clone(batches))
 	}
 	if !w.isFailure(err) {
 		return err
@@ -72,6 +62,25 @@ func (w *Store) sendOnce(ctx context.Context, batches []store.Batch) error {
 		w.trip()
 	}
 	return unreachable(err)
+}
+
+// opReserve is the name of an operation that reserves.
+const opReserve = "reserve"
+
+// sendLate asks a store that may answer when nobody waits any more. What it grants then is given back.
+func (w *Store) sendLate(ctx context.Context, calls int, batches []store.Batch) error {
+	var over atomic.Bool // somebody has the answer, or nobody waits for it any more
+	var answer error
+	err := w.within(ctx, opReserve, calls, func(ctx context.Context) error {
+		if answer = w.store.ReserveAll(ctx, batches); !over.CompareAndSwap(false, true) && answer == nil {
+			w.giveBackLate(batches) //nolint:contextcheck // nobody waits for that
+		}
+		return answer
+	})
+	if !over.CompareAndSwap(false, true) {
+		return answer
+	}
+	return err
 }
 
 // trip notes that the store has failed.
