@@ -62,6 +62,9 @@ type Spec struct {
 	// Most and Within also bound the windows of a rate: no more than Most calls start in any time that is shorter than Within, so that of
 	// any Most + 1 calls the last starts at least Within after the first. Within is at most Most intervals. 0 means no such bound.
 	Most, Within int64
+	// Phase makes the slots of a rate with a burst of 1 lie at multiples of Interval in store time, and Phase after them: processes without
+	// their store take turns. It is never on the wire. 0: they lie anywhere.
+	Phase int64
 	// Buckets is how many buckets before its own a sliding window counts; 0 for a fixed or calendar window.
 	Buckets int64
 	// Guard is the tail of each fixed or calendar window in which nothing is sent. For calls in flight it is how long a permit stays

@@ -160,10 +160,11 @@ func (w *world) known(b *bound) []deed {
 	})
 }
 
-// beyond returns how many calls go beyond a bound at most. While the store answers, none does, however late. At a return, a rate may have
-// room for one call more than its burst; one of a pool may have been granted since the last heartbeat what a process grants again; and a
-// call that costs more than the burst of a share goes all the same. What writes that are lost had granted is granted again, and each process
-// notices that by a call or two. A clock that steps makes room for another burst, or another count of a window.
+// beyond returns how many calls go beyond a bound at most. While the store answers, none does, however late, nor if it is lost once. If it
+// comes and goes, a rate may have room for one call more than its burst each time; one of a pool may have been granted since the last
+// heartbeat what a process grants again; and a call that costs more than the burst of a share goes all the same. What writes that are lost
+// had granted is granted again, and each process notices that by a call or two. A clock that steps makes room for another burst, or another
+// count of a window.
 func (w *world) beyond(b *bound) int64 {
 	n, events := int64(len(w.fleet)), int64(len(w.events))
 	switch w.cell.weather.kind {
@@ -176,8 +177,9 @@ func (w *world) beyond(b *bound) int64 {
 			return events*n + max(0, costly*n-b.burst)
 		case w.cell.setup.pool > 0:
 			return events * n
+		case w.cell.weather.kind == flaps:
+			return events
 		}
-		return events
 	case loses:
 		return events * (2*n + int64(w.cell.setup.rate*lagging.Seconds()))
 	case steps:
@@ -221,18 +223,22 @@ func (c *cell) settles() time.Duration {
 }
 
 // promised returns the least part of what may go that is to go during a fault and after it; 0 where nothing is promised. Three seconds see
-// two of three windows at least. A fault in which each process has its share promises nothing of permits, which others hold until their
-// leases run out, of slots that are given back when they are nearly past, of calls that cost more than the burst of a share, and of
-// bookings, which no process makes without its store. One that comes and goes, or in which the store is far away, promises that limits
-// hold, and no more.
+// two of three windows at least. A strict rate loses slots that are given back when they are nearly past. A fault in which each process has
+// its share promises nothing of permits, which others hold until their leases run out, of slots that are given back when they are nearly
+// past, of calls that cost more than the burst of a share, and of bookings, which no process makes without its store. One that comes and
+// goes, or in which the store is far away, promises that limits hold, and no more.
 func (c *cell) promised() (during, after float64) {
 	s := &c.setup
 	permits := slices.ContainsFunc(s.bounds, func(b bound) bool { return b.period == 0 })
 	after = 0.95
 	if s.bursts {
 		after = 0.6
+	} else if s.bounds[0].burst == 1 && c.end == callsCancel {
+		after = 0.9
 	}
 	switch {
+	case s.rests > 0: // its callers do not ask for all of it
+		return 0, 0
 	case c.weather.kind == works:
 		during = after
 	case c.weather.kind == lost && !permits && !s.book && (c.end == callsEnd || c.end == callsExpire):

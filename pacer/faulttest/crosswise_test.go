@@ -111,9 +111,9 @@ type setup struct {
 	opts   func(i int) []pacer.Option // of the calls of a scope
 	pool   int                        // how many credentials
 	book   bool
-	rate   float64 // of the fleet in a second; 0 if permits alone bind calls
-	bursts bool    // all of it goes at once
-	window bool    // what went counts for a period
+	rate   float64       // of the fleet in a second; 0 if permits alone bind calls
+	bursts bool          // all of it goes at once
+	rests  time.Duration // between the calls of a caller, at most
 }
 
 // A bound is a policy by its definition: of calls in flight if it has no period.
@@ -141,9 +141,14 @@ var (
 	rate40 = policies.PerSecond(40).Burst(4)
 	is40   = bound{n: 40, period: time.Second, burst: 4}
 
+	strict40 = policies.PerSecond(40)
+	isStrict = bound{n: 40, period: time.Second, burst: 1}
+
 	setups = []setup{
 		{name: "a rate", list: []policies.Policy{rate40}, bounds: []bound{is40}, rate: 40},
-		{name: "AtMost", list: []policies.Policy{policies.AtMost(43, time.Second).Burst(4)}, bounds: []bound{{n: 43, period: time.Second}}, rate: 39.6, window: true},
+		{name: "a strict rate", list: []policies.Policy{strict40}, bounds: []bound{isStrict}, rate: 40},
+		{name: "a strict rate at rest", list: []policies.Policy{strict40}, bounds: []bound{isStrict}, rate: 40, rests: 2 * time.Second},
+		{name: "AtMost", list: []policies.Policy{policies.AtMost(43, time.Second).Burst(4)}, bounds: []bound{{n: 43, period: time.Second}}, rate: 39.6},
 		{name: "a sliding window", list: []policies.Policy{policies.Sliding(40, time.Second)}, bounds: []bound{{n: 40, period: time.Second}}, rate: 39.6, bursts: true},
 		{
 			name: "a calendar", list: []policies.Policy{policies.Hourly(620, time.UTC), rate40},
@@ -205,6 +210,7 @@ func TestCrosswise(t *testing.T) {
 	if long() {
 		seeds = 3
 	}
+	seeds, _ = number(t, "HEADWAY_SEEDS", seeds)
 	for _, w := range weathers {
 		for _, s := range setups {
 			for _, end := range []string{callsEnd, callsCancel, callsExpire, callsSettle} {
@@ -354,6 +360,9 @@ func (w *world) run(t *testing.T, rng *rand.Rand, connect func() store.Store, ha
 					if err := w.call(ctx, i, j%4, n, rng); err != nil {
 						w.failed(err)
 						lasts(time.Duration(10+rng.IntN(20)) * time.Millisecond)
+					}
+					if rests := c.setup.rests; rests > 0 {
+						lasts(time.Duration(rng.Int64N(int64(rests))))
 					}
 				}
 			})

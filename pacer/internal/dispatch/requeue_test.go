@@ -253,7 +253,8 @@ func TestTheAnswerComesTooLate(t *testing.T) {
 	})
 }
 
-// When the store is back, calls exchange what this process granted them for slots that are not earlier, or keep their own.
+// When the store is back, calls exchange what this process granted them for slots that are not earlier. One that cannot have such a slot in
+// time is refused.
 func TestResync(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -262,7 +263,11 @@ func TestResync(t *testing.T) {
 		wait := r.waitAll(t, 6, hold())
 		strict := hold()
 		strict.Call.MaxWait = 600 * ms // the seventh slot is at 600 ms
-		waitStrict := r.waitAll(t, 1, strict)
+		refusal := make(chan error)
+		go func() {
+			_, err := r.wait(t.Context(), "", strict)
+			refusal <- err
+		}()
 		time.Sleep(250 * ms)
 		s.history()
 		s.mu.Lock()
@@ -270,13 +275,13 @@ func TestResync(t *testing.T) {
 		receive := s.receive
 		s.mu.Unlock()
 		receive(store.News{Changes: []store.Change{{Kind: store.Resync}}})
-		require.Equal(t, []string{"reserve 4", "cancel 3"}, s.history(), "three have gone, and one has to keep its own")
+		require.Equal(t, []string{"reserve 4", "cancel 4"}, s.history(), "three have gone")
+		require.ErrorAs(t, <-refusal, new(refused))
 		wait()
-		waitStrict()
 		_, when := r.history()
-		require.Equal(t, 600*ms, when[3].Round(ms), "the others have slots behind all of the old ones")
-		require.Equal(t, 900*ms, when[6].Round(ms))
-		require.Equal(t, 7, s.charged())
+		require.Equal(t, 700*ms, when[3].Round(ms), "the others have slots behind all of the old ones")
+		require.Equal(t, 900*ms, when[5].Round(ms))
+		require.Equal(t, 6, s.charged())
 	})
 }
 

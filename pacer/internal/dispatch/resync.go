@@ -22,7 +22,7 @@ type localCalls struct {
 const maxMoved = 64
 
 // resync gives up the slots that this process granted locally, for slots of the fleet, or for places in its queue. A call that cannot have
-// one in time keeps its own.
+// one in time is refused: its own is one that others may get.
 // Calls whose exchange is still to come sleep on, and may go.
 func (s *Dispatcher) resync(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
@@ -88,10 +88,16 @@ func (s *Dispatcher) exchange(ctx context.Context, stack *store.Stack, all []*Ca
 	var old []store.Grant
 	s.lock()
 	for i, c := range some {
-		if err == nil && (grants[i].OK || grants[i].Queued) {
+		switch g := &grants[i]; {
+		case err != nil || unreached(&calls[i], g):
+		case g.OK || g.Queued:
 			old = append(old, c.grant[0])
-			c.grant[0], c.requested, c.known = grants[i], began, known
+			c.grant[0], c.requested, c.known = *g, began, known
 			s.granted(c)
+		default:
+			old = append(old, c.grant[0])
+			c.grant[0] = *g
+			s.end(c, s.notYetAt(c, began))
 		}
 		c.moved()
 	}

@@ -72,6 +72,8 @@ type wants struct {
 	lead int64 // how much is left free before it
 	room int64 // how much has to be free from its begin on
 	late int64 // how long after the start it may go at the earliest; before, if negative
+
+	phase int64 // how long after a multiple of step it begins; 0: anywhere
 }
 
 // step returns the emission interval at now, with the margin.
@@ -89,7 +91,11 @@ func (g *GCRA) wants(l *Limit, now, n int64, strictly bool) wants {
 	if strictly {
 		return wants{step: step, lead: (n - 1) * t, room: max(n*step, n*t+tau), late: max(0, (n-1)*t-tau)}
 	}
-	return wants{step: step, room: n * step, late: (n-1)*t - tau}
+	w := wants{step: step, room: n * step, late: (n-1)*t - tau}
+	if step == t {
+		w.phase = l.Spec.Phase
+	}
+	return w
 }
 
 // before returns how long before its slot the interval of a call begins if the call costs more than the burst. Such a call occurs only if
@@ -131,6 +137,9 @@ func (g *GCRA) fit(now, e int64, w *wants, index int) (Placement, bool) {
 		from = max(free.from, min(now, g.freed))
 	}
 	x := max(from+w.lead, e-w.before())
+	if w.phase > 0 {
+		x += mod(w.phase-x, w.step)
+	}
 	// Leave a gap that can be used: a whole number of intervals, if that does not move the slot.
 	if x > from {
 		if r := (x - from) % w.step; r > 0 {
@@ -310,9 +319,9 @@ func (g *GCRA) Inspect(l *Limit, now int64) Inspection {
 		if _, unlogged := g.starts(l); now < unlogged+g.within(l, now) {
 			in.Remaining = 1
 		}
-		if in.Next > now {
-			in.Remaining = 0
-		}
+	}
+	if (l.Spec.Most > 0 || l.Spec.Phase > 0) && in.Next > now {
+		in.Remaining = 0
 	}
 	in.Full = g.full(l, now)
 	return in

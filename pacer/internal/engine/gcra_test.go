@@ -53,6 +53,10 @@ func TestGCRALeavesWholeGaps(t *testing.T) {
 		"in a gap, it moves no further than the gap reaches": {
 			rate(2, 10), []step{{0, 45, 2, 45, 0}}, step{0, 33, 1, 33, 0}, engine.Charge{From: 33, To: 45}, gaps(0, 33, 65),
 		},
+		"a rate with a phase": {
+			policies.Spec{Algorithm: policies.GCRA, Limit: 1, Interval: 10, Phase: 4}, []step{{0, 0, 1, 4, 0}},
+			step{7, 35, 1, 44, 0}, engine.Charge{From: 44, To: 54}, gaps(14, 44, 54),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

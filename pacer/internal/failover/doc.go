@@ -27,9 +27,9 @@
 // Slots that were granted before the store was lost stay good. The local queue of a process begins behind the last slot that the fleet
 // is known to have been granted. A process that the store has not known for long has no share (standing.go says why): its calls wait as
 // before the first contact, and those that wait in its queues ask again. Processes take turns on a grid of store time, so that their local
-// queues together are as even as the shared one was. The share of each limit is the limit divided by the number of processes that the fleet
-// had, which each learns from the heartbeats that all of them send; [policies.Policy.Share] defines it for each policy. What is given back,
-// settled or paused meanwhile is reported to the store later.
+// queues together are as even as the shared one was; under a strict rate also after they were idle: see localStore.share. The share of each
+// limit is the limit divided by the number of processes that the fleet had, which each learns from the heartbeats that all of them send;
+// [policies.Policy.Share] defines it for each policy. What is given back, settled or paused meanwhile is reported to the store later.
 //
 // A process that finds its store first asks whether it answers, and then for a barrier, an instant that the first of them sets for all: a
 // barrier in a reply that was lost would be over for those who come next.

@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,4 +64,43 @@ func TestWhatWasSpentAtOnceAddsUp(t *testing.T) {
 			require.GreaterOrEqual(t, grants[1].Wait(), 2*interval-ago)
 		})
 	}
+}
+
+// Processes start the calls of a strict rate in cells of their own, however idle they are. Of the cells that end behind the barrier, which is
+// one, the store knows before any process is back.
+func TestProcessesStartInCellsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const n, interval, calls = 3, 100 * time.Millisecond, 4
+		policy := policies.Every(interval)
+		limits := []store.Limit{{Policy: "first", Spec: policy.Spec()}, {Policy: "second", Spec: policy.Spec()}}
+		barrier := int64(memstore.New().Now().Add(1234 * time.Millisecond))
+		var slots []store.Instant
+		var claims []store.Note
+		for rank := range n {
+			time.Sleep(17 * time.Millisecond)
+			a, away := localStore{policy: Nobody{policy}.PolicyOf, store: memstore.New()}, absence{number: 1, processes: n, rank: rank, counted: true}
+			own := a.share(&store.Stack{Limits: limits}, away)
+			require.Zero(t, own.Limits[1].Spec.Phase, "two strict rates may have no slot in common")
+			own.Limits = own.Limits[:1]
+			var grants [calls]store.Grant
+			require.NoError(t, a.store.Reserve(t.Context(), own, slices.Repeat([]store.Call{{Cost: 1, MaxWait: time.Minute}}, calls), grants[:]))
+			for _, g := range grants {
+				slots = append(slots, g.At)
+			}
+			var known ledger
+			known.of(&limits[0], 0).seeded = away.number
+			for _, m := range a.reserveShares(&known, nil, away, barrier) {
+				claims = append(claims, m.Notes...)
+			}
+		}
+		slices.Sort(slots)
+		for i := range slots[1:] {
+			require.GreaterOrEqual(t, slots[i+1].Sub(slots[i]), interval)
+		}
+		require.LessOrEqual(t, slots[len(slots)-1].Sub(slots[0]), (calls+1)*n*interval)
+		require.Len(t, claims, 1)
+		require.LessOrEqual(t, claims[0].Charge.From, barrier)
+		require.Greater(t, claims[0].Charge.To, barrier)
+	})
 }

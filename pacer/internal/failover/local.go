@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -90,14 +91,23 @@ type absence struct {
 }
 
 // share returns a stack with the limits that hold for this process.
+//
+// A rate is strict if it has fewer calls in a burst than there are processes. Each process starts its calls in cells of its own: the
+// emission intervals of the fleet, of which it has every n-th. So no two processes start a call in the same cell, however idle they are.
+// Two such rates may have no slot in common, so only the first of a stack is bound to its cells. A process that the others may not have
+// counted has no rank of its own, and so no cells.
 func (a *localStore) share(stack *store.Stack, away absence) store.Stack {
 	own := store.Stack{Upstream: stack.Upstream, Limits: make([]store.Limit, len(stack.Limits))}
+	mayTurn := away.counted
 	for i := range stack.Limits {
 		l := &own.Limits[i]
 		if *l = stack.Limits[i]; l.Spec.Algorithm == policies.Allowance {
 			continue // what readings say is divided
 		}
 		l.Spec = a.policy(l).Share(away.processes)
+		if n := int64(away.processes); mayTurn && l.Spec.Algorithm == policies.GCRA && stack.Limits[i].Spec.Limit < n {
+			l.Spec.Phase, mayTurn = cmp.Or(int64(away.rank)*(l.Spec.Interval/n), l.Spec.Interval), false
+		}
 		if l.Spec.Algorithm == policies.Concurrency && away.counted && int64(away.rank) < stack.Limits[i].Spec.Limit%int64(max(1, away.processes)) {
 			l.Spec.Limit++ // permits that cannot be divided go to the processes that came first
 		}
@@ -179,29 +189,41 @@ func (a *localStore) begin(ctx context.Context, known *ledger, stack, own *store
 // newID returns an ID for a call that is not of this process, or none.
 func newID() int64 { return 1e14 + rand.Int64N(9e14) }
 
-// reserveShares returns reports that reserve, of each limit in use, the permits that calls of this process may begin to use until the store
-// decides again: from then on others get permits, perhaps before this process has reported which calls run. It owes the store their return.
+// reserveShares returns reports that reserve, of each limit in use, what calls of this process may begin to use until the store decides
+// again, at the barrier: from then on others get slots and permits, perhaps before this process has reported what it spent. Of a rate with
+// cells of its own, that is the cell that has not ended by then. It owes the store the return of the permits.
 // Running are the calls that the store learns of with them. Calls that need more than maxReserved wait until the process is back.
-func (a *localStore) reserveShares(known *ledger, running []readings.Report, away absence) []readings.Report {
+func (a *localStore) reserveShares(known *ledger, running []readings.Report, away absence, barrier int64) []readings.Report {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.covered = make(map[store.Key]bool)
 	var reserve, release readings.Reports
-	now, held, room := a.store.Now(), permitsOf(running), int64(maxReserved)
+	a.fold(a.store.Now())
+	now, held, room := int64(a.store.Now()), permitsOf(running), int64(maxReserved)
 	known.mu.Lock()
 	defer known.mu.Unlock()
 	for k, t := range known.keys {
-		if t.seeded != away.number || t.limit.Spec.Algorithm != policies.Concurrency {
+		if t.seeded != away.number {
 			continue
 		}
-		n := a.share(&store.Stack{Limits: []store.Limit{t.limit}}, away).Limits[0].Spec.Limit - held[k]
+		own := a.share(&store.Stack{Limits: []store.Limit{t.limit}}, away).Limits[0].Spec
+		if own.Phase > 0 { // a call may still start in its last cell, or did
+			cell, spent := barrier-(barrier-own.Phase)%own.Interval, a.spent[k]
+			if to := cell + t.limit.Spec.Interval; to > barrier && (cell >= now || spent != nil && spent.tail > cell) {
+				reserve.Add(&t.limit, store.Note{Kind: store.NoteClaim, Charge: store.Charge{From: cell, To: to}})
+			}
+		}
+		if own.Algorithm != policies.Concurrency {
+			continue
+		}
+		n := own.Limit - held[k]
 		if n > room {
 			continue
 		}
 		room -= max(0, n)
 		a.covered[k] = true
 		for i := range n {
-			reserve.Add(&t.limit, store.Note{Kind: store.NoteRenew, Value: a.firstID + i, At: now})
+			reserve.Add(&t.limit, store.Note{Kind: store.NoteRenew, Value: a.firstID + i, At: store.Instant(now)})
 			if i >= a.reserved[k] {
 				release.Add(&t.limit, store.Note{Kind: store.NoteRelease, Value: a.firstID + i})
 				a.reserved[k] = i + 1

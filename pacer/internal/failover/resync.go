@@ -107,7 +107,7 @@ func (w *Store) arrive(ctx context.Context) error {
 	w.epoch.Store(&p.Epoch)
 	permits := w.local.permits()
 	if away := w.away.Load(); away != nil && away.over == nil && w.config.Mode == Local {
-		permits = append(permits, w.local.reserveShares(&w.ledger, permits, *away)...)
+		permits = append(permits, w.local.reserveShares(&w.ledger, permits, *away, int64(p.Barrier))...)
 	}
 	if _, err := w.sendReports(ctx, permits, nil); err != nil {
 		return err
