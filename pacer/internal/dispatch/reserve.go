@@ -33,9 +33,6 @@ func (s *Dispatcher) Reserve(ctx context.Context, c *Call, r *Request) error {
 // keep gives the slot of a call back whose answer took too long.
 func (s *Dispatcher) keep(ctx context.Context, c *Call) error {
 	err := ctx.Err()
-	if err == nil && s.IsClosed() {
-		err = store.ErrClosed
-	}
 	if err == nil && c.byDeadline && c.due.After(c.latest) && c.grant[0].Wait() > 0 && !c.grant[0].Queued {
 		err = s.notYet(c)
 	}
@@ -136,12 +133,17 @@ func (s *Dispatcher) chargeInOrder(ctx context.Context, c *Call) error {
 		if err := s.until(ctx, c, s.turn); err != nil {
 			return err
 		}
-		if asks, err := s.hasLeft(ctx, c); err != nil {
+		switch asks, err := s.hasLeft(ctx, c); {
+		case err != nil:
 			return err
-		} else if !asks {
+		case asks:
+			s.askAgain(ctx, c)
+		case s.IsClosed():
+			_ = s.cancel(ctx, c)
+			return store.ErrClosed
+		default:
 			return s.keep(ctx, c)
 		}
-		s.askAgain(ctx, c)
 	}
 }
 
