@@ -38,18 +38,6 @@ func TestTheLimitsOfWaitersAreCopies(t *testing.T) {
 	})
 }
 
-// A call that somebody may still look at does not serve as another one.
-func TestWhatIsLookedAtIsNotReused(t *testing.T) {
-	t.Parallel()
-	one := &Call{}
-	one.grant[0] = store.Grant{OK: true, Local: true}
-	require.True(t, one.IsReusable())
-	var s Dispatcher
-	s.waiting = map[*Call]struct{}{one: {}}
-	require.Len(t, s.local(func(g *store.Grant) bool { return g.Local }), 1)
-	require.False(t, one.IsReusable())
-}
-
 // If the call that is to ask gives up, the next one asks.
 func TestTheFirstCallGivesUp(t *testing.T) {
 	t.Parallel()
