@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
@@ -54,22 +53,21 @@ func (s *Dispatcher) requeueAlone(ctx context.Context, c *Call) {
 // giveUpSlots gives back what caught calls have: slots, or positions in the store's queue. A slot that cannot be given back is lost, but the
 // call must still ask again.
 func (s *Dispatcher) giveUpSlots(ctx context.Context, caught []*Call) {
-	var slots []*Call
+	var old []store.Batch
+	places := make(map[uint64]int) // by the stack's hash
 	for _, c := range caught {
-		if g := &c.grant[0]; g.OK {
-			slots = append(slots, c)
-		} else if g.Queued {
+		switch g := &c.grant[0]; {
+		case g.OK:
+			hash := c.stack.Hash(s.queues.seed)
+			i, found := places[hash]
+			if !found || !old[i].Stack.Same(&c.stack) {
+				i = len(old)
+				places[hash], old = i, append(old, store.Batch{Stack: c.stack})
+			}
+			old[i].Grants = append(old[i].Grants, *g)
+		case g.Queued:
 			s.leaveStoreQueue(c)
 		}
-	}
-	all := groups(slots)
-	old := make([]store.Batch, 0, len(all))
-	for _, group := range all {
-		b := store.Batch{Stack: group[0].stack}
-		for _, c := range group {
-			b.Grants = append(b.Grants, c.grant[0])
-		}
-		old = append(old, b)
 	}
 	s.cancelAll(ctx, old)
 }
@@ -79,31 +77,6 @@ func (s *Dispatcher) anyStale(all []*Call) bool {
 	s.lock()
 	defer s.unlock()
 	return slices.ContainsFunc(all, (*Call).isStale)
-}
-
-// groups returns calls by their stacks, each group in the order of the whole.
-func groups(all []*Call) [][]*Call {
-	indices := make(map[string]int)
-	var gs [][]*Call
-	for _, c := range all {
-		k := stackKey(&c.stack)
-		i, found := indices[k]
-		if !found {
-			i = len(gs)
-			indices[k], gs = i, append(gs, nil)
-		}
-		gs[i] = append(gs[i], c)
-	}
-	return gs
-}
-
-// stackKey returns a text that is the same for equal stacks.
-func stackKey(stack *store.Stack) string {
-	var b strings.Builder
-	for i := range stack.Limits {
-		b.WriteString(stack.Limits[i].Policy + "\n" + stack.Limits[i].Scope + "\n")
-	}
-	return b.String()
 }
 
 // askAgain asks the store once more, for a call that is marked as moving.
