@@ -51,7 +51,9 @@ func (s *Dispatcher) until(ctx context.Context, c *Call, next func(context.Conte
 			<-c.wake
 			continue
 		}
-		s.Listen()
+		if c.since != 0 { // only its owner sets that. Otherwise it may go when it is answered
+			s.Listen()
+		}
 		if timer == nil {
 			timer = time.NewTimer(delay)
 			defer timer.Stop()

@@ -317,7 +317,7 @@ func (w *Store) within(values context.Context, name string, calls int, op func(c
 	defer func() { w.requested(name, calls, began, err) }()
 	select {
 	case err := <-answer:
-		return err
+		return w.ofTheCall(err)
 	case <-ctx.Done():
 	case <-gone:
 	case <-closing:
@@ -326,10 +326,18 @@ func (w *Store) within(values context.Context, name string, calls int, op func(c
 	}
 	select {
 	case err := <-answer:
-		return err
+		return w.ofTheCall(err)
 	default:
 		return w.overdue()
 	}
+}
+
+// ofTheCall returns an error in place of one that says that the time of a request is over: its caller's is not.
+func (w *Store) ofTheCall(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return w.overdue()
+	}
+	return err
 }
 
 // inTime is within for a store that is known, and whose operations end when their contexts do: they run in this goroutine. A store that panics
@@ -344,7 +352,7 @@ func (w *Store) inTime(values context.Context, name string, calls int, op func(c
 	defer cancel()
 	defer func() { w.requested(name, calls, began, err) }()
 	err = store.ErrUnreachable // if it panics
-	err = op(ctx)
+	err = w.ofTheCall(op(ctx)) //nolint:contextcheck // it is a deadline.Context
 	return err
 }
 

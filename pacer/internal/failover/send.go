@@ -78,7 +78,7 @@ func (w *Store) sendLate(ctx context.Context, calls int, batches []store.Batch) 
 		return answer
 	})
 	if !over.CompareAndSwap(false, true) {
-		return answer
+		return w.ofTheCall(answer)
 	}
 	return err
 }
