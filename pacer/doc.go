@@ -83,7 +83,7 @@
 // Config.StoreTimeout. When the store is out of reach, the process paces from memory, unless Config.Outage says otherwise. It then
 // uses its share of each limit, which is the limit divided by the number of processes that the fleet had, and stays behind every
 // slot that it knows the fleet was granted. When the store is back, each process reports what it spent, and calls that still wait
-// exchange their local slots for slots from the store, which are never earlier.
+// give their local slots up for slots from the store, which are earlier only if a rate makes them wait.
 //
 // If only one of n processes has lost the store, the others still share the whole limit, so the upstream can get up to 1/n more than
 // the limit.

@@ -12,7 +12,7 @@ type Notifier interface {
 // An Exchanger is a [Store] that grants slots by itself while it is without the one that others share. When it has that back,
 // it sends a [Change] of the kind [Resync].
 type Exchanger interface {
-	// Exchangeable reports whether a grant is such a slot and still to come: it is to be exchanged for one of the shared store.
+	// Exchangeable reports whether a grant is such a slot and still to come: it is to be given up for one of the shared store.
 	Exchangeable(g *Grant) bool
 	// Returning reports whether a grant is such a slot that is not to be used yet: the store is back, and may grant it to others.
 	Returning(g *Grant) bool
@@ -55,6 +55,6 @@ const (
 	Wake
 	// EpochBegan: an epoch of the store's data has begun. A process that knows another one is to check at once.
 	EpochBegan
-	// Resync: this process was without its store and has it back. What it granted by itself is exchanged: see [Exchanger].
+	// Resync: this process was without its store and has it back. What it granted by itself is given up: see [Exchanger].
 	Resync
 )

@@ -51,8 +51,8 @@
 // knew, in case the store has forgotten: what it was granted by rates, what was counted in windows, and pauses. If any of its own intervals
 // of a rate is missing, the store has lost more, and the process reports what it knows of others, too. That only ever tightens. Processes
 // that lost the store wait for each other, about a second, and come back at the same time, with those that wait for their first contact.
-// No local slot behind that time is used before its process has reported what it spent. Calls that still wait exchange their
-// slots for slots of the fleet: package waiters says which may be earlier.
+// No local slot behind that time is used before its process has reported what it spent. Calls that still wait give their
+// slots up for slots of the fleet: package dispatch says which may be earlier.
 //
 // A store that answers but has forgotten everything reports that: data has an epoch, which clients know. Then the same happens at once,
 // in all processes that have waiting calls: a store that is a [store.Notifier] notifies them. A store that has lost only its last
