@@ -164,7 +164,11 @@ func TestNothingOfAFailedRequestStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &member{takes: 10 * ms, decides: 20}
 		r := newSharing(t, m)
-		time.AfterFunc(15*ms, func() { m.fails = errDown })
+		time.AfterFunc(15*ms, func() {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.fails = errDown
+		})
 		n, err := r.Take(t.Context(), request([]store.Limit{{Policy: "limit", Spec: policies.Fixed(100, time.Hour).Spec()}}), 50)
 		require.ErrorIs(t, err, errDown)
 		require.Zero(t, n)
