@@ -29,6 +29,7 @@ type GCRA struct {
 
 	tat    int64 // the tail begins here; 0 for a new account
 	gaps   []gap // disjoint, in order of time, all before tat
+	unit   int64 // the emission interval of the limit that last changed the account
 	pace   pace
 	margin margin
 	queue  *Queue    // nil if no call was ever in it
@@ -176,7 +177,7 @@ func (g *GCRA) Commit(l *Limit, now int64, p Placement, n int64) (Charge, int64)
 		g.log.tidy(was, g.tat, now, g.within(l, now))
 		slack = 0
 	}
-	g.forget(now)
+	g.forget(l, now)
 	return chargeOf(c), slack
 }
 
@@ -229,11 +230,13 @@ func (g *GCRA) giveBack(l *Limit, now int64, c gap, from int64) {
 		g.widen(from, to)
 		g.gaps = slices.Replace(g.gaps, first, i, gap{from, to})
 	}
-	g.forget(now)
+	g.forget(l, now)
 }
 
-// forget drops what is past.
-func (g *GCRA) forget(now int64) {
+// forget drops what is past, whenever the account changes.
+func (g *GCRA) forget(l *Limit, now int64) {
+	g.unit = l.Spec.Interval
+	g.pace.adapt(l)
 	if max(g.lasts(), g.pace.ends(), g.margin.until, g.reset.until) <= now {
 		*g = GCRA{queue: g.queue, freed: g.freed}
 		return

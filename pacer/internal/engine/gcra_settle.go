@@ -34,7 +34,7 @@ func (g *GCRA) Settle(l *Limit, now int64, charge Charge, cost, actual int64) {
 	if g.log != nil {
 		g.log.debt(l, now, actual-cost, from)
 	}
-	g.forget(now)
+	g.forget(l, now)
 }
 
 // pack moves [c.from, to), the part of its charge c that a settled call keeps, into the first gap with room for it, or to the start of the
