@@ -6,7 +6,7 @@
 -- reset, holds and inspect. See gcra.lua and window.lua; they mirror package engine, and a differential test compares every reply.
 --
 -- The value of an account's key is "shape state", where
---   shape  "r" and the emission interval of a rate; "w", or "c" if it has a calendar, the width of a bucket, "." and how many before its own
+--   shape  "r" and the shortest emission interval of a rate since its tail was last past; "w", or "c" if it has a calendar, the width of a bucket, "." and how many before its own
 --          a window counts; "p" of concurrency; "a" of an allowance
 --   state  what the algorithm says: see gcra.lua, window.lua, concurrency.lua and allowance.lua
 --
@@ -239,10 +239,14 @@ local function turn(o, v, now)
   local from
   local t, state = string.match(v, '^r(%d+) (.*)$')
   if t then
-    if number(t, o.key) == 0 then foreign(o.key) end
-    if o.t then return o.run.loadstring(o, state, now) end -- an instant means the same under any interval
+    t = number(t, o.key)
+    if t == 0 then foreign(o.key) end
+    if o.t then
+      o.run.loadstring(o, state, now)
+      return o.run.change(o, t, now)
+    end
     local name, scope = string.match(o.key, '^([^}]*}:[^:]*)(.*)$')
-    from = { key = o.key, gaps = name .. '/gaps' .. scope, t = t + 0, tat = 0, limit = 1, run = algorithm(C.GCRA) }
+    from = { key = o.key, gaps = name .. '/gaps' .. scope, t = t, tat = 0, limit = 1, run = algorithm(C.GCRA) }
   else
     local kind, width, m, rest = string.match(v, '^([wc])(%d+)%.(%d+) (.*)$')
     if kind then
@@ -259,6 +263,25 @@ local function turn(o, v, now)
   local at, n = from.run.spent(from, now)
   o.run.begin(o, from, at, n, now)
   o.turned = true
+end
+
+-- open sees to rates that are faster than before, when nothing is left that can fail.
+local function open(entries, now)
+  for i = 1, #entries do
+    local o = entries[i]
+    if o.opens then
+      everything({ o })
+      o.run.open(o, now)
+    end
+  end
+end
+
+-- keepturned has accounts written that calls found under other numbers.
+local function keepturned(entries)
+  for i = 1, #entries do
+    local o = entries[i]
+    o.dirty = o.dirty or o.turned or o.opened
+  end
 end
 
 -- stack reads accounts from KEYS and ARGV: the upstream's key, those of the accounts, and then of each account its other keys; the number

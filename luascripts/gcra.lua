@@ -39,6 +39,7 @@ function gcra.parse(algorithm, account)
     key = account, gaps = key(), limit = tonumber(burst), t = tonumber(t), unit = 'r' .. t .. ' ',
     tat = 0, plain = true, dirty = false, run = gcra,
   }
+  o.own = o.unit
   if algorithm == C.Exact or algorithm == C.ExactQueued then
     o.log, o.starts, o.most, o.within = logs(), key(), arg(), arg()
     o.wide = o.within
@@ -82,6 +83,17 @@ function gcra.loadstring(o, v, now)
   end
 end
 
+-- change sees to an account that is kept under another emission interval.
+--   opens  it, if the account is to be opened for a faster limit: see package engine, gcra.go
+function gcra.change(o, t, now)
+  if o.tat <= now then return end
+  if o.t > t then
+    o.unit = string.format('r%.0f ', t)
+  elseif 2 * o.t <= t then
+    o.opens = t
+  end
+end
+
 -- room returns how many calls of cost n may go now, if that is plain to see, and whether the log, if there is one, would hold
 -- nothing else that matters: take needs to know. It changes nothing.
 function gcra.room(o, now, n)
@@ -122,7 +134,10 @@ function gcra.text(o)
 end
 
 function gcra.write(o, now)
-  if not o.dirty then return end
+  if not o.dirty then
+    if o.opened then redis.call('ZREM', o.gaps, unpack(o.opened)) end
+    return
+  end
   local text, ends = gcra.text(o)
   save(o, text, ends, now)
   if ends <= now then
@@ -301,6 +316,21 @@ function gcra.rest()
     o.grown = true
   end
 
+  -- open makes gaps between the cells of an account from now to its first gap. Unless something is charged or reported, write removes them.
+  function gcra.open(o, now)
+    local t, ends = o.opens, o.tat
+    local first = o.last > now and redis.call('ZRANGEBYSCORE', o.gaps, '(' .. string.format('%.0f', now), '+inf', 'LIMIT', 0, 1)[1]
+    if first then ends = number(first, o.gaps) else o.widest = 0 end
+    if ends <= now then return end
+    local n, all = ends - now + t - 1, {}
+    n = (n - n % t) / t
+    for i = 1, math.min(n, C.MaxOpened) do
+      all[i] = ends - (n - i + 1) * t + o.t
+      keep(o, all[i], all[i] + t - o.t)
+    end
+    o.opened, o.kept, o.whole, o.plain = all, nil, false, false
+  end
+
   -- forget drops what is past.
   local function forget(o, now)
     if o.last > 0 then
@@ -320,6 +350,7 @@ function gcra.rest()
     if lasts(o) <= now and o.till == 0 and o.share == 0 and o.fades == 0 then
       o.tat, o.kept, o.whole = 0, nil, false
     end
+    if o.tat <= now then o.unit = o.own end
     o.dirty, o.plain = true, false
   end
 

@@ -53,7 +53,8 @@ for at = nextarg, nextarg + 7 * (notes - 1), 7 do
   if (kind == C.NoteAnswer or kind == C.NoteResume) and not entries[entry].run.answer then unknown('allowance', entry) end
 end
 if repeated() then return { now, 0 } end
-for i = 1, #entries do entries[i].dirty = entries[i].dirty or entries[i].turned end
+open(entries, now)
+keepturned(entries)
 
 local answered
 local deliberate -- lines of what is forgotten on purpose: see anew

@@ -63,6 +63,7 @@ if string.sub(epoch, -2) == '.*' and string.match(up.epoch, '^%d+.') == string.s
 if epoch ~= '0' and (up.epoch ~= epoch or now < known - C.MaxBackstep) then return { now, C.Forgot, epochof(up) } end
 local reply, size = { now }, 1
 if stale then return reply end
+open(all, now)
 
 -- search finds and charges a slot for one call; it returns false if that is too far away.
 local function search(entries, cost, costs, notbefore, maxwait)
@@ -208,7 +209,7 @@ while nextarg <= #ARGV and spent < enough do
     end
     left = left - 1
   end
-  for i = 1, wrote and #entries or 0 do entries[i].dirty = entries[i].dirty or entries[i].turned end
+  if wrote then keepturned(entries) end
 end
 
 for i = 1, #all do all[i].run.write(all[i], now) end

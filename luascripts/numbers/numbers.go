@@ -101,6 +101,8 @@ const (
 	MaxCrowded  = 512
 	// MaxInspected is at how many gaps a look at an account looks: those behind are taken to be as long on average.
 	MaxInspected = 512
+	// MaxOpened is between how many calls of a slower rate a faster one makes gaps at most.
+	MaxOpened = 96
 	// MaxSwept is how many members of a sorted set that are past a script removes at most.
 	MaxSwept = 1024
 	// UnboundSlack is the slack of a call that no policy binds: it could be anything, but those that wait for the end of a
@@ -206,7 +208,7 @@ func Named() map[string]int64 {
 		"MaxInteger": MaxInteger, "MaxBackstep": MaxBackstep, "MaxUpstreams": MaxUpstreams, "MaxSettings": MaxSettings, "OnceTTL": OnceTTL,
 		"KeptResets": KeptResets, "MaxReset": MaxReset,
 		"ManyRounds": ManyRounds, "LastRound": LastRound, "MaxLooks": MaxLooks, "MaxFull": MaxFull, "LongerBy": LongerBy, "LooksEach": LooksEach, "CrowdedLook": CrowdedLook, "MaxCrowded": MaxCrowded,
-		"MaxInspected": MaxInspected, "MaxSwept": MaxSwept, "UnboundSlack": UnboundSlack, "MaxUnpack": MaxUnpack, "MaxDebt": MaxDebt,
+		"MaxInspected": MaxInspected, "MaxOpened": MaxOpened, "MaxSwept": MaxSwept, "UnboundSlack": UnboundSlack, "MaxUnpack": MaxUnpack, "MaxDebt": MaxDebt,
 		"WholeShare": WholeShare, "SameEpisode": SameEpisode, "StepFades": StepFades, "LittleLess": LittleLess,
 		"Allowance": Allowance, "Thousand": Thousand, "Second": Second, "TenSeconds": TenSeconds, "Minute": Minute, "TenMinutes": TenMinutes, "Hour": Hour, "Day": Day, "Month": Month, "Apart": Apart, "Generation": Generation, "AllowanceLives": AllowanceLives,
 		"LongestGuess": LongestGuess, "Lesson": Lesson, "Calms": Calms, "Calmly": Calmly, "MaxListed": MaxListed, "AnswerRefused": AnswerRefused, "AnswerGuessed": AnswerGuessed, "AnswerTeaches": AnswerTeaches, "AnswerOpen": AnswerOpen,

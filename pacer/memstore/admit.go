@@ -119,12 +119,12 @@ func (m *Store) count(b *admitted, l *engine.Limit, now, cost int64) {
 // a scope is always the same, unless it was evicted, and need not be looked for.
 func (m *Store) account(b *admitted, limit *engine.Limit, now int64) *account {
 	l := b.prepared
-	if b.scope == "" && l.account != nil && !l.account.gone && l.account.Serves(limit, now) {
+	if b.scope == "" && l.account != nil && !l.account.gone && l.account.Serves(limit, now, true) {
 		return l.account
 	}
 	key := keyOf(l.upstream, &l.Limit, b.scope)
 	one := m.keys.at(b.at).get(b.at.hash, &key)
-	if one == nil || !one.Serves(limit, now) {
+	if one == nil || !one.Serves(limit, now, true) {
 		return nil
 	}
 	if b.scope == "" {

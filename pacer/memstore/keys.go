@@ -223,7 +223,7 @@ func (k *keys) find(entries []engine.Entry, o *opened, stack *store.Stack, reach
 		case a == nil:
 			e.Account = engine.NewAccount(l.Spec.Algorithm)
 			missing++
-		case a.Serves(&e.Limit, o.now):
+		case a.Serves(&e.Limit, o.now, keep):
 			e.Account = a.Account
 		default:
 			o.turned = append(o.turned, turned{a, a.Turned(&e.Limit, o.now)})

@@ -66,14 +66,15 @@ func changedCases() []Case {
 				}
 			}
 		}},
-		{"changed/comes-back", "what was spent comes back to a rate when the rate lets it under which it was spent, and to a window with its bucket", func(t testing.TB, s *Session) {
+		{"changed/comes-back", "what was spent comes back as fast as the present numbers let it, and to a slower rate as fast as those before", func(t testing.TB, s *Session) {
 			for _, c := range []struct {
 				before, now policies.Policy
 				at          time.Duration // after the last call
 			}{
-				{policies.Every(time.Minute), policies.PerSecond(10), time.Minute},
+				{policies.Every(time.Hour), policies.PerSecond(10), 100 * ms},
+				{policies.PerMinute(60), policies.PerSecond(60), time.Second / 60},
+				{policies.PerMinute(60).Burst(60), policies.PerSecond(10), 100 * ms},
 				{policies.PerSecond(10), policies.Every(time.Hour), 100 * ms},
-				{policies.PerMinute(60).Burst(60), policies.PerSecond(60).Burst(60), time.Minute - 59*16_667*time.Microsecond},
 				{policies.PerSecond(100).Burst(100), policies.PerMinute(100), time.Second},
 				{policies.Fixed(100, time.Hour), policies.Fixed(100, time.Second), time.Second},
 				{policies.Fixed(100, time.Minute), policies.PerSecond(100).Burst(100), 10 * ms},
@@ -116,33 +117,38 @@ func changedCases() []Case {
 		{"changed/reserved-ahead", "slots of a rate that were reserved under other numbers stay taken, and the time between them free, and a refused call changes none of it", func(t testing.TB, s *Session) {
 			slow, fast := s.Stack(Key{Policy: policies.PerSecond(2).Named("p")}), s.Stack(Key{Policy: policies.PerSecond(200).Named("p")})
 			window := s.Stack(Key{Policy: policies.Fixed(30, time.Minute).Named("p")})
-			var line []store.Grant
 			for i := range 40 {
-				line = append(line, s.Go(slow, 1, time.Duration(i)*500*ms))
+				s.Go(slow, 1, time.Duration(i)*500*ms)
 			}
-			s.Cancel(fast, line[2], line[30])
 			before := s.state(Plan{Refusals: true})
 			s.Ask(fast, store.Call{Cost: 1})
 			s.Ask(window, store.Call{Cost: 1})
 			if after := s.state(Plan{Refusals: true}); after != before {
 				t.Fatalf("a refused call changed %s to %s", before, after)
 			}
-			for i := range 100 {
-				s.Go(fast, 1, time.Second+time.Duration(i)*5*ms)
+			s.Go(fast, 1, 5*ms)
+			s.Go(fast, 1, 10*ms)
+			for i := range 97 {
+				s.Go(fast, 1, time.Duration(i+3)*5*ms)
 			}
-			s.Go(slow, 1, 15*time.Second)
-			s.Go(fast, 1, 20*time.Second)
+			s.Go(fast, 1, 505*ms)
+			s.Go(slow, 1, 20*time.Second)
+			s.Go(fast, 1, 510*ms)
 		}},
 		{"changed/given-back", "what was charged under other numbers gives back no more than it took", func(t testing.TB, s *Session) {
 			slow, fast := s.Stack(Key{Policy: policies.PerSecond(1).Named("p")}), s.Stack(Key{Policy: policies.PerSecond(10).Named("p")})
 			s.Go(slow, 1, 0)
 			later := s.Go(slow, 1, time.Second)
-			s.Go(fast, 1, 2*time.Second)
-			s.Cancel(fast, later, later)
-			for i := range 10 {
-				s.Go(fast, 1, time.Second+time.Duration(i)*100*ms)
+			s.Go(fast, 1, 100*ms)
+			s.Cancel(slow, later)
+			s.Cancel(fast, later)
+			for i := range 8 {
+				s.Go(fast, 1, time.Duration(i+2)*100*ms)
 			}
-			s.Go(fast, 1, 2100*ms)
+			if g := s.Ask(fast, store.Call{Cost: 1, MaxWait: time.Minute}); Since(g.At) < time.Second {
+				t.Fatalf("a call goes at %v, in the place of one that goes at 900 ms", Since(g.At))
+			}
+			s.Go(slow, 1, 2*time.Second)
 
 			second, minute := s.Stack(Key{Policy: policies.Fixed(3, time.Second).Named("q")}), s.Stack(Key{Policy: policies.Fixed(5, time.Minute).Named("q")})
 			gone, ahead := s.Go(second, 1, 0), s.Go(second, 3, time.Second)
@@ -161,36 +167,57 @@ func changedCases() []Case {
 				t.Fatalf("%d are left of 50, of which 21 were spent", left)
 			}
 		}},
-		{"changed/side-by-side", "while processes have different numbers of a rate, each is held to its own, and together they start no more than by the faster one, and one burst", func(t testing.TB, s *Session) {
-			rates := []policies.Policy{
-				policies.PerSecond(10), policies.PerSecond(10).Burst(10), policies.PerSecond(50).Burst(3), policies.PerMinute(60).Burst(20), policies.AtMost(20, time.Second).Burst(20),
+		{"changed/polled", "a rate that is raised lets calls go that ask again and again, and do not wait", func(t testing.TB, s *Session) {
+			for i, c := range []struct {
+				before, now policies.Policy
+				at          time.Duration
+			}{
+				{policies.Every(time.Hour), policies.PerSecond(10), 100 * ms},
+				{policies.PerMinute(60), policies.PerSecond(10), 100 * ms},
+				{policies.PerMinute(60).Burst(60), policies.PerSecond(10), 100 * ms},
+			} {
+				s.At(time.Duration(i) * time.Hour)
+				begin := s.now
+				s.drain(c.before.Named("p"), fmt.Sprint(i))
+				for !s.Ask(s.Stack(Key{Policy: c.now.Named("p"), Scope: fmt.Sprint(i)}), store.Call{Cost: 1}).OK {
+					s.Set(s.now.Add(ms))
+				}
+				if got := s.now.Sub(begin); got != c.at {
+					t.Fatalf("after %q is spent, a call goes under %q %v later, want %v", c.before, c.now, got, c.at)
+				}
 			}
-			for seed := range s.seeds(100) {
+		}},
+		{"changed/side-by-side", "while processes have different numbers of a rate, together they start no more than by the faster one, and a burst of each, and one more", func(t testing.TB, s *Session) {
+			rates := []policies.Policy{
+				policies.PerSecond(10), policies.PerSecond(10).Burst(10), policies.PerSecond(50).Burst(3), policies.PerMinute(60).Burst(20),
+				policies.AtMost(20, time.Second).Burst(20), policies.PerSecond(3).Burst(20), policies.Every(time.Second),
+			}
+			for seed := range s.seeds(200) {
 				rng := rand.New(rand.NewPCG(seed, 17))
 				used := []policies.Policy{rates[rng.IntN(len(rates))].Named("p"), rates[rng.IntN(len(rates))].Named("p")}
 				s.At(Since(s.now).Truncate(time.Hour) + time.Hour)
-				begin, scope, went, all := s.now, fmt.Sprintf("side%d", seed), [2][]store.Instant{}, 0.0
-				for s.now < begin.Add(10*time.Second) {
-					s.Set(s.now + store.Instant(rng.Int64N(60_000)))
-					i := rng.IntN(2)
-					if s.Ask(s.Stack(Key{Policy: used[i], Scope: scope}), store.Call{Cost: 1}).OK {
-						went[i], all = append(went[i], s.now), all+1
+				scope, rests := fmt.Sprintf("side%d", seed), int64(1+rng.IntN(100))
+				var went []store.Instant
+				for end := s.now.Add(10 * time.Second); s.now < end; {
+					s.Set(s.now + store.Instant(rng.Int64N(10*ms.Microseconds())))
+					if rng.Int64N(rests) == 0 {
+						s.Set(s.now + store.Instant(rng.Int64N(time.Second.Microseconds())))
 					}
-				}
-				most := 0.0
-				for i, p := range used {
-					spec := p.Spec()
-					for j := range went[i] {
-						for k := j; k < len(went[i]); k++ {
-							if n, span := int64(k-j), int64(went[i][k]-went[i][j]); n*spec.Interval > span+spec.Tolerance() {
-								t.Fatalf("side by side %v: %d calls go in %v µs under %q", used, n+1, span, p)
-							}
+					p := used[rng.IntN(2)]
+					for range 1 + rng.IntN(20) {
+						if s.Ask(s.Stack(Key{Policy: p, Scope: scope}), store.Call{Cost: 1}).OK {
+							went = append(went, s.now)
 						}
 					}
-					most = max(most, float64(s.now-begin)/float64(spec.Interval))
 				}
-				if most += float64(used[0].Spec().Limit + used[1].Spec().Limit); all > most {
-					t.Fatalf("side by side %v: %v calls went, want %v at most", used, all, most)
+				one, two := used[0].Spec(), used[1].Spec()
+				fast, bursts := min(one.Interval, two.Interval), one.Limit+two.Limit+max(one.Limit, two.Limit)
+				for j := range went {
+					for k := j; k < len(went); k++ {
+						if n, most := int64(k-j+1), bursts+int64(went[k]-went[j])/fast; n > most {
+							t.Fatalf("side by side %v: %d calls went in %v, want %d at most", used, n, went[k].Sub(went[j]), most)
+						}
+					}
 				}
 			}
 		}},
@@ -216,13 +243,15 @@ func mayFollow(a, b policies.Policy, n int64, later time.Duration) int64 {
 			burst = min(burst, 1)
 		}
 	}
-	if of.Algorithm == policies.GCRA && spec.Algorithm == policies.GCRA {
-		// The bucket is full when it would have been.
-		full := n*of.Interval - since
-		return max(0, min(burst, (spec.Tolerance()-full)/spec.Interval+1))
-	}
-	if of.Algorithm == policies.GCRA { // it has forgotten those that came back
+	back := int64(0)
+	switch {
+	case of.Algorithm == policies.GCRA && spec.Algorithm == policies.GCRA && of.Interval < spec.Interval:
+		return max(0, min(burst, (spec.Tolerance()-n*of.Interval+since)/spec.Interval+1)) // the bucket is full when it would have been
+	case of.Algorithm == policies.GCRA: // it has forgotten those that came back
 		n -= since / of.Interval
 	}
-	return max(0, burst-max(0, n))
+	if spec.Algorithm == policies.GCRA {
+		back = since/spec.Interval + 1
+	}
+	return max(0, burst-max(0, n)+back)
 }

@@ -139,11 +139,11 @@ func gcraCases() []Case {
 			slow, fast := s.Stack(Key{Policy: perSecond10.Named("x")}), s.Stack(Key{Policy: policies.PerSecond(100).Named("x")})
 			s.Go(slow, 1, 0)
 			s.Go(slow, 1, 100*ms)
-			s.Go(fast, 1, 200*ms)
-			s.Go(fast, 1, 210*ms)
-			s.Go(slow, 1, 220*ms)
-			s.Go(fast, 1, 320*ms)
-			s.Go(slow, 1, 330*ms)
+			s.Go(fast, 1, 10*ms) // the others go at 0 and 100 ms
+			s.Go(fast, 1, 20*ms)
+			s.Go(slow, 1, 200*ms)
+			s.Go(fast, 1, 30*ms)
+			s.Go(fast, 1, 40*ms)
 		}},
 	}
 }

@@ -27,6 +27,7 @@ func (g *GCRA) Settle(l *Limit, now int64, charge Charge, cost, actual int64) {
 		g.giveBack(l, now, c, from)
 		return
 	}
+	g.turn(l, now)
 	g.keepLog(l)
 	from := max(g.tat, now)
 	g.freed = 0

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"slices"
-	"sort"
 
 	"github.com/headway-go/headway/luascripts/numbers"
 	"github.com/headway-go/headway/policies"
@@ -11,7 +10,8 @@ import (
 // A Kept is the account of a key between calls. There is one, whatever limit calls ask for:
 //
 //   - Another limit of a window, burst of a rate or number of permits is compared with the same account.
-//   - An instant means the same under any emission interval. So a rate keeps its tail, its gaps and its log.
+//   - An instant means the same under any emission interval. So a rate keeps its tail, its gaps and its log. A faster one goes between the
+//     calls of those before: see opened.
 //   - A window on another grid begins with what the old one counts: in its present bucket, or where it is reserved.
 //   - A rate that replaces a window lacks as many calls as that counts, at most its burst. A window that replaces a rate counts in its
 //     present bucket the calls that the rate lacks.
@@ -39,17 +39,25 @@ func gridOf(s *policies.Spec) grid {
 // NewKept returns an account as it is kept, which has the grid of a limit.
 func NewKept(l *Limit, a Account) Kept { return Kept{a, gridOf(l.Spec)} }
 
-// Serves reports whether the account has the grid of a limit.
-func (k *Kept) Serves(l *Limit, now int64) bool {
+// Serves reports whether the account can be used under a limit as it is: by calls, or by what takes nothing.
+func (k *Kept) Serves(l *Limit, now int64, calls bool) bool {
 	if k.grid != gridOf(l.Spec) {
 		return false
 	}
-	w, ok := k.Account.(*Window)
-	return !ok || !w.offGrid(l, now)
+	switch a := k.Account.(type) {
+	case *GCRA:
+		return !calls || !a.opens(l, now)
+	case *Window:
+		return !a.offGrid(l, now)
+	}
+	return true
 }
 
-// Turned returns the account on the grid of a limit, if it has another one. It changes nothing: a refused call leaves the account as it is.
+// Turned returns the account as it is under a limit that it does not serve. It changes nothing: a refused call leaves the account as it is.
 func (k *Kept) Turned(l *Limit, now int64) Kept {
+	if g, ok := k.Account.(*GCRA); ok && l.Spec.Algorithm == policies.GCRA {
+		return NewKept(l, g.opened(l, now))
+	}
 	var (
 		all []bucket
 		m   margin
@@ -83,7 +91,7 @@ func (k *Kept) Turned(l *Limit, now int64) Kept {
 
 // lacks returns the calls that a rate has not got back, as if all had started now.
 func (g *GCRA) lacks(now int64) []bucket {
-	gaps, ends := g.gaps[sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to > now }):], g.tat
+	gaps, ends := g.present(now), g.tat
 	if len(gaps) >= numbers.MaxLooks { // those behind do not matter
 		gaps = gaps[:numbers.MaxLooks]
 		ends = gaps[len(gaps)-1].to
