@@ -405,7 +405,7 @@ function gcra.rest()
     end
     logged(o)
     if o.log then o.log.remove(o, begin, ends, first, back) end
-    if to == o.tat then o.tat = from else keep(o, from, to) end
+    if back == o.tat then o.tat = from else keep(o, from, to) end -- a gap may end where the tail begins
     forget(o, now)
   end
 
