@@ -11,7 +11,6 @@ import (
 	"github.com/headway-go/headway/pacer/internal/engine"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
 )
 
 // keys holds the accounts of a store, spread over shards, each with a lock of its own. A shard is chosen by upstream
@@ -72,7 +71,7 @@ type accountKey struct {
 }
 
 func keyOf(upstream string, l *store.Limit, scope string) accountKey {
-	return accountKey{upstream, l.Policy, scope, l.Spec.Algorithm == policies.Concurrency}
+	return accountKey{upstream, l.Policy, scope, engine.AreRunning(&l.Spec)}
 }
 
 // opened is a stack whose accounts are locked.
