@@ -6,8 +6,8 @@
 -- reset, holds and inspect. See gcra.lua and window.lua; they mirror package engine, and a differential test compares every reply.
 --
 -- The value of an account's key is "shape state", where
---   shape  "r" and the shortest emission interval of a rate since its tail was last past; "w", or "c" if it has a calendar, the width of a bucket, "." and how many before its own
---          a window counts; "p" of concurrency; "a" of an allowance
+--   shape  "r" and the shortest emission interval of a rate since its tail was last past; "w", or "c" if it has a calendar, the width of a
+--          bucket, "." and how many before its own a window counts; "p" of concurrency; "a" of an allowance
 --   state  what the algorithm says: see gcra.lua, window.lua, concurrency.lua and allowance.lua
 --
 -- The upstream's own key holds a string, "epoch" or "epoch barrier shift since", where

@@ -178,7 +178,7 @@ func (g *GCRA) Commit(l *Limit, now int64, p Placement, n int64) (Charge, int64)
 		g.log.tidy(was, g.tat, now, g.within(l, now))
 		slack = 0
 	}
-	g.forget(l, now)
+	g.sweep(now)
 	return chargeOf(c), slack
 }
 
@@ -279,9 +279,14 @@ func (g *GCRA) turn(l *Limit, now int64) {
 	g.pace.adapt(l)
 }
 
-// forget drops what is past.
+// forget is turn and sweep.
 func (g *GCRA) forget(l *Limit, now int64) {
 	g.turn(l, now)
+	g.sweep(now)
+}
+
+// sweep drops what is past.
+func (g *GCRA) sweep(now int64) {
 	if max(g.lasts(), g.pace.ends(), g.margin.until, g.reset.until) <= now {
 		*g = GCRA{unit: g.unit, queue: g.queue, freed: g.freed}
 		return
