@@ -3,8 +3,12 @@
 -- An account is what is known of one key under one algorithm. An algorithm is a table of functions: parse, loadstring, room, take, write;
 -- rest, which defines what most runs can do without: unfold (if accounts need it), earliest, horizon and commit; and heeding, which
 -- defines what calls that look for a slot can do without, unless rest does: cancel, settle, slow, learn, claim,
--- reset, holds and inspect. See gcra.lua and window.lua; they mirror package engine, and a differential test compares every reply. The
--- grammar of an account's value, and what happens when a policy changes, is in versions.lua.
+-- reset, holds and inspect. See gcra.lua and window.lua; they mirror package engine, and a differential test compares every reply.
+--
+-- The value of an account's key is "shape state", where
+--   shape  "r" and the shortest emission interval of a rate since its tail was last past; "w", or "c" if it has a calendar, the width of a
+--          bucket, "." and how many before its own a window counts; "p" of concurrency; "a" of an allowance
+--   state  what the algorithm says: see gcra.lua, window.lua, concurrency.lua and allowance.lua
 --
 -- The upstream's own key holds a string, "epoch" or "epoch barrier shift since", where
 --   epoch  which life of the data this is, "began.resets": when it began (µs since the epoch of Unix), and how often something
@@ -27,18 +31,6 @@ local function logs()
   if not define.logs then define.logs = define.starts() end
   return define.logs
 end
-
--- versions returns what is done with the accounts of other shapes: see versions.lua.
-local function versions()
-  if not define.kept then define.kept = define.versions() end
-  return define.kept
-end
-
--- turning is set when a run has met an account in whose shape nobody asked last: versions.turn is to come when nothing is left that can fail.
-local turning = false
-
--- looking is set by a script that is not to write anything.
-local looking = false
 
 -- foreign ends the script, before it has written anything, because a key holds what these scripts did not write.
 local function foreign(key)
@@ -147,6 +139,25 @@ end
 -- shifted is set while store time runs more slowly than the server's clock.
 local shifted = false
 
+-- algorithm returns the algorithm of a number.
+local function algorithm(n)
+  if not algorithms[n] then
+    if not define[n] then unknown('algorithm', n) end
+    algorithms[n] = define[n]()
+  end
+  return algorithms[n]
+end
+
+-- everything defines what the algorithms of some accounts can do besides, or only what calls that look for a slot need.
+local function everything(entries, forslots)
+  for i = 1, #entries do
+    local o = entries[i]
+    if not o.run.earliest then o.run.rest() end
+    if not forslots and not o.run.cancel then o.run.heeding() end
+    if o.run.unfold then o.run.unfold(o) end
+  end
+end
+
 -- lasting turns a duration of store time into the milliseconds of PX.
 local function lasting(us)
   if shifted then us = us + us / 32 end
@@ -162,9 +173,7 @@ end
 
 -- save writes the state of an account, which matters until an instant: its key goes if that is past.
 local function save(o, text, ends, now)
-  if o.aside then
-    versions().save(o, text, ends, now)
-  elseif ends <= now then
+  if ends <= now then
     redis.call('DEL', o.key)
   else
     redis.call('SET', o.key, o.unit .. text, 'PX', lasting(ends - now))
@@ -223,6 +232,58 @@ local function writeupstream(u, keep)
   redis.call('SET', u.key, v, 'PX', math.max(lasting(keep), redis.call('PTTL', u.key)))
 end
 
+-- turn loads an account that is kept under a limit of another shape. The reasoning is in package engine, kept.go. It writes nothing.
+--   turned  the account was on another grid: the present one is written if something is charged or reported. What was charged before is not
+--           given back
+local function turn(o, v, now)
+  local from
+  local t, state = string.match(v, '^r(%d+) (.*)$')
+  if t then
+    t = number(t, o.key)
+    if t == 0 then foreign(o.key) end
+    if o.t then
+      o.run.loadstring(o, state, now)
+      return o.run.change(o, t, now)
+    end
+    local name, scope = string.match(o.key, '^([^}]*}:[^:]*)(.*)$')
+    from = { key = o.key, gaps = name .. '/gaps' .. scope, t = t, tat = 0, limit = 1, run = algorithm(C.GCRA) }
+  else
+    local kind, width, m, rest = string.match(v, '^([wc])(%d+)%.(%d+) (.*)$')
+    if kind then
+      if number(width, o.key) == 0 then foreign(o.key) end
+      from, state = algorithm(C.Window).blank(o.key, '', C.MaxInteger, width + 0, number(m, o.key), 0), rest
+      from.calendar = kind == 'c'
+    elseif not string.find(v, '^[pa] ') then
+      foreign(o.key)
+    end
+  end
+  everything({ o, from })
+  if not from or not o.run.begin then return o.run.loadstring(o, nil, now) end
+  from.run.loadstring(from, state, now)
+  local at, n = from.run.spent(from, now)
+  o.run.begin(o, from, at, n, now)
+  o.turned = true
+end
+
+-- open sees to rates that are faster than before, when nothing is left that can fail.
+local function open(entries, now)
+  for i = 1, #entries do
+    local o = entries[i]
+    if o.opens then
+      everything({ o })
+      o.run.open(o, now)
+    end
+  end
+end
+
+-- keepturned has accounts written that calls found under other numbers.
+local function keepturned(entries)
+  for i = 1, #entries do
+    local o = entries[i]
+    o.dirty = o.dirty or o.turned or o.opened
+  end
+end
+
 -- stack reads accounts from KEYS and ARGV: the upstream's key, those of the accounts, and then of each account its other keys; the number
 -- of accounts, then for each the algorithm and its parameters. It loads their state and returns the accounts, what the upstream's key
 -- says, and the store time.
@@ -230,14 +291,8 @@ local function stack(usual)
   local entries, n = {}, arg()
   nextkey = n + 2
   for i = 1, n do
-    local algorithm = arg()
-    local a = algorithms[algorithm]
-    if not a then
-      if not define[algorithm] then unknown('algorithm', algorithm) end
-      a = define[algorithm]()
-      algorithms[algorithm] = a
-    end
-    entries[i] = a.parse(algorithm, KEYS[i + 1])
+    local which = arg()
+    entries[i] = algorithm(which).parse(which, KEYS[i + 1])
   end
   local values = {}
   if n < C.MaxUnpack then
@@ -254,22 +309,9 @@ local function stack(usual)
     local unit = o.unit
     if not v then
       o.run.loadstring(o, nil, now)
-    elseif string.sub(v, 1, #unit) == unit then
-      o.run.loadstring(o, string.sub(v, #unit + 1), now, #unit)
-    else
-      versions().open(o, v, now)
-      turning = true
+    elseif string.sub(v, 1, #unit) ~= unit or o.run.loadstring(o, string.sub(v, #unit + 1), now, #unit) then
+      turn(o, v, now)
     end
   end
   return entries, up, now
-end
-
--- everything defines what the algorithms of some accounts can do besides, or only what calls that look for a slot need.
-local function everything(entries, forslots)
-  for i = 1, #entries do
-    local o = entries[i]
-    if not o.run.earliest then o.run.rest() end
-    if not forslots and not o.run.cancel then o.run.heeding() end
-    if o.run.unfold then o.run.unfold(o) end
-  end
 end

@@ -21,7 +21,6 @@ local repeated = once()
 local all, up, now = stack()
 everything(all)
 if repeated() then return { now } end
-if turning then versions().turn(all) end
 
 while nextarg <= #ARGV do
   local entries, refs = all, arg() - 1
@@ -33,7 +32,7 @@ while nextarg <= #ARGV do
   for _ = 1, many do
     for i = 1, #entries do
       local from, to, made = arg(), arg(), arg()
-      entries[i].run.cancel(entries[i], now, from, to, made)
+      if not entries[i].turned then entries[i].run.cancel(entries[i], now, from, to, made) end
     end
   end
   for i = 1, #entries do

@@ -15,17 +15,11 @@
 
 local concurrency = { kind = 'leases' }
 
--- blank makes an account one of which nothing is known yet.
-function concurrency.blank(o)
-  o.run, o.learned, o.till, o.dirty = concurrency, 0, 0, false
-end
-
 function concurrency.parse(_, account)
   local o = {
     key = account, leases = key(), queue = key(), waits = key(), begun = key(), limit = arg(), length = arg(), after = arg(), kind = 'leases',
-    unit = 'p ',
+    unit = 'p ', run = concurrency, learned = 0, till = 0, dirty = false,
   }
-  concurrency.blank(o)
   local fair = arg()
   if fair == 1 then
     o.flows = key()
@@ -130,17 +124,8 @@ function concurrency.reset(o)
   o.learned, o.till, o.dirty = 0, 0, true
 end
 
-function concurrency.ends(o) return o.till end
-
--- text returns the state as it is written, and until when it matters.
-function concurrency.text(o)
-  return string.format('%.0f %.0f', o.learned, o.till), concurrency.ends(o)
-end
-
 function concurrency.write(o, now)
-  if not o.dirty then return end
-  local text, ends = concurrency.text(o)
-  save(o, text, ends, now)
+  if o.dirty then save(o, string.format('%.0f %.0f', o.learned, o.till), o.till, now) end
 end
 
 function concurrency.holds(o, now)

@@ -14,7 +14,7 @@
 --          unlogged there may have been calls before then that the log lacks
 --          kept     the length of a window, in µs
 --          tau      the tolerance, in µs: the log is one of a limit that has both
---        gaps, in whose name the emission interval is: a sorted set, member = begin, score = end, disjoint, all before tat
+--        gaps: a sorted set, member = begin, score = end, disjoint, all before tat
 --        starts: if its windows are exact (algorithms 6 and 7), as in starts.lua
 --        queue: if calls are queued for it (algorithms 5 and 7), as in queue.lua
 --        waits: if calls are queued for it, as in queue.lua
@@ -36,9 +36,10 @@ function gcra.parse(algorithm, account)
   local burst, t = ARGV[nextarg], ARGV[nextarg + 1]
   nextarg = nextarg + 2
   local o = {
-    key = account, gaps = key(), limit = tonumber(burst), t = tonumber(t), unit = 'r' .. t .. '.' .. burst .. ' ',
+    key = account, gaps = key(), limit = tonumber(burst), t = tonumber(t), unit = 'r' .. t .. ' ',
     tat = 0, plain = true, dirty = false, run = gcra,
   }
+  o.own = o.unit
   if algorithm == C.Exact or algorithm == C.ExactQueued then
     o.log, o.starts, o.most, o.within = logs(), key(), arg(), arg()
     o.wide = o.within
@@ -82,6 +83,17 @@ function gcra.loadstring(o, v, now)
   end
 end
 
+-- change sees to an account that is kept under another emission interval.
+--   opens  it, if the account is to be opened for a faster limit: see package engine, gcra.go
+function gcra.change(o, t, now)
+  if o.tat <= now then return end
+  if o.t > t then
+    o.unit = string.format('r%.0f ', t)
+  elseif 2 * o.t <= t then
+    o.opens = t
+  end
+end
+
 -- room returns how many calls of cost n may go now, if that is plain to see, and whether the log, if there is one, would hold
 -- nothing else that matters: take needs to know. It changes nothing.
 function gcra.room(o, now, n)
@@ -122,7 +134,10 @@ function gcra.text(o)
 end
 
 function gcra.write(o, now)
-  if not o.dirty then return end
+  if not o.dirty then
+    if o.opened then redis.call('ZREM', o.gaps, unpack(o.opened)) end
+    return
+  end
   local text, ends = gcra.text(o)
   save(o, text, ends, now)
   if ends <= now then
@@ -301,6 +316,21 @@ function gcra.rest()
     o.grown = true
   end
 
+  -- open makes gaps between the cells of an account from now to its first gap. Unless something is charged or reported, write removes them.
+  function gcra.open(o, now)
+    local t, ends = o.opens, o.tat
+    local first = o.last > now and redis.call('ZRANGEBYSCORE', o.gaps, '(' .. string.format('%.0f', now), '+inf', 'LIMIT', 0, 1)[1]
+    if first then ends = number(first, o.gaps) else o.widest = 0 end
+    if ends <= now then return end
+    local n, all = ends - now + t - 1, {}
+    n = (n - n % t) / t
+    for i = 1, math.min(n, C.MaxOpened) do
+      all[i] = ends - (n - i + 1) * t + o.t
+      keep(o, all[i], all[i] + t - o.t)
+    end
+    o.opened, o.kept, o.whole, o.plain = all, nil, false, false
+  end
+
   -- forget drops what is past.
   local function forget(o, now)
     if o.last > 0 then
@@ -320,6 +350,7 @@ function gcra.rest()
     if lasts(o) <= now and o.till == 0 and o.share == 0 and o.fades == 0 then
       o.tat, o.kept, o.whole = 0, nil, false
     end
+    if o.tat <= now then o.unit = o.own end
     o.dirty, o.plain = true, false
   end
 
@@ -374,7 +405,7 @@ function gcra.rest()
     end
     logged(o)
     if o.log then o.log.remove(o, begin, ends, first, back) end
-    if to == o.tat then o.tat = from else keep(o, from, to) end
+    if back == o.tat then o.tat = from else keep(o, from, to) end -- a gap may end where the tail begins
     forget(o, now)
   end
 
@@ -533,96 +564,7 @@ function gcra.rest()
       v = string.format('%.0f', o.tat)
     end
     if o.kept then v = v .. string.format(' /%.0f %.0f %.0f', o.unlogged, o.kept, o.logtau) end
-    return v, math.max(gcra.ends(o), whole(o), o.remembers)
-  end
-
-  -- ends returns from when an account means the same as a new one, but for its pace and for a reset that it remembers.
-  function gcra.ends(o) return math.max(lasts(o), o.till, o.fades) end
-
-  -- turning defines what only accounts need of which there are several versions: see versions.lua.
-  function gcra.turning()
-    -- history returns when it was that calls went, or will, and how many: from the log, if that knows all that matters, of as many as it
-    -- can take; otherwise, and behind these, what is taken of the time to come, a call for each interval.
-    function gcra.history(o, now)
-      local at, n, from = {}, {}, now
-      if o.kept and o.unlogged + o.kept <= now then
-        local found = redis.call('ZRANGEBYSCORE', o.starts, now - o.kept + 1, '+inf', 'WITHSCORES', 'LIMIT', 0, C.MaxLogged)
-        local ahead = 0
-        for i = 2, #found, 2 do
-          local s = number(found[i], o.starts)
-          if s > now then ahead = ahead + 1 end
-          if ahead > C.MaxHistory then
-            from = at[#at]
-            break
-          end
-          if at[#at] == s then
-            n[#n] = n[#n] + 1
-          else
-            at[#at + 1], n[#n + 1] = s, 1
-          end
-        end
-        if ahead <= C.MaxHistory then return at, n end
-      end
-      local t, tau, ahead = o.t, (o.limit - 1) * o.t, o.tat - from
-      local first, cells = from, ahead > 0 and (ahead - ahead % t) / t or 0
-      local each = cells + C.MaxHistory
-      each = math.max(1, (each - each % C.MaxHistory) / C.MaxHistory)
-      local function take(from, to)
-        while from < to do
-          local rest = to - from + t - 1
-          local many, s = math.min(each, (rest - rest % t) / t), math.max(first, from - tau)
-          if at[#at] == s then
-            n[#n] = n[#n] + many
-          else
-            at[#at + 1], n[#n + 1] = s, many
-          end
-          from = from + each * t
-        end
-      end
-      if o.last > from then
-        local gaps = redis.call('ZRANGEBYSCORE', o.gaps, '(' .. string.format('%.0f', from), '+inf', 'WITHSCORES', 'LIMIT', 0, C.MaxHistory)
-        for i = 1, #gaps, 2 do
-          take(from, number(gaps[i], o.gaps))
-          from = number(gaps[i + 1], o.gaps)
-        end
-      end
-      take(from, o.tat)
-      return at, n
-    end
-
-    -- recount counts n calls that went at an instant, or will, at most what the burst holds. What is past counts in new accounts alone.
-    function gcra.recount(o, now, at, n)
-      o.dirty, o.expire = true, true
-      if at < now then
-        o.tat = math.min(math.max(o.tat, at) + math.min(n * o.t, C.MaxDebt), math.max(o.tat, at + o.limit * o.t))
-        return
-      end
-      local many = o.limit
-      while n > 0 do
-        many = math.min(many, n)
-        local place = gcra.earliest(o, now, at, many, 0)
-        if place.at - at < o.t then
-          gcra.commit(o, now, place, many)
-          n = n - many
-        elseif many == 1 then
-          return
-        else
-          many = (many - many % 2) / 2
-        end
-      end
-    end
-
-    -- inherit takes over from the account of another shape what does not depend on that.
-    function gcra.inherit(o, from, now)
-      if from.margin then o.margin, o.raised, o.fades = from.margin, from.raised, from.fades end
-      if from.learned and from.t then o.learned, o.till = from.learned, from.till end
-      if o.recovery and from.share then o.share, o.since, o.slowed = from.share, from.since, from.slowed end
-      logged(o)
-      if o.log then o.unlogged = math.max(o.unlogged, now) end -- it lacks those that were recounted
-      reset(o, now, o.tat)
-      forget(o, now)
-      pace(o, now)
-    end
+    return v, math.max(lasts(o), o.till, o.fades, whole(o), o.remembers)
   end
 
   function gcra.holds(o, now)
@@ -637,6 +579,21 @@ function gcra.rest()
       end
     end
     return { math.max(0, ends - now - free) }
+  end
+
+  -- spent returns the calls that the rate has not got back, as a window has them, as if all had gone now.
+  function gcra.spent(o, now)
+    local taken = gcra.holds(o, now)[1] + o.t - 1
+    return { now }, { (taken - taken % o.t) / o.t }
+  end
+
+  -- begin has an account lack the calls that a window counts, at most its burst.
+  function gcra.begin(o, from, _, n, now)
+    local sum = 0
+    for i = 1, #n do sum = sum + n[i] end
+    if sum > 0 then o.tat = now + math.min(math.min(sum, o.limit) * o.t, C.MaxDebt) end
+    o.margin, o.raised, o.fades, o.plain = from.margin, from.raised, from.fades, false
+    pace(o, now)
   end
 
   -- full returns when the whole burst may go again.

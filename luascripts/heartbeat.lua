@@ -28,7 +28,6 @@
 -- That an epoch begins is published on the channel of report.lua, as "5 0 key": a process whose calls wait and that knows the
 -- epoch before is to report what it remembers, now and not with its next heartbeat.
 
-looking = true
 local entries, up, now = stack()
 everything(entries)
 local alive, came, id = key(), key(), ARGV[nextarg]

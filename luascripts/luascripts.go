@@ -4,7 +4,7 @@
 // Each command (reserve, cancel, report, status, heartbeat, describe, index, enlist, upstreams, settings,
 // redeem, ready) is a file whose head is its
 // contract: KEYS, ARGV with units, reply, TTL. The fragments before it are shared: the clock, what the algorithms have in common, and
-// one file for each algorithm. The value of an account's key begins with the shape of the limit that it was asked for; versions.lua has the
+// one file for each algorithm. The value of an account's key begins with the shape of the limit that last changed it; account.lua has the
 // grammar, and what happens when policies change. The scripts need Redis 6.2 or Valkey, and no library beyond string and math.
 //
 // A server runs a whole script for each EVALSHA, definitions included, and those of all functions would take longer than
@@ -44,9 +44,6 @@ var window string
 
 //go:embed allowance.lua
 var allowance string
-
-//go:embed versions.lua
-var versions string
 
 //go:embed queue.lua
 var queue string
@@ -128,10 +125,8 @@ func WithClock(fragment string) Scripts {
 		read("define[C.Adaptive] = define[C.GCRA]\ndefine[C.Exact] = define[C.GCRA]\ndefine[C.ExactQueued] = define[C.GCRA]") +
 		define(".starts", starts) +
 		define("[C.Window]", window) +
-		define("[C.Allowance]", allowance) +
-		define(".versions", versions) +
-		define(".concurrency", concurrency) // there may be an account of it from before
-	lines := plain + read("define[C.Concurrency] = define.concurrency\ndefine[C.Queued] = define[C.GCRA]") + define(".queue", queue)
+		define("[C.Allowance]", allowance)
+	lines := plain + define("[C.Concurrency]", concurrency) + read("define[C.Queued] = define[C.GCRA]") + define(".queue", queue)
 	fragment = read(fragment)
 	shared, accounts, reserves := fragment+read(charge), read(account), read(reserve)
 	join := func(definitions, command string) string { return shared + accounts + definitions + read(command) }

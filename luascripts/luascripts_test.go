@@ -18,7 +18,7 @@ func TestContracts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.lua")
 	require.NoError(t, err)
-	require.Len(t, files, 24)
+	require.Len(t, files, 23)
 	for _, name := range files {
 		source, err := os.ReadFile(name)
 		require.NoError(t, err)

@@ -149,7 +149,6 @@ return function(entries, c, up, now, reply, size, changed)
         size = addcharge(reply, size, permit(c.id, v.class == goes))
       elseif v.kinds[kind[i]] then
         local from, to, spare, holds = o.run.commit(o, now, places[i], cost(i))
-        if o.aside then versions().count(o, now, places[i].at, cost(i)) end
         size = addcharge(reply, size, from, to, holds)
         if spare < slack then slack = spare end
         if o.kind then served(o, v.class == sleeps) end
@@ -272,7 +271,7 @@ return function(entries, c, up, now, reply, size, changed)
 
   for i = 1, c.held and #entries or 0 do
     local o = entries[i]
-    o.run.cancel(o, now, c.held[3 * i - 2], c.held[3 * i - 1], c.held[3 * i])
+    if not o.turned then o.run.cancel(o, now, c.held[3 * i - 2], c.held[3 * i - 1], c.held[3 * i]) end
     known = {}
   end
 

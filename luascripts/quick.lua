@@ -109,7 +109,7 @@ local function quickly()
       at = at + 6 + ARGV[at + 5]
     else
       local burst, t, from, tat, log = ARGV[at + 1], ARGV[at + 2] + 0, now, nil, nil
-      local shape = 'r' .. ARGV[at + 2] .. '.' .. burst .. ' '
+      local shape = 'r' .. ARGV[at + 2] .. ' '
       if v then
         if sub(v, 1, #shape) ~= shape then return nil end
         tat = sub(v, #shape + 1)

@@ -72,13 +72,12 @@ while nextarg <= #argv do
   reply[size + 1], reply[size + 2], size = result, more or 0, size + 2
 end
 
-if turning then versions().turn(freed) end
 for i = 1, #changes do
   local b = changes[i]
   nextarg = b.refund
   for k = 1, b.charges do
     local from, to, made = arg(), arg(), arg()
-    b.entries[k].run.cancel(b.entries[k], now, from, to, made)
+    if not b.entries[k].turned then b.entries[k].run.cancel(b.entries[k], now, from, to, made) end
   end
 end
 local queued = false

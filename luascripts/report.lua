@@ -53,7 +53,8 @@ for at = nextarg, nextarg + 7 * (notes - 1), 7 do
   if (kind == C.NoteAnswer or kind == C.NoteResume) and not entries[entry].run.answer then unknown('allowance', entry) end
 end
 if repeated() then return { now, 0 } end
-if turning then versions().turn(entries) end
+open(entries, now)
+keepturned(entries)
 
 local answered
 local deliberate -- lines of what is forgotten on purpose: see anew
@@ -65,7 +66,6 @@ for _ = 1, notes do
       o.run.resume(o, now)
     else
       o.run.reset(o, now)
-      o.aside = nil
     end
     deliberate = deliberate or {}
     deliberate[#deliberate + 1] = (kind == C.NoteReset and '=' or '-') .. o.key
@@ -88,7 +88,6 @@ for _ = 1, notes do
     if did then say(news, news == C.ChangePaused and o.till or 0, o.key) end
   elseif kind == C.NoteSettle then
     o.run.settle(o, now, a, b, c, d, e)
-    if o.aside and d > c then versions().count(o, now, now, d - c) end
   elseif kind == C.NoteRenew then
     o.run.renew(o, now, a, b)
   elseif kind == C.NoteRelease then

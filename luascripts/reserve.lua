@@ -63,11 +63,7 @@ if string.sub(epoch, -2) == '.*' and string.match(up.epoch, '^%d+.') == string.s
 if epoch ~= '0' and (up.epoch ~= epoch or now < known - C.MaxBackstep) then return { now, C.Forgot, epochof(up) } end
 local reply, size = { now }, 1
 if stale then return reply end
-if turning then
-  versions().turn(all)
-  for i = 1, #all do all[i].refused = true end
-  if spent >= enough then spent = enough - 1 end -- one call is decided at least
-end
+open(all, now)
 
 -- search finds and charges a slot for one call; it returns false if that is too far away.
 local function search(entries, cost, costs, notbefore, maxwait)
@@ -102,7 +98,6 @@ local function search(entries, cost, costs, notbefore, maxwait)
   for i = 1, p do
     local o = entries[i]
     local from, to, spare, holds = o.run.commit(o, now, places[i], costs and costs[i] or cost)
-    if o.aside then versions().count(o, now, s, costs and costs[i] or cost) end
     size = addcharge(reply, size, from, to, holds)
     if spare < slack then slack = spare end
   end
@@ -194,7 +189,6 @@ while nextarg <= #ARGV and spent < enough do
     for i = 1, #entries do
       local o = entries[i]
       local from, to, spare, holds = o.run.take(o, now, costs and costs[i] or cost, many, alones[i])
-      for _ = 1, o.aside and many or 0 do versions().count(o, now, now, costs and costs[i] or cost) end
       size = addcharge(reply, size, from, to, holds)
       if spare and (slack < 0 or spare < slack) then slack = spare end
     end
@@ -215,12 +209,10 @@ while nextarg <= #ARGV and spent < enough do
     end
     left = left - 1
   end
-  for i = 1, turning and wrote and #entries or 0 do entries[i].refused = false end
+  if wrote then keepturned(entries) end
 end
 
-for i = 1, #all do
-  if all[i].refused then versions().unturn(all[i]) else all[i].run.write(all[i], now) end
-end
+for i = 1, #all do all[i].run.write(all[i], now) end
 if queued then
   for i = 1, #all do
     if all[i].kind then queues().keep(all[i]) end

@@ -13,7 +13,6 @@
 --        now alone: as in reserve.lua
 -- TTL    none: nothing is written
 
-looking = true
 local entries, _, now = stack()
 if stale then return { now } end
 everything(entries)

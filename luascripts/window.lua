@@ -1,7 +1,7 @@
 -- window.lua: at most so many calls per window. The reasoning is in package engine, window.go.
 --
 -- KEYS   key: of the account: a string, "unit first last ends count total|buckets", or, if there is more to know,
---        "unit first last ends count total full limit width learned until reset remembers margin raised fades|buckets", in one
+--        "unit first last ends count total full limit learned until reset remembers margin raised fades|buckets", in one
 --        line, where
 --          unit     what distances are counted in, in µs: the width of a bucket, or 1 if that does not do
 --          first    begin of the first bucket that is kept
@@ -9,7 +9,7 @@
 --          ends     when the last count stops to count
 --          count    what the last bucket holds
 --          total    what all buckets that are kept hold
---          full     no bucket before has room, for that limit and that width
+--          full     no bucket before has room, for that limit
 --          learned  the upstream allows so few before until
 --          reset    what was charged by then is not given back, before remembers; 0 for none
 --          margin   by how much longer it took its period to be, in millionths, when raised came; less from then on, none after fades
@@ -48,7 +48,7 @@ end
 function window.blank(account, unit, limit, width, m, tail)
   local o = {
     key = account, unit = unit, limit = limit, most = limit, width = width, m = m, back = m * width, tail = tail, guard = tail,
-    bounds = {}, run = window, dirty = false, mark = 0, remembers = 0, ends = 0, full = 0, fulllimit = 0, fullwidth = 0,
+    bounds = {}, run = window, dirty = false, mark = 0, remembers = 0, ends = 0, full = 0, fulllimit = 0,
     learned = 0, till = 0, margin = 0, raised = 0, fades = 0,
     folded = true, total = 0, list = '', start = 1, step = width, first = 0, last = 0, count = 0,
   }
@@ -127,7 +127,17 @@ local function since(o, b, sum, first, from)
   return first < b and 0 or sum, first, from
 end
 
--- loadstring reads the state. It is all that is stored in the key, behind so many characters; nil if it is not.
+-- offgrid reports whether buckets are on another grid than that of a calendar: see package engine, kept.go.
+local function offgrid(o, now)
+  local present, last = floor(o, now), o.at[o.size] or 0
+  if last > 0 and last < present and o.ends > now then return true end -- it still counts, and not by these bounds
+  for i = o.low, o.size do
+    if o.at[i] >= present and floor(o, o.at[i]) ~= o.at[i] then return true end
+  end
+end
+
+-- loadstring reads the state. It is all that is stored in the key, behind so many characters; nil if it is not. It returns true if the
+-- account is on another grid.
 function window.loadstring(o, v, now, behind)
   local n = #o.bounds
   if n > 0 and (now < o.bounds[1] or now >= o.bounds[n]) then stale = true end
@@ -144,11 +154,11 @@ function window.loadstring(o, v, now, behind)
   if more == '' then
     if behind then o.counts, o.countslength, o.storedlast, o.storedends = behind + counts - 1, bar - counts, last, ends end
   else
-    local full, limit, width, learned, till, mark, remembers, margin, raised, fades =
-      string.match(more, '^ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+    local full, limit, learned, till, mark, remembers, margin, raised, fades =
+      string.match(more, '^ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
     o.mark, o.remembers = number(mark, name), number(remembers, name)
     o.learned, o.till = number(learned, name), number(till, name)
-    o.full, o.fulllimit, o.fullwidth = number(full, name), number(limit, name), number(width, name)
+    o.full, o.fulllimit = number(full, name), number(limit, name)
     if now < o.till and o.learned < o.limit then o.most = o.learned end
     o.margin, o.raised, o.fades = number(margin, name), number(raised, name), number(fades, name)
     window.widen(o, now)
@@ -158,9 +168,7 @@ function window.loadstring(o, v, now, behind)
   o.storedstart = o.start
   if ends > 0 then o.first, o.last, o.count = first, last, count end
   if n > 0 or unit ~= o.width or last % unit ~= 0 then unfold(o) end
-  for i = 1, n > 0 and ends > 0 and o.size or 0 do
-    if o.at[i] >= o.bounds[1] and floor(o, o.at[i]) ~= o.at[i] then return versions().regrid(o, now) end
-  end
+  return n > 0 and ends > 0 and offgrid(o, now)
 end
 
 -- find returns the first bucket that does not begin before b.
@@ -181,21 +189,19 @@ local function count(o, b)
 end
 
 -- ending returns the sum of the window that ends with bucket k, which of the buckets are in it, from one on and before another
--- one: those on its grid. It is the last one moved on, if that is so far.
+-- one. It is the last one moved on, if that is so far.
 local function ending(o, k)
-  local at, held, width, first = o.at, o.held, o.width, k - o.back
-  local sum, from, to, was = o.sum, o.from, o.to, o.sumat
-  if not sum or k < was or (k - was) % width ~= 0 then
+  local at, held, first = o.at, o.held, k - o.back
+  local sum, from, to = o.sum, o.from, o.to
+  if not sum or k < o.sumat then
     from = find(o, first)
     sum, to = 0, from
   end
   while to <= o.size and at[to] <= k do
-    if (at[to] - k) % width == 0 then sum = sum + held[to] end
-    to = to + 1
+    sum, to = sum + held[to], to + 1
   end
   while from < to and at[from] < first do
-    if (at[from] - k) % width == 0 then sum = sum - held[from] end
-    from = from + 1
+    sum, from = sum - held[from], from + 1
   end
   o.sum, o.from, o.to, o.sumat = sum, from, to, k
   return sum, from, to
@@ -206,20 +212,13 @@ end
 local function fullest(o, k, n)
   if o.peakat == k and o.peak + n <= o.most then return o.peak end
   local sum, from, to = ending(o, k)
-  local at, held, width, back, most = o.at, o.held, o.width, o.back, sum
-  local into = at[to]
-  while into and into <= k + back do
-    if (into - k) % width == 0 then
-      local first = into - back
-      while at[from] < first do
-        if (at[from] - k) % width == 0 then sum = sum - held[from] end
-        from = from + 1
-      end
-      sum = sum + held[to]
-      if sum > most then most = sum end
+  local at, held, back, most = o.at, o.held, o.back, sum
+  while at[to] and at[to] <= k + back do
+    while at[from] < at[to] - back do
+      sum, from = sum - held[from], from + 1
     end
-    to = to + 1
-    into = at[to]
+    sum, to = sum + held[to], to + 1
+    if sum > most then most = sum end
   end
   o.peak, o.peakat = most, k
   return most
@@ -230,7 +229,7 @@ end
 function window.room(o, now, n, many)
   local k = floor(o, now)
   if now >= after(o, k) - o.guard then return 0 end
-  if o.fulllimit == o.most and o.fullwidth == o.width and floor(o, o.full) > k then return 0 end
+  if o.fulllimit == o.most and floor(o, o.full) > k then return 0 end
   local left = o.folded and o.most - since(o, k - o.back, o.total, o.first, o.start)
   if not left or o.folded and k < o.last and left < n * many then left = o.most - fullest(o, k, math.huge) end
   return left < n and 0 or (left - left % n) / n
@@ -253,14 +252,14 @@ local function tidy(o, now)
   if o.till <= now then o.learned, o.till = 0, 0 end
   if o.remembers <= now then o.mark, o.remembers = 0, 0 end
   if o.fades <= now then o.margin, o.raised, o.fades = 0, 0, 0 end
-  if o.full < after(o, k) then o.full, o.fulllimit, o.fullwidth = 0, 0, 0 end
+  if o.full < after(o, k) then o.full, o.fulllimit = 0, 0 end
 end
 
 -- change counts n calls more, or fewer, in bucket i.
 local function change(o, i, n)
   o.held[i], o.total, o.dirty = o.held[i] + n, o.total + n, true
   if o.same > i then o.same = i end
-  if o.sum and o.from <= i and i < o.to and (o.at[i] - o.sumat) % o.width == 0 then o.sum = o.sum + n end
+  if o.sum and o.from <= i and i < o.to then o.sum = o.sum + n end
   if o.peak and n > 0 and math.abs(o.at[i] - o.peakat) <= o.back then o.peak = o.peak + n end
 end
 
@@ -337,8 +336,8 @@ function window.text(o)
   end
   if extended(o) then
     more = string.format(
-      ' %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
-      o.full, o.fulllimit, o.fullwidth, o.learned, o.till, o.mark, o.remembers, o.margin, o.raised, o.fades)
+      ' %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
+      o.full, o.fulllimit, o.learned, o.till, o.mark, o.remembers, o.margin, o.raised, o.fades)
   end
   local v = string.format('%.0f %.0f %.0f %.0f %.0f %.0f%s|%s', unit, first, last, o.ends, count, o.total, more, list)
   return v, math.max(o.ends, o.till, o.remembers, o.fades)
@@ -346,8 +345,7 @@ end
 
 -- onlycounts reports whether the state is that which is stored, but for the counts of the last bucket and of all.
 local function onlycounts(o)
-  return o.counts and o.folded and o.start == o.storedstart and o.last == o.storedlast and o.ends == o.storedends and not o.aside
-    and not extended(o)
+  return o.counts and o.folded and o.start == o.storedstart and o.last == o.storedlast and o.ends == o.storedends and not extended(o)
 end
 
 -- write writes the state: only the counts if no more has changed and they take as much room as before. Then the TTL is right, and no list
@@ -368,26 +366,6 @@ end
 function window.rest()
   function window.horizon(o)
     return #o.bounds > 0 and o.bounds[#o.bounds] or math.huge
-  end
-
-  -- enters returns which bucket, from one on, enters the sum of bucket k next, up to the last one, and when it begins.
-  local function enters(o, k, to, last)
-    local at = o.at
-    while to <= o.size and at[to] <= last do
-      if (at[to] - k) % o.width == 0 then return to, at[to] end
-      to = to + 1
-    end
-    return to, math.huge
-  end
-
-  -- leaves returns which of the buckets from..to leaves the sum of bucket k next, and the first bucket whose sum lacks it.
-  local function leaves(o, k, from, to)
-    local at = o.at
-    while from < to do
-      if (at[from] - k) % o.width == 0 then return from, at[from] + o.back + o.width end
-      from = from + 1
-    end
-    return from, math.huge
   end
 
   -- over returns the last of the buckets k..k+m whose sum would exceed the limit with n more calls, and with
@@ -413,9 +391,9 @@ function window.rest()
     local forn, forone, cap, last, into, out = nil, nil, math.max(limit, n), k + o.back, nil, nil
     while true do
       -- The sum stays until a bucket enters or leaves.
-      to, into = enters(o, k, to, last)
+      into = o.at[to] and o.at[to] <= last and o.at[to] or math.huge
       if sum + n <= limit and into == math.huge then return forn, forone end -- from here on, it only shrinks
-      from, out = leaves(o, k, from, to)
+      out = from < to and o.at[from] + o.back + width or math.huge
       local change = math.min(into, out, last + width)
       if sum + n > cap then forn = change - width end
       if sum + 1 > limit then forone = change - width end
@@ -432,15 +410,14 @@ function window.rest()
     if e >= after(o, k) - o.guard then k = after(o, k) end
     local present = floor(o, now)
     local frontier = present
-    if o.fulllimit == o.most and o.fullwidth == o.width then
+    if o.fulllimit == o.most then
       frontier = math.max(frontier, floor(o, o.full))
     end
     if frontier > k then k = frontier end
     local looks, horizon = 1, window.horizon(o)
     while k < horizon do
       if (round >= C.LastRound or looks > C.MaxFull) and o.ends > now and o.size >= o.low then
-        local r = reach(o, o.at[o.size])
-        if r > k then k = floor(o, r + o.width - 1) end
+        k = math.max(k, reach(o, o.at[o.size]))
       end
       local forn, forone = over(o, k, n)
       if forone and k == frontier then frontier = after(o, forone) end
@@ -457,7 +434,7 @@ function window.rest()
     tidy(o, now)
     local k = place.begin
     local holds = add(o, k, n)
-    if place.full then o.full, o.fulllimit, o.fullwidth = place.full, o.most, o.width end
+    if place.full then o.full, o.fulllimit = place.full, o.most end
     return k, n, after(o, k) - o.guard - 1 - place.at, holds
   end
 end
@@ -473,7 +450,7 @@ function window.heeding()
     if free < o.full then o.full = free end
   end
 
-  -- settle: what cost nothing at first has no bucket, and is charged to the present one; what is from another grid, to where it lies here.
+  -- settle: what cost nothing at first has no bucket, and is charged to the present one; what one of another grid lacks, to where it lies here.
   function window.settle(o, now, from, _, cost, actual, made)
     if from == 0 then from = floor(o, now) end
     if actual <= cost then
@@ -492,7 +469,7 @@ function window.heeding()
     if #o.bounds > 0 then unfold(o) end
     o.margin, o.raised, o.fades = 0, 0, 0
     window.widen(o, now)
-    o.ends, o.full, o.fulllimit, o.fullwidth, o.learned, o.till = 0, 0, 0, 0, 0, 0
+    o.ends, o.full, o.fulllimit, o.learned, o.till = 0, 0, 0, 0, 0
     o.most, o.dirty = o.limit, true
   end
 
@@ -519,6 +496,7 @@ function window.heeding()
 
   -- claim: somebody remembers at least n calls of a bucket.
   function window.claim(o, now, from, n)
+    from = floor(o, from)
     if reach(o, from) <= now then return end
     local missing = n - count(o, from)
     if missing <= 0 then return end
@@ -531,38 +509,24 @@ function window.heeding()
     window.clear(o, now)
   end
 
-  -- turning defines what only accounts need of which there are several versions: see versions.lua.
-  function window.turning()
-    -- ends returns from when an account means the same as a new one, but for a reset that it remembers.
-    function window.ends(o) return math.max(o.ends, o.till, o.fades) end
-
-    -- history returns when it was that calls went, at the latest, or will, at the earliest, and how many.
-    function window.history(o, now)
-      local at, n = {}, {}
-      local longer = string.sub(o.unit, 1, 1) == 'c' and o.width / C.LongerBy or 0
-      for i = o.low, o.size do
-        local b = o.at[i]
-        if o.held[i] > 0 and b + (o.m + 1) * o.width + longer > now then
-          at[#at + 1], n[#n + 1] = b <= now and math.min(now, b + o.width - 1) or b, o.held[i]
-        end
-      end
-      return at, n
+  -- spent returns when it was that the calls that the window counts went, as if it had been now, or will, and how many.
+  function window.spent(o, now)
+    local at, n, counts = {}, {}, (o.m + 1) * o.width
+    if o.calendar then counts = counts + o.width / C.LongerBy end
+    for i = o.low, o.size do
+      if o.held[i] > 0 and o.at[i] + counts > now then at[#at + 1], n[#n + 1] = math.max(now, o.at[i]), o.held[i] end
     end
+    return at, n
+  end
 
-    -- recount counts n calls that went at an instant, or will.
-    function window.recount(o, now, at, n)
-      local b = floor(o, at)
-      if reach(o, b) <= now then return end
-      tidy(o, now)
-      add(o, b, n)
-    end
-
-    -- inherit takes over from the account of another shape what does not depend on that.
-    function window.inherit(o, from, now)
-      if from.margin then o.margin, o.raised, o.fades = from.margin, from.raised, from.fades end
-      reset(o, now, o.ends)
-      window.widen(o, now)
-    end
+  -- begin has an account count calls that went at some instants, or will.
+  function window.begin(o, from, at, n, now)
+    window.clear(o, now)
+    window.loadstring(o, nil, now)
+    o.mark, o.remembers, o.margin, o.raised, o.fades = 0, 0, from.margin, from.raised, from.fades
+    window.widen(o, now)
+    for i = 1, #at do add(o, floor(o, at[i]), n[i]) end
+    o.dirty = false
   end
 
   function window.holds(o, now)
@@ -582,8 +546,7 @@ function window.heeding()
     if o.most < o.limit then at = math.max(at, o.till) end
     while i >= o.low do
       local b = o.at[i]
-      -- What is not on the grid is of another limit, and does not count.
-      if o.held[i] > 0 and (b >= window.horizon(o) or floor(o, b) == b) then
+      if o.held[i] > 0 then
         at = math.max(at, reach(o, b))
         break
       end

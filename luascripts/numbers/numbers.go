@@ -101,6 +101,8 @@ const (
 	MaxCrowded  = 512
 	// MaxInspected is at how many gaps a look at an account looks: those behind are taken to be as long on average.
 	MaxInspected = 512
+	// MaxOpened is between how many calls of a slower rate a faster one makes gaps at most.
+	MaxOpened = 96
 	// MaxSwept is how many members of a sorted set that are past a script removes at most.
 	MaxSwept = 1024
 	// UnboundSlack is the slack of a call that no policy binds: it could be anything, but those that wait for the end of a
@@ -151,14 +153,6 @@ const (
 	AnswerGuessed = 2 // when there is more
 	AnswerTeaches = 4 // a pace
 	AnswerOpen    = 8 // what is on its way counts in these
-)
-
-// Parameters of the versions of an account: see package engine, versions.go.
-const (
-	MaxVersions  = 4                              // of one key
-	VersionLives = 60_000_000                     // for how long a version is kept that nobody asks for, besides for as long as it counts
-	MaxHistory   = 96                             // how many instants to come, and how many gaps, a rate passes on to an account of another shape at most
-	MaxLogged    = policies.MaxExact + MaxHistory // how many starts of a log matter to that at most: those of a window that is past, and these
 )
 
 // LongerBy is by which part of its usual length a window of a calendar is longer at most: a day of 25 hours, a month of 31 days.
@@ -214,9 +208,8 @@ func Named() map[string]int64 {
 		"MaxInteger": MaxInteger, "MaxBackstep": MaxBackstep, "MaxUpstreams": MaxUpstreams, "MaxSettings": MaxSettings, "OnceTTL": OnceTTL,
 		"KeptResets": KeptResets, "MaxReset": MaxReset,
 		"ManyRounds": ManyRounds, "LastRound": LastRound, "MaxLooks": MaxLooks, "MaxFull": MaxFull, "LongerBy": LongerBy, "LooksEach": LooksEach, "CrowdedLook": CrowdedLook, "MaxCrowded": MaxCrowded,
-		"MaxInspected": MaxInspected, "MaxSwept": MaxSwept, "UnboundSlack": UnboundSlack, "MaxUnpack": MaxUnpack, "MaxDebt": MaxDebt,
+		"MaxInspected": MaxInspected, "MaxOpened": MaxOpened, "MaxSwept": MaxSwept, "UnboundSlack": UnboundSlack, "MaxUnpack": MaxUnpack, "MaxDebt": MaxDebt,
 		"WholeShare": WholeShare, "SameEpisode": SameEpisode, "StepFades": StepFades, "LittleLess": LittleLess,
-		"MaxVersions": MaxVersions, "VersionLives": VersionLives, "MaxHistory": MaxHistory, "MaxLogged": MaxLogged,
 		"Allowance": Allowance, "Thousand": Thousand, "Second": Second, "TenSeconds": TenSeconds, "Minute": Minute, "TenMinutes": TenMinutes, "Hour": Hour, "Day": Day, "Month": Month, "Apart": Apart, "Generation": Generation, "AllowanceLives": AllowanceLives,
 		"LongestGuess": LongestGuess, "Lesson": Lesson, "Calms": Calms, "Calmly": Calmly, "MaxListed": MaxListed, "AnswerRefused": AnswerRefused, "AnswerGuessed": AnswerGuessed, "AnswerTeaches": AnswerTeaches, "AnswerOpen": AnswerOpen,
 		"TagStep": TagStep, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,

@@ -86,7 +86,7 @@ func (m *Store) admit(set shardSet, on []admitted, cost int64) (now int64, ok bo
 	for i := range on {
 		e, l := &entries[i], on[i].prepared
 		e.Limit.Spec, e.Limit.Bounds = &l.Spec, l.bounds(now)
-		one := m.account(&on[i], &e.Limit)
+		one := m.account(&on[i], &e.Limit, now)
 		if one == nil {
 			return now, false
 		}
@@ -111,19 +111,20 @@ func (m *Store) count(b *admitted, l *engine.Limit, now, cost int64) {
 	}
 	(*c).Add(now, cost)
 	if b.scope != "" {
-		m.account(b, l).recent.Add(cost, now)
+		m.account(b, l, now).recent.Add(cost, now)
 	}
 }
 
 // account returns the account of a limit, whose shard is locked; nil if there is none that fits. That of a limit without
 // a scope is always the same, unless it was evicted, and need not be looked for.
-func (m *Store) account(b *admitted, now *engine.Limit) *account {
+func (m *Store) account(b *admitted, limit *engine.Limit, now int64) *account {
 	l := b.prepared
-	if b.scope == "" && l.account != nil && !l.account.gone && l.account.Serves(now) {
+	if b.scope == "" && l.account != nil && !l.account.gone && l.account.Serves(limit, now, true) {
 		return l.account
 	}
-	one := m.keys.at(b.at).get(b.at.hash, &accountKey{l.upstream, l.Policy, b.scope})
-	if one == nil || !one.Serves(now) {
+	key := keyOf(l.upstream, &l.Limit, b.scope)
+	one := m.keys.at(b.at).get(b.at.hash, &key)
+	if one == nil || !one.Serves(limit, now, true) {
 		return nil
 	}
 	if b.scope == "" {

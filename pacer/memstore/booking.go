@@ -122,7 +122,6 @@ func (m *Store) redeem(stack *store.Stack, b *store.Booking) (r store.Redemption
 	if b.Refund == nil {
 		return r, nil, nil
 	}
-	o.wrote = true
 	for i, c := range b.Refund {
 		entries[i].Account.Cancel(&entries[i].Limit, o.now, engine.Charge(c))
 		called = append(called, entries[i].Next(o.now, 0)...)

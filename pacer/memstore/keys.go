@@ -55,7 +55,7 @@ type shardState struct {
 
 // An account is that of one key. The shard's lock guards it.
 type account struct {
-	engine.Versions
+	engine.Kept
 
 	key  accountKey
 	hash uint64
@@ -65,23 +65,29 @@ type account struct {
 	recent usage.Recent // what calls spent that took the short way
 }
 
-type accountKey struct{ upstream, policy, scope string }
+type accountKey struct {
+	upstream, policy, scope string
+	permits                 bool // of calls in flight: they are counted apart from what has gone
+}
+
+func keyOf(upstream string, l *store.Limit, scope string) accountKey {
+	return accountKey{upstream, l.Policy, scope, engine.AreRunning(&l.Spec)}
+}
 
 // opened is a stack whose accounts are locked.
 type opened struct {
 	shards shardSet
 	now    int64
-	looks  bool // nothing is to change
 	added  int  // keys that were made
-	wrote  bool // something changed: what was turned is kept
+	wrote  bool // something was charged or reported: what was turned is kept
 	turned []turned
 }
 
-// turned is what becomes of an account if the call that asks for it in another shape changes anything.
+// turned is what becomes of an account if something is charged or reported under a limit with another grid.
 type turned struct {
 	*account
 
-	next *engine.Versions
+	next engine.Kept
 }
 
 const (
@@ -196,7 +202,7 @@ func (k *keys) shardsOf(stack *store.Stack) shardSet {
 // key returns the key of a limit, and its location.
 func (k *keys) key(stack *store.Stack, limit int) (accountKey, location) {
 	l := &stack.Limits[limit]
-	return accountKey{stack.Upstream, l.Policy, l.Scope}, k.scoped(k.of(stack.Upstream, l.Policy), l.Scope)
+	return keyOf(stack.Upstream, l, l.Scope), k.scoped(k.of(stack.Upstream, l.Policy), l.Scope)
 }
 
 // find appends to entries the accounts of a stack whose shards are locked. Missing ones are made, and kept if keep is set:
@@ -216,14 +222,11 @@ func (k *keys) find(entries []engine.Entry, o *opened, stack *store.Stack, reach
 		case a == nil:
 			e.Account = engine.NewAccount(l.Spec.Algorithm)
 			missing++
-		case a.Serves(&e.Limit):
+		case a.Serves(&e.Limit, o.now, keep):
 			e.Account = a.Account
-		case o.looks:
-			e.Account = a.Seen(&e.Limit, o.now)
 		default:
-			e.Versions = a.Turned(&e.Limit, o.now)
-			e.Account = e.Versions.Account
-			o.turned = append(o.turned, turned{a, e.Versions})
+			o.turned = append(o.turned, turned{a, a.Turned(&e.Limit, o.now)})
+			e.Account = o.turned[len(o.turned)-1].next.Account
 		}
 		entries = append(entries, e)
 	}
@@ -242,7 +245,7 @@ func (k *keys) make(entries []engine.Entry, o *opened, stack *store.Stack, missi
 	for i := range stack.Limits {
 		key, at := k.key(stack, i)
 		if sh := k.at(at); sh.get(at.hash, &key) == nil {
-			sh.add(&account{Versions: engine.NewVersions(&entries[i].Limit, entries[i].Account), key: key, hash: at.hash})
+			sh.add(&account{Kept: engine.NewKept(&entries[i].Limit, entries[i].Account), key: key, hash: at.hash})
 			o.added++
 		}
 	}
@@ -261,7 +264,7 @@ func (k *keys) makeRoom(stack *store.Stack, now int64) error {
 		sh := &k.shards[k.roomNext%shards]
 		k.roomNext++
 		n := min(left, len(sh.ring))
-		k.evict(sh, now, n, (*engine.Versions).Expires)
+		k.evict(sh, now, n, (*engine.Kept).Expires)
 		left -= n
 	}
 	if k.fits(stack) {
@@ -282,16 +285,16 @@ func (k *keys) fits(stack *store.Stack) bool {
 }
 
 // matters returns until when an account has a meaning. That it was reset has less of one: see keys.makeRoom.
-func matters(a *engine.Versions) int64 { return max(a.Expires(), a.Remembers()) }
+func matters(a *engine.Kept) int64 { return max(a.Expires(), a.Remembers()) }
 
 // evict looks at the next n keys of a shard's ring and forgets those that mean nothing any more.
-func (k *keys) evict(sh *shard, now int64, n int, until func(*engine.Versions) int64) {
+func (k *keys) evict(sh *shard, now int64, n int, until func(*engine.Kept) int64) {
 	for range min(n, len(sh.ring)) {
 		if sh.hand >= len(sh.ring) {
 			sh.hand = 0
 		}
 		a := sh.ring[sh.hand]
-		if until(&a.Versions)+evictGrace > now {
+		if until(&a.Kept)+evictGrace > now {
 			sh.hand++
 			continue
 		}

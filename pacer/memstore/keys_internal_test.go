@@ -31,13 +31,13 @@ func TestAFullStoreSearchesALittle(t *testing.T) {
 	times := 0
 	m := New(WithMaxKeys(held), WithClock(func() store.Instant { return store.Instant(now) }))
 	for i := range held {
-		key := accountKey{"api", "rate", strconv.Itoa(i)}
+		key := accountKey{upstream: "api", policy: "rate", scope: strconv.Itoa(i)}
 		at := m.keys.scoped(m.keys.of(key.upstream, key.policy), key.scope)
 		a := looked{engine.NewAccount(policies.GCRA), &times, now + time.Hour.Microseconds()}
 		if i == held/2 {
 			a.until = 0
 		}
-		m.keys.at(at).add(&account{Versions: engine.Versions{Account: a}, key: key, hash: at.hash})
+		m.keys.at(at).add(&account{Kept: engine.Kept{Account: a}, key: key, hash: at.hash})
 		m.keys.count.Add(1)
 	}
 	reserve := func() error {
@@ -78,7 +78,7 @@ func TestKeysOfOneHash(t *testing.T) {
 	var sh shard
 	all := make([]*account, 4)
 	for i := range all {
-		all[i] = &account{key: accountKey{"u", "p", string(rune('a' + i))}, hash: 7}
+		all[i] = &account{key: accountKey{upstream: "u", policy: "p", scope: string(rune('a' + i))}, hash: 7}
 		require.Nil(t, sh.get(7, &all[i].key))
 		sh.add(all[i])
 	}

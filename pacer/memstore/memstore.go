@@ -194,7 +194,7 @@ func (m *Store) open(entries []engine.Entry, o *opened, stack *store.Stack, reac
 // close unlocks the accounts of a stack.
 func (m *Store) close(o *opened) {
 	for i := 0; i < len(o.turned) && o.wrote; i++ {
-		o.turned[i].Become(o.turned[i].next)
+		o.turned[i].Kept = o.turned[i].next
 	}
 	m.keys.evictBeside(o)
 	m.keys.unlock(o.shards)
@@ -214,8 +214,7 @@ func (m *Store) cancel(stack store.Stack, grants []store.Grant) (called []int64,
 	if err != nil {
 		return nil, err
 	}
-	o.wrote = true
-	defer m.close(&o)
+	defer m.close(&o) // charges on another grid are not given back
 	for i := range grants {
 		for j, c := range grants[i].Charges {
 			e := &entries[j]
@@ -327,11 +326,11 @@ func applyOne(e *engine.Entry, now int64, n *store.Note) (changed, slower bool) 
 		return a.Learn(l, now, n.Value, now+engine.MicrosUp(n.For)), false
 	case store.NoteAnswer: // see answered
 	case store.NoteSettle:
-		e.Settle(now, engine.Charge(n.Charge), n.Cost, n.Actual)
+		a.Settle(l, now, engine.Charge(n.Charge), n.Cost, n.Actual)
 	case store.NoteClaim:
 		return a.Claim(l, now, engine.Charge(n.Charge)), false
 	case store.NoteReset:
-		e.Reset(now)
+		a.Reset(now)
 	case store.NoteRenew:
 		a.Renew(l, now, n.Value, int64(n.At))
 	case store.NoteRelease:
@@ -361,7 +360,7 @@ func (m *Store) Now() store.Instant { return store.Instant(m.clock()) }
 
 // Status implements [store.Store].
 func (m *Store) Status(_ context.Context, stack store.Stack) (store.StackStatus, error) {
-	o := opened{looks: true}
+	var o opened
 	entries, err := m.open(nil, &o, &stack, engine.Micros(store.Forever), false)
 	if err != nil {
 		return store.StackStatus{}, err

@@ -29,11 +29,8 @@ type request struct {
 	}
 }
 
-// maxInterval is how long the digits of an emission interval are, at most, and maxEpoch an epoch.
-const (
-	maxInterval = 16
-	maxEpoch    = 40
-)
+// maxEpoch is how long an epoch is at most.
+const maxEpoch = 40
 
 // head is how many arguments come before the keys: the command, the script and the number of keys.
 const head = 3
@@ -96,22 +93,22 @@ func (r *request) addKeys(upstream string, limits []store.Limit) {
 		if limits[i].Spec.HasQueue() {
 			keys += 4
 		}
-		size += keys * (base + len(limits[i].Policy) + len(limits[i].Scope) + len(leasesMark) + 2 + maxInterval)
+		size += keys * (base + len(limits[i].Policy) + len(limits[i].Scope) + len(leasesMark) + 2)
 	}
 	r.text.Grow(size)
 	writeUpstreamKey(&r.text, upstream)
 	name := r.text.String()
 	r.key(name)
 	for i := range limits {
-		r.addKey(name, &limits[i], "", 0)
+		r.addKey(name, &limits[i], "")
 	}
 	for i := range limits {
 		l := &limits[i]
 		if l.Spec.Algorithm == policies.GCRA {
-			r.addKey(name, l, gapsMark, l.Spec.Interval)
+			r.addKey(name, l, gapsMark)
 		}
 		if l.Spec.Most > 0 {
-			r.addKey(name, l, startsMark, l.Spec.Interval)
+			r.addKey(name, l, startsMark)
 		}
 		if l.Spec.HasQueue() {
 			r.addQueue(name, l)
@@ -122,31 +119,25 @@ func (r *request) addKeys(upstream string, limits []store.Limit) {
 // addQueue adds the keys of a limit that calls queue for.
 func (r *request) addQueue(name string, l *store.Limit) {
 	if l.Spec.Algorithm == policies.Concurrency {
-		r.addKey(name, l, leasesMark, 0)
+		r.addKey(name, l, leasesMark)
 	}
-	r.addKey(name, l, lineMark, 0)
-	r.addKey(name, l, waitsMark, 0)
+	r.addKey(name, l, lineMark)
+	r.addKey(name, l, waitsMark)
 	if l.Spec.Algorithm == policies.Concurrency {
-		r.addKey(name, l, begunMark, 0)
+		r.addKey(name, l, begunMark)
 	}
 	if l.Spec.Queue == policies.FairQueue {
-		r.addKey(name, l, flowsMark, 0)
+		r.addKey(name, l, flowsMark)
 	}
 }
 
-// addKey adds a key that has to do with a limit: what is left to a rate of one emission interval means nothing to one of another, so that
-// is a part of the key's name; 0 for none.
-func (r *request) addKey(name string, l *store.Limit, mark string, interval int64) {
+// addKey adds a key that has to do with a limit.
+func (r *request) addKey(name string, l *store.Limit, mark string) {
 	begin := r.text.Len()
 	r.text.WriteString(name)
 	r.text.WriteByte(':')
 	r.text.WriteString(l.Policy)
 	r.text.WriteString(mark)
-	if interval > 0 {
-		var room [20]byte
-		r.text.WriteByte('.')
-		r.text.Write(strconv.AppendInt(room[:0], interval, 10))
-	}
 	if l.Scope != "" {
 		r.text.WriteByte(':')
 		r.text.WriteString(l.Scope)

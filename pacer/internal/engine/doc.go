@@ -16,8 +16,7 @@
 //   - [Concurrency], permits for the calls that run at once, each with a lease.
 //   - [Allowance], what the upstream says is left of a limit until it resets.
 //
-// When a policy changes, its key has [Versions]: an account for each shape that calls use. A new account starts with what the last one
-// knows, and each call counts in all of them. See versions.go.
+// There is one account for each key, also when a policy changes: see [Kept].
 //
 // # From a request to a charge
 //

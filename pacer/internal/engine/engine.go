@@ -116,9 +116,8 @@ func NewAccount(a policies.Algorithm) Account {
 
 // Entry is one policy of a stack: its account and its limit.
 type Entry struct {
-	Account  Account
-	Limit    Limit
-	Versions *Versions // of which the Account is one; nil if it is the only one
+	Account Account
+	Limit   Limit
 }
 
 // The methods of an entry call those of its account. They switch on the algorithm, as [NewAccount] does: in a call through the interface,
@@ -154,9 +153,6 @@ func (e *Entry) earliest(now, at, n int64, round int) Placement {
 }
 
 func (e *Entry) commit(now int64, p Placement, n int64) (Charge, int64) {
-	if e.Versions != nil {
-		e.Versions.count(now, p.At, n)
-	}
 	switch a := e.Account.(type) {
 	case *GCRA:
 		return a.Commit(&e.Limit, now, p, n)

@@ -41,7 +41,7 @@ func (w *Window) Sums(l *Limit, k int64) (total, counted, moved, anew, peak, ful
 	fresh := *w
 	fresh.sum = sum{}
 	peak = none
-	if w.peak.at == k && w.peak.width == l.Spec.Interval {
+	if w.peak.at == k {
 		peak = w.peak.n
 	}
 	return w.total, counted, w.ending(l, k).n, fresh.ending(l, k).n, peak, fresh.most(l, k)
@@ -49,6 +49,3 @@ func (w *Window) Sums(l *Limit, k int64) (total, counted, moved, anew, peak, ful
 
 // Horizon returns the instant from which nothing can be reserved yet.
 func (l *Limit) Horizon() int64 { return l.horizon() }
-
-// Known returns how many accounts there are.
-func (v *Versions) Known() int { return 1 + len(v.aside()) }

@@ -29,6 +29,7 @@ type GCRA struct {
 
 	tat    int64 // the tail begins here; 0 for a new account
 	gaps   []gap // disjoint, in order of time, all before tat
+	unit   int64 // the shortest emission interval since the tail was last past
 	pace   pace
 	margin margin
 	queue  *Queue    // nil if no call was ever in it
@@ -156,6 +157,7 @@ func (g *GCRA) fit(now, e int64, w *wants, index int) (Placement, bool) {
 
 // Commit implements [Account].
 func (g *GCRA) Commit(l *Limit, now int64, p Placement, n int64) (Charge, int64) {
+	g.turn(l, now)
 	g.keepLog(l)
 	t, free, was := l.Spec.Interval, g.piece(int(p.takes)), g.tat
 	from := min(max(free.from, now), p.begin)
@@ -185,7 +187,7 @@ func (g *GCRA) Commit(l *Limit, now int64, p Placement, n int64) (Charge, int64)
 		g.log.tidy(was, g.tat, now, g.within(l, now))
 		slack = 0
 	}
-	g.forget(now)
+	g.sweep(now)
 	return chargeOf(c), slack
 }
 
@@ -223,6 +225,7 @@ func (g *GCRA) giveBack(l *Limit, now int64, c gap, from int64) {
 	if i < len(g.gaps) && g.gaps[i].from < to {
 		return // free already
 	}
+	g.turn(l, now)
 	g.keepLog(l)
 	if g.log != nil {
 		g.log.remove(c, begin, to)
@@ -238,13 +241,63 @@ func (g *GCRA) giveBack(l *Limit, now int64, c gap, from int64) {
 		g.widen(from, to)
 		g.gaps = slices.Replace(g.gaps, first, i, gap{from, to})
 	}
-	g.forget(now)
+	g.forget(l, now)
 }
 
-// forget drops what is past.
-func (g *GCRA) forget(now int64) {
+// present returns the gaps that are not past.
+func (g *GCRA) present(now int64) []gap {
+	return g.gaps[sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to > now }):]
+}
+
+// front returns until when everything is taken from now on; now or before if nothing is.
+func (g *GCRA) front(now int64) int64 {
+	if gaps := g.present(now); len(gaps) > 0 {
+		return gaps[0].from
+	}
+	return g.tat
+}
+
+// opens reports whether the account is to be opened for a faster limit: see opened.
+func (g *GCRA) opens(l *Limit, now int64) bool {
+	return 2*l.Spec.Interval <= g.unit && g.front(now) > now
+}
+
+// opened returns the account under a limit that is faster than those before: of the cells from now to the first gap, each keeps an emission
+// interval of that limit, and the rest is a gap. So no slot moves, and calls go between those that are reserved. This account stays as it
+// is.
+func (g *GCRA) opened(l *Limit, now int64) *GCRA {
+	o, gaps, t := *g, g.present(now), l.Spec.Interval
+	if len(gaps) == 0 {
+		o.widest = 0
+	}
+	o.gaps, o.widest, o.log = nil, max(o.widest, g.unit-t), nil // cells in gaps are not to be taken for those of the log
+	ends := g.front(now)
+	for x := ends - (ends-now+g.unit-1)/g.unit*g.unit; x < ends && len(o.gaps) < numbers.MaxOpened; x += g.unit {
+		o.gaps = append(o.gaps, gap{x + t, x + g.unit})
+	}
+	o.gaps = append(o.gaps, gaps...)
+	o.turn(l, now)
+	return &o
+}
+
+// turn notes the limit under which the account changes.
+func (g *GCRA) turn(l *Limit, now int64) {
+	if g.tat <= now || l.Spec.Interval < g.unit {
+		g.unit = l.Spec.Interval
+	}
+	g.pace.adapt(l)
+}
+
+// forget is turn and sweep.
+func (g *GCRA) forget(l *Limit, now int64) {
+	g.turn(l, now)
+	g.sweep(now)
+}
+
+// sweep drops what is past.
+func (g *GCRA) sweep(now int64) {
 	if max(g.lasts(), g.pace.ends(), g.margin.until, g.reset.until) <= now {
-		*g = GCRA{queue: g.queue, freed: g.freed}
+		*g = GCRA{unit: g.unit, queue: g.queue, freed: g.freed}
 		return
 	}
 	if g.reset.until <= now {
@@ -299,7 +352,7 @@ func (g *GCRA) Inspect(l *Limit, now int64) Inspection {
 			free += max(0, f.to-max(from, reach))
 		}
 	}
-	gaps := g.gaps[sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to > now }):]
+	gaps := g.present(now)
 	for _, f := range gaps[:min(len(gaps), numbers.MaxInspected)] {
 		look(f)
 	}

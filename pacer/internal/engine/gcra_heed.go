@@ -9,13 +9,13 @@ import (
 
 // Slow implements [Account].
 func (g *GCRA) Slow(l *Limit, now, at int64) bool {
-	g.forget(now)
+	g.forget(l, now)
 	return g.pace.slow(l, now, at)
 }
 
 // Stray implements [Account].
 func (g *GCRA) Stray(l *Limit, now, at int64, s Stray) (alone, slower bool) {
-	g.forget(now)
+	g.forget(l, now)
 	if handled, slower := g.pace.fallBack(l, now, at, s.Within); handled {
 		return true, slower
 	}
@@ -24,22 +24,22 @@ func (g *GCRA) Stray(l *Limit, now, at int64, s Stray) (alone, slower bool) {
 
 // Learn implements [Account].
 func (g *GCRA) Learn(l *Limit, now, value, until int64) bool {
-	g.forget(now)
+	g.forget(l, now)
 	changed := g.pace.learn(l, now, value, until)
-	g.forget(now)
+	g.forget(l, now)
 	return changed
 }
 
 // Claim implements [Account]. It also takes adjacent pieces that are too short for a call.
 func (g *GCRA) Claim(l *Limit, now int64, charge Charge) (changed bool) {
-	g.forget(now)
+	g.forget(l, now)
 	g.keepLog(l)
 	c := charge.interval()
 	from, to, t := max(c.from, now), c.to, l.Spec.Interval
 	if from >= to {
 		if g.log != nil {
 			g.log.claim(now, c, false)
-			g.forget(now)
+			g.forget(l, now)
 		}
 		return false
 	}

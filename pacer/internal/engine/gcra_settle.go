@@ -27,6 +27,7 @@ func (g *GCRA) Settle(l *Limit, now int64, charge Charge, cost, actual int64) {
 		g.giveBack(l, now, c, from)
 		return
 	}
+	g.turn(l, now)
 	g.keepLog(l)
 	from := max(g.tat, now)
 	g.freed = 0
@@ -34,7 +35,7 @@ func (g *GCRA) Settle(l *Limit, now int64, charge Charge, cost, actual int64) {
 	if g.log != nil {
 		g.log.debt(l, now, actual-cost, from)
 	}
-	g.forget(now)
+	g.forget(l, now)
 }
 
 // pack moves [c.from, to), the part of its charge c that a settled call keeps, into the first gap with room for it, or to the start of the

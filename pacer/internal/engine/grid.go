@@ -52,6 +52,3 @@ func mod(a, b int64) int64 {
 	}
 	return r
 }
-
-// on reports whether two buckets are on one grid.
-func on(a, b, width int64) bool { return (a-b)%width == 0 }

@@ -96,7 +96,21 @@ func (p *pace) fallBack(l *Limit, now, at, within int64) (handled, slower bool) 
 // holdAt sets the share that holds from now on.
 func (p *pace) holdAt(share, now int64, a *policies.Adapt) {
 	p.share, p.since, p.slowed = share, now+a.Hold, now
+	p.recover(a)
+}
+
+// recover notes when the share is whole again.
+func (p *pace) recover(a *policies.Adapt) {
 	p.whole = p.since + (numbers.WholeShare-p.share)*a.Recovery/numbers.WholeShare + 1
+}
+
+// adapt notes that a limit with another adaptation, or none, may hold now.
+func (p *pace) adapt(l *Limit) {
+	if a := l.Spec.Adapt; p.share > 0 && a != nil {
+		p.recover(a)
+	} else {
+		p.whole = 0
+	}
 }
 
 func (p *pace) learn(l *Limit, now, value, until int64) bool {
@@ -106,17 +120,6 @@ func (p *pace) learn(l *Limit, now, value, until int64) bool {
 		p.learned, p.until = 0, 0
 	}
 	return p.interval(l, now) != before
-}
-
-// inherited returns the pace for an account of another shape: with the share, if that is adaptive, too.
-func (p *pace) inherited(l *Limit) pace {
-	a := l.Spec.Adapt
-	if a == nil || p.share == 0 {
-		return pace{learned: p.learned, until: p.until}
-	}
-	own := *p
-	own.whole = p.since + (numbers.WholeShare-p.share)*a.Recovery/numbers.WholeShare + 1
-	return own
 }
 
 // ends returns when the pace is that of the limit again.

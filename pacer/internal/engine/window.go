@@ -11,8 +11,7 @@ import (
 // k to k+m, so that any window of the period's length holds at most the limit. A call may go into bucket k if that keeps the sum within the
 // limit for each of k..k+m: looking forward as well as back lets a call start before existing reservations.
 //
-// Buckets are known by the instant at which they begin, not by a number, so that a changed period or time
-// zone meets counts that still mean what they say.
+// Buckets are known by the instant at which they begin, and are all on one grid: see Kept.
 //
 // No look at a window goes through all of its buckets, if they are a hundred: what all buckets hold tells as a rule that there
 // is room, and what the window held that was looked at last goes on to the next one, bucket by bucket.
@@ -38,19 +37,18 @@ type bucket struct {
 	n     int64
 }
 
-// A sum is what the window holds that ends with a bucket: those of the buckets [from, to) that are on its grid.
+// A sum is what the window holds that ends with a bucket: the buckets [from, to).
 type sum struct {
-	at, width, back int64 // the bucket's begin and width, and how long before it the window begins
-	from, to        int
-	n               int64
+	at, back int64 // the bucket's begin, and how long before it the window begins
+	from, to int
+	n        int64
 }
 
 // A peak is no less than what the fullest of the windows holds that have a bucket in them.
-type peak struct{ at, width, back, n int64 }
+type peak struct{ at, back, n int64 }
 
-// full remembers the head of the queue: no bucket before until has room for even one call. It holds for one
-// limit and width.
-type full struct{ until, limit, width int64 }
+// full remembers the head of the queue: no bucket before until has room for even one call. It holds for one limit.
+type full struct{ until, limit int64 }
 
 // limit returns the limit that holds at now.
 func (w *Window) limit(l *Limit, now int64) int64 {
@@ -103,7 +101,7 @@ func (w *Window) Commit(l *Limit, now int64, p Placement, n int64) (Charge, int6
 	w.tidy(l, now)
 	one := w.add(l, p.begin, n)
 	if p.full > 0 {
-		w.full = full{p.full, w.limit(l, now), l.Spec.Interval}
+		w.full = full{p.full, w.limit(l, now)}
 	}
 	return chargeIn(p.begin, n, one.n), l.next(p.begin) - l.Spec.Guard - 1 - p.At
 }
@@ -126,7 +124,7 @@ func (w *Window) add(l *Limit, b, n int64) *bucket {
 func (w *Window) change(i int, n int64) {
 	w.buckets[i].n += n
 	w.total += n
-	if s := &w.sum; s.from <= i && i < s.to && on(w.buckets[i].begin, s.at, s.width) {
+	if s := &w.sum; s.from <= i && i < s.to {
 		s.n += n
 	}
 	if p, b := &w.peak, w.buckets[i].begin; n > 0 && p.at-p.back <= b && b <= p.at+p.back {
@@ -178,8 +176,8 @@ func (w *Window) giveBack(l *Limit, now, begin, n int64) {
 	w.full.until = min(w.full.until, max(0, begin-l.Spec.Buckets*l.Spec.Interval))
 }
 
-// Settle implements [Account]. What cost nothing at first has no bucket: it is charged to the present one. A charge from another grid is
-// charged where it lies in this one.
+// Settle implements [Account]. What cost nothing at first has no bucket: it is charged to the present one. What a charge from another grid
+// lacks is charged where it lies in this one.
 func (w *Window) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
 	l = w.widened(l, now)
 	begin, _ := c.bucket()
@@ -230,8 +228,7 @@ func (w *Window) untilFull(l *Limit, now int64) int64 {
 		at = max(at, w.until)
 	}
 	for _, b := range slices.Backward(w.buckets) {
-		// What is not on the grid is of another limit, and does not count.
-		if b.n > 0 && (b.begin >= l.horizon() || l.floor(b.begin) == b.begin) {
+		if b.n > 0 {
 			at = max(at, l.reach(b.begin))
 			break
 		}

@@ -32,6 +32,7 @@ func (w *Window) Learn(l *Limit, now, value, until int64) bool {
 func (w *Window) Claim(l *Limit, now int64, c Charge) bool {
 	l = w.widened(l, now)
 	begin, n := c.claimed()
+	begin = l.floor(begin)
 	if missing := n - w.count(begin); missing > 0 && l.reach(begin) > now {
 		w.tidy(l, now)
 		w.add(l, begin, missing)

@@ -6,21 +6,17 @@ import (
 
 // ending returns the sum of the window that ends with bucket k. It is the last one moved on, if that is so far.
 func (w *Window) ending(l *Limit, k int64) *sum {
-	s, width, back := &w.sum, l.Spec.Interval, l.Spec.Buckets*l.Spec.Interval
-	if s.width != width || s.back != back || k < s.at || !on(k, s.at, width) {
+	s, back := &w.sum, l.Spec.Buckets*l.Spec.Interval
+	if s.back != back || k < s.at {
 		from := w.find(k - back)
-		*s = sum{width: width, back: back, from: from, to: from}
+		*s = sum{back: back, from: from, to: from}
 	}
 	s.at = k
 	for ; s.to < len(w.buckets) && w.buckets[s.to].begin <= k; s.to++ {
-		if on(w.buckets[s.to].begin, k, width) {
-			s.n += w.buckets[s.to].n
-		}
+		s.n += w.buckets[s.to].n
 	}
 	for ; s.from < s.to && w.buckets[s.from].begin < k-back; s.from++ {
-		if on(w.buckets[s.from].begin, k, width) {
-			s.n -= w.buckets[s.from].n
-		}
+		s.n -= w.buckets[s.from].n
 	}
 	return s
 }
@@ -32,7 +28,7 @@ func (w *Window) Earliest(l *Limit, now, e, n int64, round int) Placement {
 
 // search looks for the first bucket that has room.
 func (w *Window) search(l *Limit, now, e, n int64, round int) Placement {
-	width, limit := l.Spec.Interval, w.limit(l, now)
+	limit := w.limit(l, now)
 	k := l.floor(e)
 	present := k
 	if e != now {
@@ -42,7 +38,7 @@ func (w *Window) search(l *Limit, now, e, n int64, round int) Placement {
 		k = next
 	}
 	frontier := present // no bucket before has room for even one call
-	if w.full.limit == limit && w.full.width == width {
+	if w.full.limit == limit {
 		frontier = max(frontier, l.floor(w.full.until))
 	}
 	k = max(k, frontier)
@@ -52,9 +48,7 @@ func (w *Window) search(l *Limit, now, e, n int64, round int) Placement {
 			break
 		}
 		if size := len(w.buckets); (round >= numbers.LastRound || looks > numbers.MaxFull) && w.ends > now && size > 0 {
-			if after := l.reach(w.buckets[size-1].begin); after > k {
-				k = l.floor(after + width - 1) // on this grid, and not before
-			}
+			k = max(k, l.reach(w.buckets[size-1].begin))
 		}
 		over, overOne := w.over(l, k, limit, n)
 		if overOne != none && k == frontier {
@@ -84,19 +78,19 @@ func (w *Window) over(l *Limit, k, limit, n int64) (forN, forOne int64) {
 	if last := len(w.buckets) - 1; last >= 0 && w.buckets[last].begin > k && w.roomy(l, k, limit, n) {
 		return forN, forOne
 	}
-	s := *w.ending(l, k)
+	s, width := *w.ending(l, k), l.Spec.Interval
 	for end := k + s.back; ; {
 		// The sum stays until a bucket enters or leaves.
-		enters, leaves := w.enters(&s, end), w.leaves(&s)
+		enters, leaves := w.enters(&s, end), w.leaves(&s, width)
 		if s.n+max(n, 1) <= limit && enters == forever {
 			return forN, forOne // from here on, it only shrinks
 		}
-		change := min(enters, leaves, end+s.width)
+		change := min(enters, leaves, end+width)
 		if s.n+n > max(limit, n) {
-			forN = change - s.width
+			forN = change - width
 		}
 		if s.n+1 > limit {
-			forOne = change - s.width
+			forOne = change - width
 		}
 		if change > end {
 			return forN, forOne
@@ -115,29 +109,25 @@ func (w *Window) over(l *Limit, k, limit, n int64) (forN, forOne int64) {
 // roomy reports whether n calls fit in each of the windows that have bucket k in them. What the fullest holds is not looked for
 // anew as long as even what was added since leaves them room.
 func (w *Window) roomy(l *Limit, k, limit, n int64) bool {
-	p, width, back := &w.peak, l.Spec.Interval, l.Spec.Buckets*l.Spec.Interval
-	if p.at != k || p.width != width || p.back != back || p.n+n > limit {
-		*p = peak{k, width, back, w.most(l, k)}
+	p, back := &w.peak, l.Spec.Buckets*l.Spec.Interval
+	if p.at != k || p.back != back || p.n+n > limit {
+		*p = peak{k, back, w.most(l, k)}
 	}
 	return p.n+n <= limit
 }
 
 // enters returns the next bucket that enters a sum, up to the last one; forever if there is none.
 func (w *Window) enters(s *sum, last int64) int64 {
-	for ; s.to < len(w.buckets) && w.buckets[s.to].begin <= last; s.to++ {
-		if on(w.buckets[s.to].begin, s.at, s.width) {
-			return w.buckets[s.to].begin
-		}
+	if s.to < len(w.buckets) && w.buckets[s.to].begin <= last {
+		return w.buckets[s.to].begin
 	}
 	return forever
 }
 
 // leaves returns the first bucket whose sum has lost one that is in this sum; forever if there is none.
-func (w *Window) leaves(s *sum) int64 {
-	for ; s.from < s.to; s.from++ {
-		if on(w.buckets[s.from].begin, s.at, s.width) {
-			return w.buckets[s.from].begin + s.back + s.width
-		}
+func (w *Window) leaves(s *sum, width int64) int64 {
+	if s.from < s.to {
+		return w.buckets[s.from].begin + s.back + width
 	}
 	return forever
 }
@@ -151,7 +141,7 @@ func (w *Window) most(l *Limit, k int64) int64 {
 		if enters == forever {
 			return most
 		}
-		for w.leaves(&s) <= enters {
+		for w.leaves(&s, l.Spec.Interval) <= enters {
 			s.n -= w.buckets[s.from].n
 			s.from++
 		}
