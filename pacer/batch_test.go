@@ -84,26 +84,6 @@ func TestBatchedCallsAreThemselves(t *testing.T) {
 	})
 }
 
-// Calls of a stack wait for the one of theirs that is on the wire, so that they are decided in their order, and not for the
-// first request that comes back.
-func TestAStackIsOnTheWireOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r, p := batchingPacer(t, policies.PerSecond(100).Burst(100).Per("tenant"))
-		defer closing(t, p)
-		var wg sync.WaitGroup
-		waits(t, &wg, p, "a") // 40 ms
-		r.set(nil, 10*time.Millisecond)
-		waits(t, &wg, p, "a", "b")
-		require.Equal(t, [][]int{{1}, {1}}, r.requests())
-		time.Sleep(20 * time.Millisecond)
-		synctest.Wait()
-		require.Empty(t, r.requests(), "b is back, but a is not")
-		wg.Wait()
-		require.Equal(t, [][]int{{1}}, r.requests())
-	})
-}
-
 // Who hears of the store by its calls need not ask how it is.
 func TestCallsSpareTheHeartbeat(t *testing.T) {
 	t.Parallel()
@@ -120,20 +100,6 @@ func TestCallsSpareTheHeartbeat(t *testing.T) {
 		}
 		require.LessOrEqual(t, len(r.received())-before, 1, "in two seconds with a line")
 		wg.Wait()
-	})
-}
-
-// No request carries very many calls.
-func TestARequestIsBounded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r, p := batchingPacer(t, policies.PerSecond(100_000).Burst(10_000))
-		defer closing(t, p)
-		var wg sync.WaitGroup
-		waits(t, &wg, p, "first")
-		waits(t, &wg, p, times(600, "others")...)
-		wg.Wait()
-		require.Equal(t, [][]int{{1}, {64}, {128}, {256}, {152}}, r.requests())
 	})
 }
 
