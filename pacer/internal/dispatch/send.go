@@ -269,8 +269,15 @@ func (s *Dispatcher) answered(r *request, errs []error) {
 			continue
 		}
 		if a.err != nil && a.sure > 0 {
+			w.under++ // until that is done
 			stack, rest := a.stack.Clone(), granted(a.grants[:a.sure])
-			go s.giveBack(a.ctx, stack, rest)
+			go func() {
+				s.giveBack(a.ctx, stack, rest)
+				s.lock()
+				defer s.unlock()
+				w.under--
+				w.over.Broadcast()
+			}()
 		}
 		if a.queue != nil {
 			s.answerAll(a.queue)
