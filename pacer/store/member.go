@@ -22,8 +22,8 @@ type Member interface { //nolint:interfacebloat // it is what one type does, for
 	Await(ctx context.Context, latest time.Time, closed <-chan struct{}) error
 
 	// ReserveEach is Reserve for several stacks of one upstream, in order, in one request if the shared store decides. It returns the error
-	// of each. The last grants may be [Grant].Deferred. A batch with an error is not the caller's any more: a request that nobody waits for
-	// may still use it.
+	// of each. The last grants may be [Grant].Deferred. Unless the shared store is [Punctual], the batches are not the caller's any more: a
+	// request that nobody waits for may still use them.
 	ReserveEach(ctx context.Context, batches []Batch) []error
 
 	// Now estimates the store's time.

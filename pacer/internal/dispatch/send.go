@@ -286,7 +286,7 @@ func (s *Dispatcher) answered(r *request, errs []error) {
 		}
 	}
 	w.waiting = append(again, w.waiting...)
-	if slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+	if !s.punctual {
 		return // the member may still use it
 	}
 	clear(r.places)
