@@ -96,11 +96,15 @@ func TestWhatOthersSpendIsReadFromTheNextAnswer(t *testing.T) {
 	for range 39 {
 		require.True(t, d.standin.Spend(otherConsumer))
 	}
+	began := time.Now()
 	require.NoError(t, d.read(t.Context())) // three calls
 	r := &result{meter: d.meter, upstream: d.u}
 	l, err := r.now(t.Context(), d.pacer)
 	require.NoError(t, err)
 	require.Equal(t, 42, l.used)
+	if time.Since(began) > time.Second { //realtime: a count without a reset holds for a second
+		t.Skip("the machine is too busy to see the count before it is asked for again")
+	}
 	require.Equal(t, int64(58), l.left)
 	require.Equal(t, int64(8), l.readers, "half of the day, less what all have used")
 
