@@ -116,7 +116,7 @@ func TestWhatOthersSpendIsReadFromTheNextAnswer(t *testing.T) {
 	err = d.read(t.Context())
 	require.NotNil(t, spent(err), "%v", err)
 	require.Equal(t, salesforce.PolicyShare, spent(err).Policy)
-	require.NoError(t, d.look(t.Context(), interactiveTimeout))
+	require.NoError(t, d.look(t.Context(), time.Minute))
 }
 
 func TestA403OfTheOrgReachesAll(t *testing.T) {
@@ -125,7 +125,7 @@ func TestA403OfTheOrgReachesAll(t *testing.T) {
 	for range 20 {
 		require.True(t, d.standin.Spend(otherConsumer))
 	}
-	err := d.look(t.Context(), interactiveTimeout)
+	err := d.look(t.Context(), time.Minute)
 	require.ErrorContains(t, err, "TotalRequests Limit exceeded.", "the SDK keeps the body alone")
 	require.Nil(t, spent(err))
 	require.True(t, d.judge(t.Context(), err), "that is no failure")
@@ -134,7 +134,7 @@ func TestA403OfTheOrgReachesAll(t *testing.T) {
 		err = d.read(t.Context())
 		require.NotNil(t, spent(err), "%v", err)
 	}
-	require.NotNil(t, spent(d.look(t.Context(), interactiveTimeout)))
+	require.NotNil(t, spent(d.look(t.Context(), time.Minute)))
 	require.Equal(t, 1, d.standin.Stats().Consumers[ownConsumer].Refused, "the others did not ask")
 }
 
