@@ -161,7 +161,7 @@ func (e events) Applied(ctx context.Context, at store.Instant, stack store.Stack
 
 // Requested implements [failover.Owner].
 func (e events) Requested(op string, calls int, took time.Duration, err error) {
-	one := StoreRequest{Upstream: e.upstream, Op: op, Calls: calls, Took: took, Err: e.toUser(err)}
+	one := StoreRequest{Upstream: e.upstream, Op: op, Calls: calls, Took: took, Err: err}
 	telemetry.Emit(e.telemetry, one, func(h *Hooks) func(StoreRequest) { return h.StoreRequest })
 }
 

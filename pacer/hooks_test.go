@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -89,6 +90,31 @@ func observedPacer(t *testing.T, p ...policies.Policy) (*pacer.Pacer, *diary) {
 	one := newPacer(t, pacer.Config{Policies: p, Hooks: []*pacer.Hooks{d.hooks()}})
 	t.Cleanup(func() { require.NoError(t, one.Close()) })
 	return one, d
+}
+
+// Hooks receive the error of a request as it came, in one sentence.
+func TestHooksOfAStoreThatFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		failed := make(map[string]bool)
+		r := newRemote(1)
+		p, err := pacer.New(pacer.Config{Upstream: "api", Store: r, Outage: pacer.RefuseCalls, Policies: []policies.Policy{policies.PerSecond(10)}, Hooks: []*pacer.Hooks{{
+			StoreRequest: func(c pacer.StoreRequest) {
+				mu.Lock()
+				defer mu.Unlock()
+				if c.Err != nil {
+					failed[c.Err.Error()] = true
+				}
+			},
+		}}})
+		require.NoError(t, err)
+		require.NoError(t, p.Wait(t.Context()))
+		r.set(fmt.Errorf("%w: %w", store.ErrUnreachable, io.ErrUnexpectedEOF), 0)
+		_ = p.Wait(t.Context())
+		closing(t, p)
+		require.Equal(t, map[string]bool{"pacer: the store is out of reach: unexpected EOF": true}, failed)
+	})
 }
 
 // Hooks receive what a call costs each of its policies, and what settling it has changed; a lane's part costs what the whole does.
