@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/bookings"
 	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/internal/readings"
@@ -286,7 +285,7 @@ type StoreError struct {
 
 // The operations of a [StoreError].
 const (
-	opReserve  = binding.OpReserve
+	opReserve  = dispatch.OpReserve
 	opCancel   = "cancel"
 	opReport   = "report" // of Report, Settle, [Pacer.Resume] and [Pacer.Reset]
 	opStatus   = "status"

@@ -151,13 +151,12 @@ func TestPacedAccountsDoNotWaitForEachOther(t *testing.T) {
 
 func TestUnpacedRunIsRefused(t *testing.T) {
 	r, out := work3s(t, "-unpaced")
-	if !measures && r.refusedBy["peak"] == 0 {
-		t.Skip("the machine is too busy to exceed a limit")
-	}
-	require.NotZero(t, r.refusedBy["peak"], "the judge must be real")
-	require.NotZero(t, r.meter.refused)
-	require.NotEmpty(t, r.meter.slept)
 	require.Contains(t, out, "not paced")
+	if measures || r.refusedBy["peak"] > 0 { // a machine that is busy enough exceeds no limit
+		require.NotZero(t, r.refusedBy["peak"], "the judge must be real")
+		require.NotZero(t, r.meter.refused)
+		require.NotEmpty(t, r.meter.slept)
+	}
 }
 
 func TestMistakesOnTheCommandLine(t *testing.T) {

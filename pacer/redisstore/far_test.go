@@ -57,7 +57,7 @@ func TestAHandshakeIsNotACall(t *testing.T) {
 					},
 				})
 				defer rdb.Close()
-				ctx, cancel := deadline.Ending(t.Context(), timeout, 4*timeout)
+				ctx, cancel := deadline.New(t.Context(), timeout, 4*timeout)
 				defer cancel()
 				start, done := time.Now(), make(chan error, 1)
 				go func() {

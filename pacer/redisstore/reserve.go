@@ -13,21 +13,9 @@ import (
 
 // Reserve implements [store.Store].
 func (s *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
-	for done := 0; ; {
-		rest := store.Batch{Stack: stack, Calls: calls[done:], Grants: grants[done:]}
-		if err := s.ReserveAll(ctx, []store.Batch{rest}); err != nil {
-			if done > 0 { // nobody hears of them
-				granted := slices.DeleteFunc(slices.Clone(grants[:done]), func(g store.Grant) bool { return !g.OK })
-				_ = s.Cancel(context.WithoutCancel(ctx), stack, granted)
-			}
-			return err
-		}
-		more := slices.IndexFunc(rest.Grants, func(g store.Grant) bool { return g.Deferred })
-		if more < 0 {
-			return nil
-		}
-		done += more
-	}
+	return store.InParts(grants, func(done int) error {
+		return s.ReserveAll(ctx, []store.Batch{{Stack: stack, Calls: calls[done:], Grants: grants[done:]}})
+	}, func(all []store.Grant) { _ = s.Cancel(context.WithoutCancel(ctx), stack, all) })
 }
 
 // ReserveAll implements [store.Shared]: one script, which reads and writes every account once, and stops early if the work takes too

@@ -94,6 +94,28 @@ type Grant struct {
 	_ struct{}
 }
 
+// Granted returns those of some grants that are charged.
+func Granted(grants []Grant) []Grant {
+	return slices.DeleteFunc(slices.Clone(grants), func(g Grant) bool { return !g.OK })
+}
+
+// InParts has calls of one stack reserved by a function that begins with the first one that is not decided, and may leave the last ones
+// Deferred, until all are decided. If that fails, what was granted before is given back: nobody hears of it.
+func InParts(grants []Grant, reserve func(done int) error, giveBack func([]Grant)) error {
+	for done := 0; done < len(grants); {
+		if err := reserve(done); err != nil {
+			if all := Granted(grants[:done]); len(all) > 0 {
+				giveBack(all)
+			}
+			return err
+		}
+		for done < len(grants) && !grants[done].Deferred {
+			done++
+		}
+	}
+	return nil
+}
+
 // ReachOf returns how long calls that are requested together wait at most: so far ahead, the request knows the windows of calendars.
 func ReachOf(calls []Call) (reach time.Duration) {
 	for i := range calls {

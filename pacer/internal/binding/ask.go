@@ -168,9 +168,6 @@ func (r *Reader) place(a *Ask) error {
 	return nil
 }
 
-// OpReserve is the operation of a store that [Reader.Await] waits for, as errors name it.
-const OpReserve = "reserve"
-
 // Await waits until this process can decide about calls, if it must: see [store.Member]. It takes the time that this took off what a call
 // may wait, and returns it.
 func (r *Reader) Await(ctx context.Context, a *Ask) (waited time.Duration, err error) {
@@ -186,7 +183,7 @@ func (r *Reader) Await(ctx context.Context, a *Ask) (waited time.Duration, err e
 		if err == store.ErrClosed || err == ctx.Err() { //nolint:errorlint // as they are: anything else is the store's
 			return 0, err
 		}
-		return 0, &dispatch.StoreError{Op: OpReserve, Err: err}
+		return 0, &dispatch.StoreError{Op: dispatch.OpReserve, Err: err}
 	}
 	waited = time.Since(began)
 	a.Passed(waited)

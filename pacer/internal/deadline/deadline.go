@@ -20,23 +20,17 @@ type Context struct {
 
 	mu    sync.Mutex
 	at    time.Time
-	timer *time.Timer // ends it; nil if only its parent does
+	timer *time.Timer // ends it
 }
 
 type key struct{}
 
 // New returns the context of a request that begins now. It is over a timeout after it began or, if the store connects first, after it had a
-// connection, and longest after it began at the latest.
-func New(parent context.Context, timeout, longest time.Duration) *Context {
-	now := time.Now()
-	return &Context{Context: parent, timeout: timeout, latest: now.Add(longest), at: now.Add(timeout)}
-}
-
-// Ending is New for a context that ends when the request is over, or when the function that it returns is called.
-func Ending(parent context.Context, timeout, longest time.Duration) (*Context, context.CancelFunc) {
+// connection, and longest after it began at the latest. It ends then, or when the function that New returns is called.
+func New(parent context.Context, timeout, longest time.Duration) (*Context, context.CancelFunc) {
 	parent, cancel := context.WithCancel(parent)
-	c := New(parent, timeout, longest)
-	c.timer = time.AfterFunc(timeout, cancel)
+	now := time.Now()
+	c := &Context{Context: parent, timeout: timeout, latest: now.Add(longest), at: now.Add(timeout), timer: time.AfterFunc(timeout, cancel)}
 	return c, func() {
 		c.timer.Stop()
 		cancel()
@@ -50,16 +44,10 @@ func (c *Context) Deadline() (time.Time, bool) {
 	return c.at, true
 }
 
-// Left returns how long the request may still take.
-func (c *Context) Left() time.Duration {
-	at, _ := c.Deadline()
-	return time.Until(at)
-}
-
 // Err implements [context.Context].
 func (c *Context) Err() error {
 	err := c.Context.Err()
-	if err != nil && c.timer != nil && c.Left() <= 0 {
+	if at, _ := c.Deadline(); err != nil && !time.Now().Before(at) {
 		return context.DeadlineExceeded
 	}
 	return err
@@ -93,7 +81,7 @@ func (c *Context) move(at time.Time) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.at = at; c.timer != nil && c.timer.Stop() { // else it is over
+	if c.at = at; c.timer.Stop() { // else it is over
 		c.timer.Reset(time.Until(at))
 	}
 }

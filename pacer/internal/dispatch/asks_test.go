@@ -66,10 +66,12 @@ func (m *member) ReserveEach(_ context.Context, batches []store.Batch) []error {
 	return errs
 }
 
-func (m *member) Cancel(_ context.Context, _ store.Stack, grants []store.Grant) error {
+func (m *member) CancelAll(_ context.Context, batches []store.Batch) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.back += len(grants)
+	for i := range batches {
+		m.back += len(batches[i].Grants)
+	}
 	return nil
 }
 

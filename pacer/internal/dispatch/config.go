@@ -67,8 +67,7 @@ func (r *Request) times(n int64) store.Call {
 }
 
 // The policies of a Pacer may change while calls wait. Then each of them is bound anew. A call whose limits are the same is left alone. Of
-// the others, those that hold slots give them back and reserve again, in the order of their slots, and the rest wait in the queues of their
-// new stacks, in the order in which they came. Until the first have their new slots, no call of their queues asks, so that nobody overtakes
+// the others, those that hold slots give them back, and all of them wait in the queues of their new stacks, in the order in which they came. Until the first have given their slots back, no queue asks, so that nobody overtakes
 // them. A call that the new policies cannot bind, because it lacks a scope, keeps the limits that it has. Changes that come meanwhile wait,
 // and then count as one.
 
@@ -83,7 +82,7 @@ type Bound struct {
 	Request // what it requests now, in memory of its own; of the Generation alone if it is not OK
 
 	OK   bool   // it can be bound
-	Keep func() // has its Binder remember it; called under the lock of Dispatcher if the call is bound so
+	Keep func() // has its Binder remember it; called under the lock of the Dispatcher if the call is bound so
 }
 
 // ErrSpent is returned for a call that has gone or has been cancelled before.
@@ -95,7 +94,7 @@ var ErrSettled = errors.New("pacer: the call was settled before: settle it once,
 // errTimeout marks the end of MaxWait.
 var errTimeout = errors.New("the longest wait is over")
 
-// Events receive what becomes of calls. Waiting, Admitted and Answered may be called under the lock of Dispatcher: events must not call them,
+// Events receive what becomes of calls. Waiting, Admitted and Answered may be called under the lock of the Dispatcher: events must not call it,
 // nor block.
 type Events interface {
 	// Waiting is called when a call begins to wait, and when what it waits for has changed.
@@ -155,11 +154,14 @@ func (e *StoreError) Error() string { return e.Op + ": " + e.Err.Error() }
 // Unwrap returns the error of the store.
 func (e *StoreError) Unwrap() error { return e.Err }
 
+// OpReserve is the operation of a store that calls wait for, as errors name it.
+const OpReserve = "reserve"
+
 func storeError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &StoreError{Op: "reserve", Err: err}
+	return &StoreError{Op: OpReserve, Err: err}
 }
 
 // A binding is what a call waits for, as its owner sees it: which limit, and why.

@@ -269,7 +269,7 @@ func (s *Dispatcher) takeOnce(ctx context.Context, r *Request, stack store.Stack
 	isOld := r.Generation < s.declared // the answer has brought other policies
 	s.unlock()
 	if err := ctx.Err(); err != nil || isOld {
-		s.giveBack(ctx, stack, granted)
+		s.cancelAll(ctx, []store.Batch{{Stack: stack, Grants: granted}})
 		return 0, false, err
 	}
 	for i := range grants {

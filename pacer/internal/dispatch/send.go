@@ -270,9 +270,9 @@ func (s *Dispatcher) answered(r *request, errs []error) {
 		}
 		if a.err != nil && a.sure > 0 {
 			w.under++ // until that is done
-			stack, rest := a.stack.Clone(), granted(a.grants[:a.sure])
+			rest := []store.Batch{{Stack: a.stack.Clone(), Grants: store.Granted(a.grants[:a.sure])}}
 			go func() {
-				s.giveBack(a.ctx, stack, rest)
+				s.cancelAll(a.ctx, rest)
 				s.lock()
 				defer s.unlock()
 				w.under--
@@ -329,9 +329,4 @@ func (a *ask) take(b *store.Batch, c carried, err error) bool {
 		a.sure++
 	}
 	return a.sure == len(a.grants)
-}
-
-// granted returns the grants that are charged.
-func granted(grants []store.Grant) []store.Grant {
-	return slices.DeleteFunc(slices.Clone(grants), func(g store.Grant) bool { return !g.OK })
 }

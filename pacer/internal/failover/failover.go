@@ -307,7 +307,7 @@ func (w *Store) within(values context.Context, name string, calls int, op func(c
 	if w.state.Load() == unknown {
 		timeout, closing = max(timeout, time.Duration(w.budget.Load())), w.closing
 	}
-	ctx, cancel := deadline.Ending(context.WithoutCancel(values), timeout, max(timeout, longestOf(w.config.Timeout)))
+	ctx, cancel := deadline.New(context.WithoutCancel(values), timeout, max(timeout, longestOf(w.config.Timeout)))
 	answer := make(chan error, 1)
 	go func() { //nolint:contextcheck // its context is a deadline.Context
 		defer w.end()
@@ -348,7 +348,7 @@ func (w *Store) inTime(values context.Context, name string, calls int, op func(c
 	}
 	defer w.end()
 	began := time.Now()
-	ctx, cancel := deadline.Ending(values, w.config.Timeout, longestOf(w.config.Timeout))
+	ctx, cancel := deadline.New(values, w.config.Timeout, longestOf(w.config.Timeout))
 	defer cancel()
 	defer func() { w.requested(name, calls, began, err) }()
 	err = store.ErrUnreachable // if it panics

@@ -19,23 +19,14 @@ const maxReminders = 4
 
 // Reserve implements [store.Store].
 func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
-	for done := 0; done < len(calls); {
+	return store.InParts(grants, func(done int) error {
 		one := []store.Batch{{Stack: stack.Clone(), Calls: slices.Clone(calls[done:]), Grants: make([]store.Grant, len(calls)-done)}}
 		if err := w.ReserveEach(ctx, one)[0]; err != nil {
-			if all := granted(grants[:done]); len(all) > 0 {
-				_ = w.Cancel(context.WithoutCancel(ctx), stack, all) // nobody hears of them
-			}
 			return err
 		}
-		for _, g := range one[0].Grants {
-			if g.Deferred {
-				break
-			}
-			grants[done] = g
-			done++
-		}
-	}
-	return nil
+		copy(grants[done:], one[0].Grants)
+		return nil
+	}, func(all []store.Grant) { _ = w.Cancel(context.WithoutCancel(ctx), stack, all) })
 }
 
 // ReserveEach implements [store.Member].

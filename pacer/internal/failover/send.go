@@ -94,14 +94,9 @@ func (w *Store) trip() {
 func (w *Store) giveBackLate(batches []store.Batch) {
 	for i := range batches {
 		if b := &batches[i]; b.Stack.Epoch.IsZero() || b.Stack.Epoch.Began == w.knownEpoch().Began {
-			w.cancels.Add(batch.Refunds(context.Background(), &b.Stack, granted(b.Grants)))
+			w.cancels.Add(batch.Refunds(context.Background(), &b.Stack, store.Granted(b.Grants)))
 		}
 	}
-}
-
-// granted returns the grants that are charged.
-func granted(grants []store.Grant) []store.Grant {
-	return slices.DeleteFunc(slices.Clone(grants), func(g store.Grant) bool { return !g.OK })
 }
 
 // received remembers what a store granted. It returns a ForgotError if that shows that the store has lost something, and not that something
@@ -110,7 +105,7 @@ func (w *Store) received(b *store.Batch) error {
 	if b.Stack.Epoch.Resets != store.AnyResets && w.ledger.contradicts(&b.Stack, b.Grants) {
 		ctx, cancel := context.WithTimeout(context.Background(), w.config.Timeout)
 		defer cancel()
-		_ = w.store.Cancel(ctx, b.Stack, granted(b.Grants))
+		_ = w.store.Cancel(ctx, b.Stack, store.Granted(b.Grants))
 		w.contradicted.Store(true)
 		return &store.ForgotError{}
 	}
