@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -66,7 +67,7 @@ func compareWays(t *testing.T, r *rand.Rand, loc *time.Location) {
 			time.Sleep(time.Duration(r.IntN(400)) * ms)
 		}
 		name := func() string { return []string{"", "a", "b", "c", "a"}[r.IntN(5)] } // "" is none
-		ctx := pacer.WithScope(pacer.WithScope(t.Context(), "tenant", name()), "user", name())
+		ctx := pacer.With(pacer.With(t.Context(), pacer.Scope("tenant", name())), pacer.Scope("user", name()))
 		var opts []pacer.Option
 		if r.IntN(3) == 0 {
 			opts = append(opts, pacer.Cost(1+r.Int64N(4)*r.Int64N(4)))
@@ -127,7 +128,7 @@ func TestAStackIsDecidedAsAWhole(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(w), 2))
 			for range tries {
 				tenant, user, n := fmt.Sprint(r.IntN(40)), fmt.Sprint(r.IntN(12)), 1+r.Int64N(3)
-				ctx := pacer.WithScope(pacer.WithScope(t.Context(), "tenant", tenant), "user", user)
+				ctx := pacer.With(pacer.With(t.Context(), pacer.Scope("tenant", tenant)), pacer.Scope("user", user))
 				switch r.IntN(4) {
 				case 0: // the long way, and back
 					if s, err := p.Reserve(ctx, pacer.Cost(n), pacer.MaxWait(0)); err == nil {
@@ -245,7 +246,7 @@ func TestAPauseHoldsCallsThatWouldGoAtOnce(t *testing.T) {
 		time.Sleep(time.Second)
 		require.NoError(t, o.Allow(t.Context()))
 		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet)
-		require.NoError(t, p.Resume(t.Context()))
+		require.NoError(t, fleet.Of(p).Resume(t.Context()))
 		require.NoError(t, p.Allow(t.Context()))
 	})
 }

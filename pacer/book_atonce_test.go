@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/testing/faulty"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -102,7 +103,7 @@ func TestManyLateTokensAtOnce(t *testing.T) {
 			r.Release()
 			mu.Lock()
 			defer mu.Unlock()
-			slot, _ := r.Slot()
+			slot, _ := inside.Slot(r)
 			slots = append(slots, slot)
 		}
 		began := time.Now()

@@ -269,14 +269,14 @@ func TestWhatABookingCarries(t *testing.T) {
 			policies.Fixed(100, time.Minute).Named("tokens").Per("tenant"),
 			policies.InFlight(1),
 		)
-		ctx := pacer.WithScope(t.Context(), "tenant", "a b/c")
+		ctx := pacer.With(t.Context(), pacer.Scope("tenant", "a b/c"))
 		tok, wait, err := ps[0].Book(ctx, pacer.Cost(2), pacer.CostOf("tokens", 60))
 		require.NoError(t, err)
 		require.Zero(t, wait)
 		other, wait, err := ps[0].Book(ctx, pacer.Cost(2), pacer.EstimateOf("tokens", 60))
 		require.NoError(t, err)
 		require.Greater(t, wait, 59*time.Second, "both cost the tenant 60 of 100")
-		_, wait, err = ps[0].Book(pacer.WithScope(ctx, "tenant", "d"), pacer.CostOf("tokens", 60))
+		_, wait, err = ps[0].Book(pacer.With(ctx, pacer.Scope("tenant", "d")), pacer.CostOf("tokens", 60))
 		require.NoError(t, err)
 		require.Zero(t, wait)
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -50,7 +51,7 @@ func (s *starts) count() int {
 func (s *starts) calls(ctx context.Context, p *pacer.Pacer) {
 	for ctx.Err() == nil {
 		if c, err := p.Acquire(ctx); err == nil {
-			slot, _ := c.Slot()
+			slot, _ := inside.Slot(c)
 			s.addAt(time.UnixMicro(int64(slot)))
 		}
 	}

@@ -61,7 +61,7 @@ func TestDo(t *testing.T) {
 			Policies: []policies.Policy{policies.PerSecond(1).Per("tenant").Named("peak")},
 			Hooks:    []*pacer.Hooks{{Answered: func(_ context.Context, a pacer.Answered) { answered = append(answered, a.Took) }}},
 		})
-		ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+		ctx := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 		start := time.Now()
 		require.NoError(t, p.Do(ctx, func(given context.Context) (policies.Reading, error) {
 			require.Equal(t, ctx, given)

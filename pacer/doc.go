@@ -14,7 +14,7 @@
 //		return err
 //	}
 //	defer p.Close()
-//	ctx = pacer.WithScope(ctx, "tenant", "acme")
+//	ctx = pacer.With(ctx, pacer.Scope("tenant", "acme"))
 //	r, err := p.Acquire(ctx, pacer.Cost(3)) // Acquire, because a policy counts calls in flight
 //	if err != nil {
 //		return err // refused or cancelled: nothing was charged
@@ -30,7 +30,7 @@
 //   - [Pacer.TryAcquire], [Pacer.Allow] and [Pacer.AllowAtMost] if the call must not wait: they refuse a call that may not start now.
 //
 // Use [CostOf] if a call costs each policy a different amount, and [Reservation.Settle] if you learn the cost only afterwards. Use
-// [WithLane] and [Weight] if some calls matter more than others.
+// [Lane] and [Weight] if some calls matter more than others.
 //
 // # Terms
 //

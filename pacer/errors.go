@@ -9,6 +9,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/bookings"
 	"github.com/headway-go/headway/pacer/internal/dispatch"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -211,8 +212,8 @@ type ScopeError struct {
 // Error implements error.
 func (e *ScopeError) Error() string {
 	return fmt.Sprintf("pacer: upstream %q: policy %q is per %s, and the call carries no %s: "+
-		"use pacer.WithScope(ctx, %q, value) or pacer.Scope(%q, value), or make the policy Optional",
-		e.Upstream, e.Policy, e.Scope, e.Scope, e.Scope, e.Scope)
+		"give it pacer.Scope(%q, value), or its context pacer.With, or make the policy Optional",
+		e.Upstream, e.Policy, e.Scope, e.Scope, e.Scope)
 }
 
 // Is matches [ErrRefused].
@@ -243,7 +244,7 @@ func (e *NestedError) Error() string {
 		permits = fmt.Sprintf("all of its %d permits", e.Limit)
 	}
 	return fmt.Sprintf("pacer: upstream %q: policy %q%s: the call was made inside calls that hold %s, so it would wait for itself: "+
-		"make it when they are over, let it share a permit with pacer.Nested() or pacer.WithNested(ctx), or raise the limit",
+		"make it when they are over, let it share a permit with pacer.Nested() or pacer.With(ctx, pacer.Nested()), or raise the limit",
 		e.Upstream, e.Policy, scope, permits)
 }
 
@@ -283,16 +284,12 @@ type StoreError struct {
 	_ struct{}
 }
 
-// The operations of a [StoreError].
+// The operations of a [StoreError], besides those of package inside.
 const (
-	opReserve  = dispatch.OpReserve
-	opCancel   = "cancel"
-	opReport   = "report" // of Report, Settle, [Pacer.Resume] and [Pacer.Reset]
-	opStatus   = "status"
-	opIndex    = "index" // of package fleet
-	opReady    = "ready"
-	opSet      = "set" // of [Pacer.SetPolicies] and [Pacer.SetLimit]
-	opSettings = "settings"
+	opReserve = dispatch.OpReserve
+	opCancel  = "cancel"
+	opStatus  = "status"
+	opReady   = "ready"
 )
 
 // Error implements error.
@@ -321,17 +318,17 @@ func (e *StoreError) task() string {
 		return e.Op + " a slot"
 	case opCancel:
 		return "cancel a reservation"
-	case opReport:
+	case inside.OpReport:
 		return "record what was reported"
 	case opStatus:
 		return "read the status"
-	case opIndex:
+	case inside.OpIndex:
 		return "list the processes"
 	case bookings.OpRedeem:
 		return "redeem the token"
-	case opSet:
+	case inside.OpSet:
 		return "change the settings"
-	case opSettings:
+	case inside.OpSettings:
 		return "read the settings"
 	}
 	return e.Op

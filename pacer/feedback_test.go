@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -225,7 +226,7 @@ func TestResume(t *testing.T) {
 			synctest.Wait()
 		}
 		time.Sleep(time.Minute)
-		require.NoError(t, p.Resume(t.Context(), acme))
+		require.NoError(t, fleet.Of(p).Resume(t.Context(), acme))
 		for _, want := range []time.Duration{time.Minute, time.Minute + 100*ms, time.Minute + 200*ms} {
 			require.Equal(t, want, <-went)
 		}
@@ -414,7 +415,7 @@ func TestAReadingThatFitsNoPolicyBinds(t *testing.T) {
 				s, err := p.Status(t.Context(), acme)
 				require.NoError(t, err)
 				require.Equal(t, []pacer.Allowance{{Limit: "60", For: 7 * time.Second, Source: "X-RateLimit"}}, s.Allowances)
-				require.NoError(t, p.Resume(t.Context(), acme))
+				require.NoError(t, fleet.Of(p).Resume(t.Context(), acme))
 				require.NoError(t, p.Wait(t.Context(), acme))
 				require.LessOrEqual(t, time.Since(start), 14100*ms)
 			})

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -248,7 +249,7 @@ func TestTheFirstOfALongQueueGoOnAtOnce(t *testing.T) {
 		for i, one := range line[before:] {
 			require.GreaterOrEqual(t, one.Delay(), pause-4*time.Second, "%d", i)
 		}
-		require.NoError(t, p.Resume(ctx))
+		require.NoError(t, fleet.Of(p).Resume(ctx))
 		time.Sleep(100 * time.Millisecond) // a request each to give back, to learn of the resumption (two), and to reserve
 		require.Positive(t, went.Load()-before)
 		time.Sleep(3 * time.Second)

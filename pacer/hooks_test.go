@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -228,7 +229,7 @@ func TestHooksOfACall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, d := observedPacer(t, policies.PerSecond(1).Per("tenant").Named("t"))
-		acme := pacer.WithScope(t.Context(), "tenant", "acme")
+		acme := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 		require.NoError(t, p.Wait(acme))
 		require.NoError(t, p.Wait(acme))
 		require.Error(t, p.Allow(acme))
@@ -270,7 +271,7 @@ func TestHooksOfPauses(t *testing.T) {
 		p := newPacer(t, pacer.Config{Store: store, Policies: []policies.Policy{policies.PerSecond(10).Named("peak")}, Hooks: []*pacer.Hooks{d.hooks()}})
 		defer p.Close()
 		other := newPacer(t, pacer.Config{Store: store, Policies: []policies.Policy{policies.PerSecond(10).Named("peak")}})
-		require.NoError(t, p.Resume(t.Context()))
+		require.NoError(t, fleet.Of(p).Resume(t.Context()))
 		synctest.Wait()
 		require.Empty(t, d.read(), "there was nothing to resume")
 		require.NoError(t, other.Report(t.Context(), policies.Feedback{Wait: time.Second}))
@@ -291,7 +292,7 @@ func TestHooksOfPauses(t *testing.T) {
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: 9 * time.Second, Policies: []string{"peak"}}))
 		synctest.Wait()
 		require.ElementsMatch(t, []string{"heeded answer of peak for 9s: 0", "paused peak for 9s", "waits, paused, for peak (1), 9s"}, d.read())
-		require.NoError(t, p.Resume(t.Context()))
+		require.NoError(t, fleet.Of(p).Resume(t.Context()))
 		wg.Wait()
 		synctest.Wait()
 		lines := d.read()
@@ -443,7 +444,7 @@ func TestLogHooks(t *testing.T) {
 			Policies: []policies.Policy{policies.PerMinute(1).Per("tenant").Named("m")},
 			Hooks:    []*pacer.Hooks{pacer.LogHooks(logger)},
 		})
-		ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+		ctx := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 		require.NoError(t, p.Wait(ctx))
 		require.NoError(t, p.Wait(ctx))
 		require.Error(t, p.Allow(ctx))
@@ -471,7 +472,7 @@ func TestLogHooksOfAStrayRefusal(t *testing.T) {
 			Policies: []policies.Policy{policies.AtMost(50, time.Second).Per("tenant").Named("peak")},
 			Hooks:    []*pacer.Hooks{pacer.LogHooks(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))},
 		})
-		ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+		ctx := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 		r, err := p.Acquire(ctx)
 		require.NoError(t, err)
 		require.NoError(t, r.Report(ctx, policies.Feedback{Refused: true, Wait: time.Second}))

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -77,7 +78,7 @@ func TestAStackThatDoesNotFitLeavesNothing(t *testing.T) {
 func TestAFullStoreHasRoomAsSoonAsItCan(t *testing.T) {
 	t.Parallel()
 	for name, free := range map[string]func(ctx context.Context, p *pacer.Pacer, held *pacer.Reservation) error{
-		"a reset":  func(ctx context.Context, p *pacer.Pacer, _ *pacer.Reservation) error { return p.Reset(ctx) },
+		"a reset":  func(ctx context.Context, p *pacer.Pacer, _ *pacer.Reservation) error { return fleet.Of(p).Reset(ctx) },
 		"a cancel": func(ctx context.Context, _ *pacer.Pacer, held *pacer.Reservation) error { return held.Cancel(ctx) },
 		"time": func(context.Context, *pacer.Pacer, *pacer.Reservation) error {
 			time.Sleep(2*time.Hour + time.Second)
@@ -91,7 +92,7 @@ func TestAFullStoreHasRoomAsSoonAsItCan(t *testing.T) {
 				store := memstore.New(memstore.WithMaxKeys(2))
 				c.Store = store
 				p := newPacer(t, c)
-				one := pacer.WithScope(t.Context(), "tenant", "1")
+				one := pacer.With(t.Context(), pacer.Scope("tenant", "1"))
 				held, err := p.Reserve(one, pacer.NotBefore(time.Hour), pacer.MaxWait(pacer.Forever))
 				require.NoError(t, err)
 				for range 2 {

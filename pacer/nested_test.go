@@ -74,12 +74,12 @@ func TestTheErrorOfANestedCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.InFlight(2).Per("tenant").Named("two")))
-		ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+		ctx := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 		require.NoError(t, does(ctx, p, func(ctx context.Context) error {
 			return does(ctx, p, func(ctx context.Context) error {
 				require.EqualError(t, does(ctx, p, nothing), `pacer: upstream "test": policy "two" for tenant=acme: the call was made inside calls that hold `+
 					`all of its 2 permits, so it would wait for itself: make it when they are over, let it share a permit with pacer.Nested() or `+
-					`pacer.WithNested(ctx), or raise the limit`)
+					`pacer.With(ctx, pacer.Nested()), or raise the limit`)
 				require.Zero(t, permitsLeft(ctx, t, p, pacer.Scope("tenant", "acme")))
 				return nil
 			})
@@ -93,10 +93,12 @@ func TestTheErrorOfANestedCall(t *testing.T) {
 func TestANestedCallSharesThePermit(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(context.Context, *pacer.Pacer) error{
-		"Do":         func(ctx context.Context, p *pacer.Pacer) error { return does(ctx, p, nothing, pacer.Nested()) },
-		"by context": func(ctx context.Context, p *pacer.Pacer) error { return does(pacer.WithNested(ctx), p, nothing) },
+		"Do": func(ctx context.Context, p *pacer.Pacer) error { return does(ctx, p, nothing, pacer.Nested()) },
+		"by context": func(ctx context.Context, p *pacer.Pacer) error {
+			return does(pacer.With(ctx, pacer.Nested()), p, nothing)
+		},
 		"deeper": func(ctx context.Context, p *pacer.Pacer) error {
-			return does(pacer.WithNested(ctx), p, func(ctx context.Context) error { return p.Allow(ctx, pacer.Cost(1)) })
+			return does(pacer.With(ctx, pacer.Nested()), p, func(ctx context.Context) error { return p.Allow(ctx, pacer.Cost(1)) })
 		},
 		"Wait":  func(ctx context.Context, p *pacer.Pacer) error { return p.Wait(ctx, pacer.Nested()) },
 		"Allow": func(ctx context.Context, p *pacer.Pacer) error { return p.Allow(ctx, pacer.Nested()) },
@@ -216,7 +218,7 @@ func TestNestedCallsThatMayWait(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				p := newPacer(t, limits(one.policy))
-				ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+				ctx := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 				outer, err := p.Acquire(ctx)
 				require.NoError(t, err)
 				err = one.inside(t, p, outer, ctx, outer.Context(ctx))
@@ -259,7 +261,7 @@ func TestTheContextOfACallWithoutPermits(t *testing.T) {
 	require.Equal(t, t.Context(), r.Context(t.Context()))
 	held, err := p.Acquire(t.Context(), pacer.Scope("tenant", "acme"))
 	require.NoError(t, err)
-	ctx := held.Context(pacer.WithScope(t.Context(), "tenant", "zen"))
+	ctx := held.Context(pacer.With(t.Context(), pacer.Scope("tenant", "zen")))
 	require.Equal(t, ctx, held.Context(ctx), "it carries a call once")
 	require.NoError(t, does(ctx, p, nothing), "scopes are those of the context")
 	held.Release()

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -107,18 +108,18 @@ func TestACancelWhileWaiting(t *testing.T) {
 func TestNotBeforeOutlivesAMove(t *testing.T) {
 	t.Parallel()
 	for name, event := range map[string]func(ctx context.Context, p *pacer.Pacer) error{
-		"a resumption": func(ctx context.Context, p *pacer.Pacer) error { return p.Resume(ctx) },
+		"a resumption": func(ctx context.Context, p *pacer.Pacer) error { return fleet.Of(p).Resume(ctx) },
 		"a pause and a resumption": func(ctx context.Context, p *pacer.Pacer) error {
 			if err := p.Report(ctx, policies.Feedback{Wait: time.Hour}); err != nil {
 				return err
 			}
 			time.Sleep(100 * time.Millisecond)
-			return p.Resume(ctx)
+			return fleet.Of(p).Resume(ctx)
 		},
 		"a slow-down": func(ctx context.Context, p *pacer.Pacer) error {
 			return p.Report(ctx, policies.Feedback{Refused: true})
 		},
-		"a reset": func(ctx context.Context, p *pacer.Pacer) error { return p.Reset(ctx) },
+		"a reset": func(ctx context.Context, p *pacer.Pacer) error { return fleet.Of(p).Reset(ctx) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

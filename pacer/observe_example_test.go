@@ -22,7 +22,7 @@ func ExamplePacer_SetMode() {
 		panic(err)
 	}
 	defer p.Close()
-	ctx := pacer.WithScope(context.Background(), "tenant", "acme")
+	ctx := pacer.With(context.Background(), pacer.Scope("tenant", "acme"))
 	for range 2 {
 		if err := p.Wait(ctx, pacer.MaxWait(pacer.Forever)); err != nil {
 			panic(err)

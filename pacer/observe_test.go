@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/zendesk"
@@ -485,7 +486,7 @@ func TestAFleetObserves(t *testing.T) {
 		c := pacer.Config{Upstream: "api", Store: shared, Policies: []policies.Policy{policies.Every(time.Minute).Named("rate")}}
 		one, o := observing(t, c, pacer.Enforce)
 		other := opened(t, c)
-		require.NoError(t, other.SetPolicies(t.Context(), policies.Every(time.Minute).Named("rate").Observed()))
+		require.NoError(t, fleet.Of(other).SetPolicies(t.Context(), policies.Every(time.Minute).Named("rate").Observed()))
 		synctest.Wait()
 		require.True(t, one.Policies()[0].IsObserved())
 		for range 3 {

@@ -23,7 +23,7 @@ func optionsOf(room []binding.Option, opts []Option) []binding.Option {
 	return room
 }
 
-// Scope gives the call a value for a scope, as [WithScope] does by context.
+// Scope gives the call a value for a scope, such as the tenant, the user or the endpoint. Every policy that is Per that scope uses it.
 func Scope(name, value string) Option {
 	return Option{binding.Option{Kind: binding.Scope, Name: name, Value: value}}
 }
@@ -51,7 +51,9 @@ func LearnedOf(policy string, n int64, how policies.Learned) Option {
 	return Option{binding.Option{Kind: binding.CostOf, Name: policy, N: n, Estimate: true, Learned: how}}
 }
 
-// Lane puts the call in a lane, as [WithLane] does by context.
+// Lane puts the call in a lane: of each policy, it may use the part that [policies.Policy.Lane] sets for that lane. A policy that does not
+// name the lane puts no extra bound on it. If a Pacer's policies have lanes, a call in a lane that none of them names is refused with a
+// [*ConfigError]. Calls without a lane may use everything.
 func Lane(name string) Option { return Scope(binding.LaneScope, name) }
 
 // Weight sets how much of a fair share the call's tenant gets, compared with others, from 1 to [MaxWeight]: a tenant
@@ -77,24 +79,14 @@ func NotBefore(d time.Duration) Option {
 	return Option{binding.Option{Kind: binding.NotBefore, N: int64(d)}}
 }
 
-// WithScope returns a context whose calls carry a value for a scope, such as the tenant, the user or the endpoint. Every policy that is
-// Per that scope uses it. The innermost value of a name counts, and [Scope] overrides it. An empty value means that the call does not
-// carry the scope.
-func WithScope(ctx context.Context, name, value string) context.Context {
-	return binding.WithScope(ctx, name, value)
-}
-
-// WithLane returns a context whose calls are in a lane: of each policy, they may use the part that [policies.Policy.Lane] sets for that
-// lane. A policy that does not name the lane puts no extra bound on it. If a Pacer's policies have lanes, a call in a lane that none of
-// them names is refused with a [*ConfigError]. The innermost lane counts, and [Lane] overrides it. Calls without a lane may use
-// everything.
-func WithLane(ctx context.Context, name string) context.Context {
-	return WithScope(ctx, binding.LaneScope, name)
-}
-
-// WithWeight returns a context whose calls have a weight, as [Weight] gives one call. The innermost weight counts.
-func WithWeight(ctx context.Context, n int64) context.Context {
-	return WithScope(ctx, binding.WeightScope, strconv.FormatInt(n, 10))
+// With returns a context whose calls carry what the options say, as if each call had them: [Scope], [Lane], [Weight] and [Nested]. Use it
+// where you cannot give a call options, such as for an SDK over package transport. The innermost value of a name counts, and a call's own
+// option overrides it. A scope with an empty value is one that the call does not carry.
+func With(ctx context.Context, opts ...Option) context.Context {
+	for _, o := range opts {
+		ctx = binding.WithScope(ctx, o.is.Name, o.is.Value)
+	}
+	return ctx
 }
 
 // Nested makes a call inside another one share the outer call's permits: it takes no permit of a policy for which the outer call holds
@@ -103,9 +95,3 @@ func WithWeight(ctx context.Context, n int64) context.Context {
 //
 // The outer call is one that the context carries: see [Reservation.Context]. Without an outer call, Nested makes no difference.
 func Nested() Option { return Scope(binding.NestedScope, "yes") }
-
-// WithNested returns a context whose calls share the permits of the outer call: [Nested] does the same for one call. Use it where you
-// cannot set a call's options, such as for an SDK over package transport.
-func WithNested(ctx context.Context) context.Context {
-	return WithScope(ctx, binding.NestedScope, "yes")
-}

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/internal/deadline"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -674,7 +675,7 @@ func TestAResetIsNotUndone(t *testing.T) {
 		for range 40 {
 			require.NoError(t, one.Wait(t.Context()))
 		}
-		require.NoError(t, two.Reset(t.Context()))
+		require.NoError(t, fleet.Of(two).Reset(t.Context()))
 		require.Equal(t, int64(100), remaining(t, one))
 		require.NoError(t, one.Wait(t.Context()), "the store still decides")
 		require.Equal(t, int64(99), remaining(t, two))

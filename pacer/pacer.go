@@ -9,6 +9,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/bookings"
 	"github.com/headway-go/headway/pacer/internal/dispatch"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/internal/readings"
@@ -280,10 +281,7 @@ func (p *Pacer) reportLeases(all []readings.Report, closed bool) {
 // passOn gives the permits of a call that is over to the next one, if there is one.
 func (p *Pacer) passOn(l *leases.Lease) bool { return p.dispatcher.PassOn(l) }
 
-// MaxWait returns the longest wait of calls that have no MaxWait option of their own.
-func (p *Pacer) MaxWait() time.Duration { return p.maxWait }
-
-// MaxPause returns the longest pause that this Pacer applies.
+// MaxPause returns the longest pause that this Pacer applies: see [Config].
 func (p *Pacer) MaxPause() time.Duration { return p.maxPause }
 
 // Policies returns the policies that apply now, in the order in which they were given. In mode [Observe], all of them are observed.
@@ -317,3 +315,16 @@ func (p *Pacer) Close() error {
 
 // set returns the policies that hold now.
 func (p *Pacer) set() *binding.Set { return p.policies.Now() }
+
+func init() {
+	inside.Of = func(p any) *inside.Pacer { return p.(*Pacer).inside() }
+	inside.Slot = func(r any) (store.Instant, time.Duration) { return r.(*Reservation).call.Slot() }
+}
+
+// inside returns what operators use of the Pacer.
+func (p *Pacer) inside() *inside.Pacer {
+	return &inside.Pacer{
+		Upstream: p.upstream, Store: p.store, MaxPause: p.maxPause, Policies: p.policies, Calls: p.calls, Dispatcher: p.dispatcher, Reports: p.reports,
+		Registry: p.registry, StatusOf: p.statusOf,
+	}
+}

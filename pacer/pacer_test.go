@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -147,7 +148,7 @@ func TestAThousandCancelledWaitsLeaveTheCapacity(t *testing.T) {
 		var went atomic.Int64
 		for i := range 1000 {
 			wg.Go(func() {
-				ctx := pacer.WithScope(t.Context(), "tenant", string(rune('a'+i%7)))
+				ctx := pacer.With(t.Context(), pacer.Scope("tenant", string(rune('a'+i%7))))
 				ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(i%50)*ms, nil)
 				defer cancel()
 				ctx2, cancel2 := context.WithCancel(context.WithoutCancel(ctx))
@@ -212,18 +213,18 @@ func TestScopes(t *testing.T) {
 			policies.PerSecond(1).Burst(1).Per("tenant"),
 			policies.Every(time.Minute).Burst(1).Per("user", "ticket").Optional(),
 		))
-		acme := pacer.WithScope(t.Context(), "tenant", "acme")
+		acme := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 		require.NoError(t, p.Allow(acme))
 		require.ErrorIs(t, p.Allow(acme), pacer.ErrNotYet)
 		require.NoError(t, p.Allow(acme, pacer.Scope("tenant", "other")), "an option overrides the context")
-		require.NoError(t, p.Allow(pacer.WithScope(acme, "tenant", "third")), "the innermost counts")
+		require.NoError(t, p.Allow(pacer.With(acme, pacer.Scope("tenant", "third"))), "the innermost counts")
 
 		err := p.Allow(t.Context())
 		var se *pacer.ScopeError
 		require.ErrorAs(t, err, &se)
 		require.ErrorIs(t, err, pacer.ErrRefused)
 		require.Equal(t, "tenant", se.Scope)
-		require.ErrorAs(t, p.Allow(pacer.WithScope(acme, "tenant", "")), &se, "an empty value is none")
+		require.ErrorAs(t, p.Allow(pacer.With(acme, pacer.Scope("tenant", ""))), &se, "an empty value is none")
 
 		time.Sleep(time.Second)
 		ticket := []pacer.Option{pacer.Scope("tenant", "acme"), pacer.Scope("user", "u"), pacer.Scope("ticket", "7")}
@@ -243,13 +244,13 @@ func TestAContextWithAScope(t *testing.T) {
 	t.Parallel()
 	type key struct{}
 	parent, end := context.WithCancelCause(context.WithValue(t.Context(), key{}, "value"))
-	ctx := pacer.WithScope(pacer.WithScope(parent, "user", "bob"), "tenant", "acme")
+	ctx := pacer.With(pacer.With(parent, pacer.Scope("user", "bob")), pacer.Scope("tenant", "acme"))
 	child, cancel := context.WithTimeout(context.WithValue(ctx, "other", 1), time.Hour) //nolint:staticcheck // a key of another type
 	defer cancel()
 	p := newPacer(t, limits(policies.Every(time.Hour).Per("tenant", "user")))
 	require.NoError(t, p.Allow(context.WithoutCancel(child)))
 	require.ErrorIs(t, p.Allow(child), pacer.ErrNotYet)
-	require.NoError(t, p.Allow(pacer.WithScope(child, "user", "eve")))
+	require.NoError(t, p.Allow(pacer.With(child, pacer.Scope("user", "eve"))))
 	require.Equal(t, "value", child.Value(key{}))
 	require.Nil(t, child.Value("nobody"))
 	broken := errors.New("broken")
@@ -326,7 +327,7 @@ func TestStatus(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.PerSecond(10).Burst(5).Named("peak"), policies.Fixed(100, time.Minute).Per("tenant").Named("tenant")))
-		acme := pacer.WithScope(t.Context(), "tenant", "acme")
+		acme := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 		require.NoError(t, p.Wait(acme, pacer.Cost(3)))
 		s, err := p.Status(acme)
 		require.NoError(t, err)
@@ -442,10 +443,10 @@ func TestAReservationKnowsItsSlot(t *testing.T) {
 		require.NoError(t, err)
 		second, err := p.Reserve(t.Context())
 		require.NoError(t, err)
-		at, _ := first.Slot()
+		at, _ := inside.Slot(first)
 		require.Equal(t, begun, at)
 		minute := store.Instant(time.Minute / time.Microsecond)
-		at, slack := second.Slot()
+		at, slack := inside.Slot(second)
 		require.Equal(t, begun-begun%minute+minute, at)
 		require.Equal(t, time.Minute-time.Microsecond, slack)
 		require.NoError(t, first.NotUsed(t.Context()))

@@ -113,7 +113,7 @@ func TestSomeLeaveTheQueue(t *testing.T) {
 					ctx, cancel := context.WithCancel(t.Context())
 					leave[i] = cancel
 					all.Go(func() {
-						r, err := acquire(pacer.WithScope(ctx, "key", "1"))
+						r, err := acquire(pacer.With(ctx, pacer.Scope("key", "1")))
 						if err != nil {
 							require.ErrorIs(t, err, context.Canceled)
 							return

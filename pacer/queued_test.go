@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -419,7 +420,7 @@ func TestResumeWakesTheLine(t *testing.T) {
 		p := newPacer(t, limits(policies.PerSecond(100).Burst(10).Lane("batch", 50).Named("rate")))
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"rate"}, Wait: 30 * time.Second}))
 		began := time.Now()
-		time.AfterFunc(5*time.Second+time.Millisecond, func() { _ = p.Resume(context.Background()) })
+		time.AfterFunc(5*time.Second+time.Millisecond, func() { _ = fleet.Of(p).Resume(context.Background()) })
 		require.NoError(t, p.Wait(t.Context(), pacer.Lane("batch")))
 		require.Equal(t, 5*time.Second+time.Millisecond, time.Since(began))
 	})

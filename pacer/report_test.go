@@ -19,7 +19,7 @@ func TestAPauseOfOneTenantLeavesTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// All policies are per tenant: so is a "slow down" that names none.
 		p := newPacer(t, limits(policies.PerSecond(10).Per("tenant"), policies.PerMinute(100).Burst(50).Per("tenant", "user").Optional()))
-		a, b := pacer.WithScope(t.Context(), "tenant", "a"), pacer.WithScope(t.Context(), "tenant", "b")
+		a, b := pacer.With(t.Context(), pacer.Scope("tenant", "a")), pacer.With(t.Context(), pacer.Scope("tenant", "b"))
 		require.NoError(t, p.Report(a, policies.Feedback{Wait: time.Second}))
 		require.NoError(t, p.Allow(b))
 		err := p.Allow(a)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/dispatch"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -46,17 +47,12 @@ func (r *Reservation) reserve(ctx context.Context, a *binding.Ask) error {
 func (r *Reservation) Delay() time.Duration { return r.call.Delay() }
 
 // At returns the instant, by this machine's clock, from which the call may go. [Reservation.Delay] counts down to it. It has a monotonic
-// reading, so changes of the wall clock do not affect a timer of time.Until(r.At()). It includes jitter, so it may be later than
-// [Reservation.Slot], which is by the store's clock. It is in the past if the call need not wait, and changes if the reservation moves.
+// reading, so changes of the wall clock do not affect a timer of time.Until(r.At()). It includes jitter. It is in the past if the call need not wait, and changes if the reservation moves.
 // For a call that is queued or moving, which has no slot yet, it is the zero Time: check At().IsZero().
 func (r *Reservation) At() time.Time { return r.call.Due() }
 
 // Policy returns the name of the policy that determined the slot; "" if none did.
 func (r *Reservation) Policy() string { return r.call.Policy() }
-
-// Slot returns the instant, by the store's clock, from which the call may go, and how much later it may go and still conform to every
-// policy. Both change if the reservation moves. For a call that is queued or moving, ignore both.
-func (r *Reservation) Slot() (at store.Instant, slack time.Duration) { return r.call.Slot() }
 
 // Cancel gives the slot back, so that another call can have it. Once the slot has come, a reservation without a running Wait counts as
 // used, because you may have slept for [Reservation.Delay] and made the call. Cancel then only releases its permits, if it has any, so
@@ -214,7 +210,7 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	}
 	p.settled(ctx, &stack, notes)
 	if _, _, err := p.store.Report(ctx, stack, notes); err != nil {
-		return p.storeError(opReport, err)
+		return p.storeError(inside.OpReport, err)
 	}
 	return nil
 }

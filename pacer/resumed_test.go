@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -123,17 +124,21 @@ func TestNoCallWaitsForWhatIsOver(t *testing.T) {
 				with = policies.InFlight(1)
 			case policies.GCRA, policies.Allowance:
 			}
-			return a.SetLimit(ctx, "one", with, 0, tenant)
+			return fleet.Of(a).SetLimit(ctx, "one", with, 0, tenant)
 		},
 		"policies": func(_ context.Context, a *pacer.Pacer, list []policies.Policy) error {
 			return a.Declare(append([]policies.Policy{policies.Every(away).Named("more")}, list...)...)
 		},
 	}
 	end := map[string]func(context.Context, *pacer.Pacer, []policies.Policy) error{
-		"pause":        func(ctx context.Context, a *pacer.Pacer, _ []policies.Policy) error { return a.Resume(ctx, tenant) },
-		"pause of one": func(ctx context.Context, a *pacer.Pacer, _ []policies.Policy) error { return a.Reset(ctx, tenant) },
+		"pause": func(ctx context.Context, a *pacer.Pacer, _ []policies.Policy) error {
+			return fleet.Of(a).Resume(ctx, tenant)
+		},
+		"pause of one": func(ctx context.Context, a *pacer.Pacer, _ []policies.Policy) error {
+			return fleet.Of(a).Reset(ctx, tenant)
+		},
 		"limit": func(ctx context.Context, a *pacer.Pacer, _ []policies.Policy) error {
-			return a.UnsetLimit(ctx, "one", tenant)
+			return fleet.Of(a).UnsetLimit(ctx, "one", tenant)
 		},
 		"policies": func(_ context.Context, a *pacer.Pacer, list []policies.Policy) error { return a.Declare(list...) },
 	}

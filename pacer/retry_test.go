@@ -25,7 +25,7 @@ func TestALoopThatSleepsForRetryAfter(t *testing.T) {
 				p, err := pacer.New(pacer.Config{Upstream: "api", Policies: []policies.Policy{policy}})
 				require.NoError(t, err)
 				defer closing(t, p)
-				ctx := pacer.WithLane(pacer.WithScope(t.Context(), "tenant", "acme"), "batch")
+				ctx := pacer.With(pacer.With(t.Context(), pacer.Scope("tenant", "acme")), pacer.Lane("batch"))
 				first, err := p.Acquire(ctx)
 				require.NoError(t, err)
 				time.AfterFunc(5*time.Second, first.Release)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -241,7 +242,7 @@ func (w *outing) call(ctx context.Context, p *pacer.Pacer, n int, began time.Tim
 	if err != nil {
 		return false
 	}
-	slot, _ := c.Slot()
+	slot, _ := inside.Slot(c)
 	at := slot.Sub(store.Instant(began.UnixMicro()))
 	w.mu.Lock()
 	w.went, *own = append(w.went, at), append(*own, at)

@@ -37,7 +37,7 @@ type otherStore struct{ store.Store }
 func TestWhichReservationsServeAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ctx := WithScope(t.Context(), "tenant", "acme")
+		ctx := With(t.Context(), Scope("tenant", "acme"))
 		p, again := newSparing(t, nil), false
 		for range 100 {
 			require.NoError(t, p.Wait(ctx))
@@ -76,7 +76,7 @@ func TestASpareIsEmpty(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newSparing(t, nil)
-		ctx := WithScope(t.Context(), "tenant", "secret")
+		ctx := With(t.Context(), Scope("tenant", "secret"))
 		one := p.spares.get()
 		a, err := p.read(ctx, &one.Requested, []Option{Tracked()})
 		require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/pacer/storetest"
@@ -228,7 +229,7 @@ func TestTryAcquireRefusesWhatWaitRefuses(t *testing.T) {
 		d.read()
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Minute}))
 		require.Equal(t, time.Minute, refusedBy(t, "", try(tenant)))
-		require.NoError(t, p.Resume(t.Context()))
+		require.NoError(t, fleet.Of(p).Resume(t.Context()))
 		require.NoError(t, try(tenant, pacer.Cost(2)))
 		synctest.Wait()
 		require.Equal(t, []string{

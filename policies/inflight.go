@@ -70,7 +70,7 @@ type lane struct {
 
 // Lane returns a copy of which the calls of a lane may use only the given percentage, from 1 to 100. The rest is kept free for calls of
 // other lanes and for calls without a lane, which may use all of it. Call Lane once for each lane. Set the lane of a call with
-// pacer.WithLane or pacer.Lane. A lane's part is a policy of its own, named after both ("peak.batch"), which binds calls of that lane in
+// pacer.Lane. A lane's part is a policy of its own, named after both ("peak.batch"), which binds calls of that lane in
 // addition to this one.
 //
 // Calls in a lane of a rate queue, and get their slots shortly before they start, so that other calls, which get their slots at once, need

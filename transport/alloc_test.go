@@ -26,7 +26,7 @@ func TestARequestAllocatesLittle(t *testing.T) { //nolint:paralleltest // it cou
 		require.NoError(t, err)
 		client, err := transport.NewClient(newPacer(t, stack...), base, tenant)
 		require.NoError(t, err)
-		req := request(pacer.WithScope(t.Context(), "user", "bob"), t, http.MethodGet, nil)
+		req := request(pacer.With(t.Context(), pacer.Scope("user", "bob")), t, http.MethodGet, nil)
 		for most, rt := range map[float64]http.RoundTripper{3: paced, 4: client.Transport} {
 			n := testing.AllocsPerRun(1000, func() {
 				if _, err := rt.RoundTrip(req); err != nil {

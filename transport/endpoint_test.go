@@ -65,7 +65,7 @@ func TestAReplyIsAboutItsEndpoint(t *testing.T) {
 				})
 				rt, err := transport.New(p, transport.WithBase(u), transport.WithProfile(c.profile), transport.WithEndpoint(firstOf))
 				require.NoError(t, err)
-				ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+				ctx := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 				req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://upstream.test"+c.path, nil)
 				require.NoError(t, err)
 				resp, err := rt.RoundTrip(req)

@@ -26,7 +26,7 @@ type limiter struct {
 
 // WithRequestOptions sets the function that returns the options of an inbound request: its scopes, such as the client's account, its cost
 // and its lane. The function is called once for each request, and must not read its body. [pacer.MaxWait] makes no difference: no request
-// waits. Defaults to no options: scopes then come only from the request's context, see [pacer.WithScope].
+// waits. Defaults to no options: scopes then come only from the request's context, see [pacer.With].
 //
 // Anyone who chooses a scope's value chooses whose limit is spent. Take the value from what you have authenticated, not from a header
 // that clients can set freely.

@@ -35,9 +35,9 @@ func TestARequestInsideAnotherOne(t *testing.T) {
 		refused bool
 	}{
 		"as it is":        {func(ctx context.Context) context.Context { return ctx }, true},
-		"sharing":         {pacer.WithNested, false},
+		"sharing":         {func(ctx context.Context) context.Context { return pacer.With(ctx, pacer.Nested()) }, false},
 		"without its end": {context.WithoutCancel, true},
-		"another tenant":  {func(ctx context.Context) context.Context { return pacer.WithScope(ctx, "tenant", "zen") }, false},
+		"another tenant":  {func(ctx context.Context) context.Context { return pacer.With(ctx, pacer.Scope("tenant", "zen")) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -54,7 +54,7 @@ func TestARequestInsideAnotherOne(t *testing.T) {
 					return reply(req, http.StatusOK, "done"), nil
 				}
 				client = newClient(t, p, u)
-				require.NoError(t, get(pacer.WithScope(t.Context(), "tenant", "acme"), t, client))
+				require.NoError(t, get(pacer.With(t.Context(), pacer.Scope("tenant", "acme")), t, client))
 				require.Zero(t, time.Since(start))
 				s, err := p.Status(t.Context(), pacer.Scope("tenant", "acme"))
 				require.NoError(t, err)
@@ -85,7 +85,7 @@ func TestARequestInsideDo(t *testing.T) {
 		require.NoError(t, p.Do(t.Context(), func(ctx context.Context) (policies.Reading, error) {
 			var nested *pacer.NestedError
 			require.ErrorAs(t, get(ctx, t, client), &nested)
-			return policies.Reading{}, get(pacer.WithNested(ctx), t, client)
+			return policies.Reading{}, get(pacer.With(ctx, pacer.Nested()), t, client)
 		}))
 		require.NoError(t, p.Close())
 	})

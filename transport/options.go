@@ -105,7 +105,7 @@ func WithBase(rt http.RoundTripper) Option {
 // WithScope sets a scope of each call to the value that the function reads from its request: a tenant from the host, an endpoint from the
 // path, an account that several credentials share. An empty value means that the call does not carry the scope, even if the profile sets
 // it. The function is called once for each request, however often the request is repeated, and must not change the request or read its
-// body. It overrides the profile. Defaults to the value in the request's context: see [pacer.WithScope].
+// body. It overrides the profile. Defaults to the value in the request's context: see [pacer.With].
 func WithScope(name string, value func(*http.Request) string) Option {
 	return func(o *options) error {
 		switch {

@@ -252,7 +252,7 @@ func TestWithLane(t *testing.T) {
 		}
 		send(t.Context(), "batch")
 		send(t.Context(), "")
-		send(pacer.WithLane(t.Context(), "batch"), "")
+		send(pacer.With(t.Context(), pacer.Lane("batch")), "")
 		whole, batch := left()
 		require.Equal(t, []int64{7, 3}, []int64{whole, batch})
 		_, err = transport.New(p, transport.WithLane(nil))

@@ -107,8 +107,8 @@ func (c caller) RoundTrip(r *http.Request) (*http.Response, error) {
 	stop := context.AfterFunc(c.run, cancel)       //nolint:contextcheck // and with the run
 	defer stop()
 	if c.tenant != "" {
-		ctx = pacer.WithScope(ctx, scopeBatch, readers)
-		ctx = pacer.WithScope(ctx, scopeTenant, c.tenant)
+		ctx = pacer.With(ctx, pacer.Scope(scopeBatch, readers))
+		ctx = pacer.With(ctx, pacer.Scope(scopeTenant, c.tenant))
 	}
 	ctx = context.WithValue(ctx, tripKey{}, &trip{caller: cmp.Or(c.tenant, interactive), began: time.Now()})
 	return c.next.RoundTrip(r.WithContext(ctx))

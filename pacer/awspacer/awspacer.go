@@ -32,7 +32,7 @@ type Option func(*pacing)
 // WithCallOptions sets a function that returns a call's options, such as its cost and its values for scopes. It receives the service,
 // such as "DynamoDB", the operation, such as "GetItem", and the input, such as a *dynamodb.GetItemInput. GetRegion in the SDK's package
 // aws/middleware returns the region from ctx. The function is called for each attempt, and must not change the input. The scopes that it
-// returns override those that each call carries, and those that the context carries by [pacer.WithScope]. Defaults to no options.
+// returns override those that each call carries, and those that the context carries by [pacer.With]. Defaults to no options.
 func WithCallOptions(describe func(ctx context.Context, service, operation string, input any) []pacer.Option) Option {
 	return func(m *pacing) { m.describe = describe }
 }

@@ -56,7 +56,7 @@ func TestTheTableOfErrors(t *testing.T) {
 func tooFar(t *testing.T) error {
 	t.Helper()
 	p := newPacer(t, "zendesk", nil, []policies.Policy{policies.PerSecond(2).Per("tenant")})
-	ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+	ctx := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 	for range 240 {
 		_, err := p.Reserve(ctx)
 		require.NoError(t, err)
@@ -67,7 +67,7 @@ func tooFar(t *testing.T) error {
 func pastTheDeadline(t *testing.T) error {
 	t.Helper()
 	p := newPacer(t, "zendesk", nil, []policies.Policy{policies.PerSecond(2).Per("tenant")})
-	ctx, cancel := context.WithTimeout(pacer.WithScope(t.Context(), "tenant", "acme"), 5*time.Second)
+	ctx, cancel := context.WithTimeout(pacer.With(t.Context(), pacer.Scope("tenant", "acme")), 5*time.Second)
 	defer cancel()
 	for range 20 {
 		_, err := p.Reserve(context.WithoutCancel(ctx))

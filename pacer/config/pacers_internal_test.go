@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -161,20 +162,20 @@ func TestApplyReportsWhatHoldsInstead(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	one := p.live["a"].pacer
 	apply := func(limit string) error { return p.Apply(parsed(t, strings.Replace(before, "5/s", limit, 1))) }
-	require.NoError(t, one.SetLimit(ctx, "x", policies.PerSecond(1), time.Hour, pacer.Scope("t", "acme")))
+	require.NoError(t, fleet.Of(one).SetLimit(ctx, "x", policies.PerSecond(1), time.Hour, pacer.Scope("t", "acme")))
 	err = apply("6/s")
 	require.ErrorIs(t, err, ErrOverruled)
 	require.ErrorContains(t, err, `f:4:15: upstreams.a.policies: has changed, but limits that were set at run time hold instead: "x: 1 per 1s, per t" for t=acme, set at 2`)
 	require.ErrorContains(t, err, "Z or headway unlimit a")
 	require.NoError(t, p.Apply(parsed(t, strings.Replace(before, `5/s, per t"`, `6/s, per t", y: 7/s`, 1))), "x is as before")
-	require.NoError(t, one.SetPolicies(ctx, policies.PerSecond(3).Per("t").Named("x")))
+	require.NoError(t, fleet.Of(one).SetPolicies(ctx, policies.PerSecond(3).Per("t").Named("x")))
 	err = apply("7/s")
 	require.ErrorContains(t, err, `"x: 3 per 1s, per t" for the whole upstream, set at 2`)
 	require.ErrorContains(t, err, "Z, until headway unset a")
 	require.Len(t, Mistakes(err), 2)
 	require.Equal(t, "[x: 3 per 1s, per t]", fmt.Sprint(one.Policies()))
-	require.NoError(t, one.UnsetPolicies(ctx))
-	require.NoError(t, one.UnsetLimit(ctx, "x", pacer.Scope("t", "acme")))
+	require.NoError(t, fleet.Of(one).UnsetPolicies(ctx))
+	require.NoError(t, fleet.Of(one).UnsetLimit(ctx, "x", pacer.Scope("t", "acme")))
 	require.Equal(t, "[x: 7 per 1s, per t]", fmt.Sprint(one.Policies()))
 	require.NoError(t, apply("8/s"))
 	require.NoError(t, one.Close())

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -84,7 +86,7 @@ func (a *attempt) report(ctx context.Context) {
 func (a *attempt) resume(ctx context.Context) {
 	r := a.run
 	r.ops.report.Add(1)
-	err := a.member.pacer.Resume(ctx)
+	err := fleet.Of(a.member.pacer).Resume(ctx)
 	if err != nil && !errors.Is(err, pacer.ErrUnreachable) && !errors.Is(err, context.DeadlineExceeded) {
 		r.complainf("Resume: %v", err)
 	}
@@ -160,7 +162,7 @@ func (a *attempt) by(v *pacer.Reservation) gone {
 	if v == nil {
 		return c
 	}
-	at, slack := v.Slot()
+	at, slack := inside.Slot(v)
 	c.slot = time.UnixMicro(int64(at))
 	c.from = c.at
 	if latest := c.slot.Add(slack); latest.Before(c.at) {

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/testing/faulty"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
@@ -433,7 +434,7 @@ func (w *world) call(ctx context.Context, by, scope, n int, rng *rand.Rand) erro
 	if err != nil {
 		return err
 	}
-	d.slot, _ = r.Slot()
+	d.slot, _ = inside.Slot(r)
 	d.from = time.Now()
 	if w.pools != nil {
 		d.scope = r.Credential()

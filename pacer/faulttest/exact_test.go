@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/policies"
 )
@@ -235,7 +236,7 @@ func (r *run) alone(process int, since time.Time) bool {
 func (r *run) resetOf(m *member, scope pacer.Option) {
 	var err error
 	await(func() bool {
-		err = m.pacer.Reset(context.Background(), scope)
+		err = fleet.Of(m.pacer).Reset(context.Background(), scope)
 		return !errors.Is(err, pacer.ErrUnreachable)
 	})
 	if err != nil {

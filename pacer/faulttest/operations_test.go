@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/testing/faulty"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -274,7 +276,7 @@ func (p *performance) choose(ctx context.Context, one *pacer.Pacer, rng *rand.Ra
 	if err != nil {
 		return err
 	}
-	d.slot, _ = r.Slot()
+	d.slot, _ = inside.Slot(r)
 	d.from = time.Now()
 	time.Sleep(time.Duration(rng.IntN(150)) * time.Millisecond)
 	if rng.IntN(4) == 0 {
@@ -327,24 +329,24 @@ func (p *performance) manage(ctx context.Context, one *pacer.Pacer, rng *rand.Ra
 	}
 	switch rng.IntN(8) {
 	case 0:
-		return one.Resume(ctx, scope...)
+		return fleet.Of(one).Resume(ctx, scope...)
 	case 1:
 		if p.resets {
-			return one.Reset(ctx, scope...)
+			return fleet.Of(one).Reset(ctx, scope...)
 		}
 	case 2:
-		return one.SetPolicies(ctx, lower...)
+		return fleet.Of(one).SetPolicies(ctx, lower...)
 	case 3:
-		return one.UnsetPolicies(ctx)
+		return fleet.Of(one).UnsetPolicies(ctx)
 	case 4:
 		i := rng.IntN(len(lower))
-		return one.SetLimit(ctx, lower[i].Name(), lower[i], time.Duration(rng.IntN(2000))*time.Millisecond, scope...)
+		return fleet.Of(one).SetLimit(ctx, lower[i].Name(), lower[i], time.Duration(rng.IntN(2000))*time.Millisecond, scope...)
 	case 5:
 		return one.Declare(lower...)
 	case 6:
 		return one.Ready(ctx)
 	case 7:
-		_, err := one.Settings(ctx)
+		_, err := fleet.Of(one).Settings(ctx)
 		return err
 	}
 	return nil

@@ -70,7 +70,7 @@ func TestFleetInMemory(t *testing.T) {
 		// A tenant makes ten calls, which take 4.5 s, and another one.
 		var wg sync.WaitGroup
 		call := func(tenant string) {
-			r, err := p.Acquire(pacer.WithScope(t.Context(), "tenant", tenant))
+			r, err := p.Acquire(pacer.With(t.Context(), pacer.Scope("tenant", tenant)))
 			require.NoError(t, err)
 			r.Release()
 		}
@@ -424,7 +424,7 @@ func TestResetMeansAllLanes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.Daily(10, time.UTC).Lane("batch", 50)))
-		batch := pacer.WithLane(t.Context(), "batch")
+		batch := pacer.With(t.Context(), pacer.Lane("batch"))
 		left := func() []int64 {
 			f := snapshotOf(t, p)
 			return []int64{policyOf(t, f, "daily").Remaining, policyOf(t, f, "daily.batch").Remaining}
@@ -433,7 +433,7 @@ func TestResetMeansAllLanes(t *testing.T) {
 			require.NoError(t, p.Wait(batch))
 		}
 		require.Equal(t, []int64{7, 2}, left())
-		require.NoError(t, p.Reset(t.Context()))
+		require.NoError(t, fleet.Of(p).Reset(t.Context()))
 		require.Equal(t, []int64{10, 5}, left())
 	})
 }

@@ -26,7 +26,7 @@ type snapshotJSON struct {
 	Unknown   []string      `json:"unknown"`
 	Learned   []learnedJSON `json:"learned"`
 
-	Settings      *pacer.Settings    `json:"settings"`
+	Settings      *Settings          `json:"settings"`
 	SetLimits     int                `json:"setLimits"`
 	VersionCount  int                `json:"versionCount"`
 	Versions      []versionJSON      `json:"versions"`

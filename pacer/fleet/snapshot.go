@@ -29,7 +29,7 @@ type Snapshot struct {
 
 	// Settings are what operators have set for all processes, with at most [MaxShownLimits] of its Limits; nil if the store keeps no
 	// settings, or is out of reach.
-	Settings *pacer.Settings
+	Settings *Settings
 	// SetLimits is how many Limits are set.
 	SetLimits int
 	// Versions are the lists of policies that processes have, most frequent first, at most [MaxShownVersions]; one if all processes

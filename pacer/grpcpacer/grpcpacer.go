@@ -28,7 +28,7 @@ type options struct {
 
 // WithCallOptions sets a function that returns a call's options, such as its cost and its values for scopes. It receives the full method,
 // such as "/helloworld.Greeter/SayHello", and the request (nil for a stream); metadata.FromOutgoingContext returns the outgoing metadata
-// from ctx. Scopes that the context carries by [pacer.WithScope] apply, too. Defaults to no options.
+// from ctx. Scopes that the context carries by [pacer.With] apply, too. Defaults to no options.
 func WithCallOptions(describe func(ctx context.Context, method string, req any) []pacer.Option) Option {
 	return func(o *options) { o.describe = describe }
 }

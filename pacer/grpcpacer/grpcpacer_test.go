@@ -280,7 +280,7 @@ func TestACallInsideAnotherOne(t *testing.T) {
 	invoke = func(ctx context.Context, method string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
 		if method == "/call" {
 			inner = inside(ctx)
-			return inside(pacer.WithNested(ctx))
+			return inside(pacer.With(ctx, pacer.Nested()))
 		}
 		return nil
 	}

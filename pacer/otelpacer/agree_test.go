@@ -81,7 +81,7 @@ func TestEverybodyAgrees(t *testing.T) {
 			return seen
 		}
 		look() // from memory, what goes is counted from the first look on
-		acme := pacer.WithScope(t.Context(), "tenant", "acme")
+		acme := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 		require.NoError(t, p.Allow(acme))
 		synctest.Wait()
 

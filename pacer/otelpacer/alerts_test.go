@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/internal/testing/faulty"
 	"github.com/headway-go/headway/pacer/otelpacer"
 	"github.com/headway-go/headway/policies"
@@ -416,7 +417,7 @@ func TestALongPauseRaisesAnAlert(t *testing.T) {
 		require.Empty(t, rule.fires(t, registry))
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{Source: "Retry-After", Wait: 81654 * time.Second, Policies: []string{"api"}}))
 		require.Equal(t, []string{"api"}, rule.fires(t, registry))
-		require.NoError(t, p.Resume(t.Context()))
+		require.NoError(t, fleet.Of(p).Resume(t.Context()))
 		require.Empty(t, rule.fires(t, registry))
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{Remaining: policies.Reported(0), Limit: policies.Reported(5000), Reset: 5 * time.Hour}))
 		require.Equal(t, []string{"crm"}, rule.fires(t, registry))

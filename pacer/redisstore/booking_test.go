@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/policies"
@@ -268,7 +269,7 @@ func TestWhatABookingTakesInRedis(t *testing.T) {
 	require.Len(t, keys(), 1)
 	require.Less(t, server.Client().MemoryUsage(t.Context(), keys()[0]).Val(), int64(150))
 	require.InDelta(t, time.Hour, server.Client().PTTL(t.Context(), keys()[0]).Val(), float64(2*time.Minute))
-	at, _ := r.Slot()
+	at, _ := inside.Slot(r)
 	require.Positive(t, at)
 }
 

@@ -87,7 +87,7 @@ func TestAResetStaysReset(t *testing.T) {
 		require.NoError(t, one.Wait(t.Context()))
 		require.NoError(t, two.Wait(t.Context()))
 	}
-	require.NoError(t, two.Reset(t.Context()))
+	require.NoError(t, fleet.Of(two).Reset(t.Context()))
 	require.Equal(t, int64(90), left(t, one))
 	require.NoError(t, one.Wait(t.Context()))
 	require.NoError(t, two.Wait(t.Context()))
@@ -105,9 +105,9 @@ func TestAResetForgetsNothingElse(t *testing.T) {
 	tenants := policies.Daily(50, time.UTC).Named("tenants").Per("tenant").Optional()
 	acme := pacer.Scope("tenant", "acme")
 	for name, intervene := range map[string]func(context.Context, *pacer.Pacer, *redis.Client) error{
-		"resume": func(ctx context.Context, p *pacer.Pacer, _ *redis.Client) error { return p.Resume(ctx) },
+		"resume": func(ctx context.Context, p *pacer.Pacer, _ *redis.Client) error { return fleet.Of(p).Resume(ctx) },
 		"a limit that is set": func(ctx context.Context, p *pacer.Pacer, _ *redis.Client) error {
-			return p.SetLimit(ctx, "tenants", policies.Daily(70, time.UTC), 0, acme)
+			return fleet.Of(p).SetLimit(ctx, "tenants", policies.Daily(70, time.UTC), 0, acme)
 		},
 		"the reset of another": func(ctx context.Context, _ *pacer.Pacer, rdb *redis.Client) error {
 			l := store.Limit{Policy: "tenants", Scope: store.EscapeScope("acme"), Spec: tenants.Spec()}

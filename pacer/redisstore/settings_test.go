@@ -147,7 +147,7 @@ func TestManySettingsLoseNoRedis(t *testing.T) {
 		})
 	}
 	set := func(n int64) {
-		assert.NoError(t, both[0].SetLimit(t.Context(), "tenant", policies.PerSecond(n), 0, other))
+		assert.NoError(t, fleet.Of(both[0]).SetLimit(t.Context(), "tenant", policies.PerSecond(n), 0, other))
 	}
 	for n := range int64(200) {
 		sets.Go(func() { set(n + 1) })
@@ -173,7 +173,7 @@ func TestSettingsOfNonsense(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
 	p := named(t, rdb, "a", policies.PerSecond(50).Named("peak"), policies.PerSecond(1).Per("tenant").Named("tenant").Optional())
-	require.NoError(t, p.SetLimit(t.Context(), "tenant", policies.PerSecond(9), time.Hour, pacer.Scope("tenant", "good")))
+	require.NoError(t, fleet.Of(p).SetLimit(t.Context(), "tenant", policies.PerSecond(9), time.Hour, pacer.Scope("tenant", "good")))
 	key, now, later := "pacer:5:{test}/settings", time.Now().UnixMicro(), time.Now().Add(time.Hour).UnixMicro()
 	for field, value := range map[string]string{
 		"policies": fmt.Sprintf("%d %d x: 5 per moon\x1b[2J", later, now), "limit/a": fmt.Sprintf("%d %d a: 1 per 1s", later, now),
@@ -183,14 +183,14 @@ func TestSettingsOfNonsense(t *testing.T) {
 	} {
 		require.NoError(t, rdb.HSet(t.Context(), key, field, value).Err())
 	}
-	s, err := p.Settings(t.Context())
+	s, err := fleet.Of(p).Settings(t.Context())
 	require.NoError(t, err)
 	require.Error(t, s.Policies.Err)
 	require.Len(t, s.Limits, 1)
 	require.Equal(t, "tenant=good", s.Limits[0].Scope)
 	require.Equal(t, "peak: 50 per 1s, burst 2", p.Policies()[0].String())
-	require.NoError(t, p.SetPolicies(t.Context(), policies.PerSecond(40).Named("peak")), "what is set next holds")
-	s, err = p.Settings(t.Context())
+	require.NoError(t, fleet.Of(p).SetPolicies(t.Context(), policies.PerSecond(40).Named("peak")), "what is set next holds")
+	s, err = fleet.Of(p).Settings(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, s.Policies.Err)
 	fields, err := rdb.HKeys(t.Context(), key).Result()
@@ -198,10 +198,10 @@ func TestSettingsOfNonsense(t *testing.T) {
 	require.NotContains(t, fields, "limit/tenant/over", "what is over is taken out")
 
 	require.NoError(t, rdb.HSet(t.Context(), key, "version", "tomorrow").Err())
-	_, err = p.Settings(t.Context())
+	_, err = fleet.Of(p).Settings(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, rdb.Set(t.Context(), key, "mine", 0).Err())
-	_, err = p.Settings(t.Context())
+	_, err = fleet.Of(p).Settings(t.Context())
 	require.ErrorIs(t, err, redisstore.ErrForeign)
 	require.NoError(t, p.Wait(t.Context()), "it harms nobody's calls")
 }
@@ -228,7 +228,7 @@ func TestProcessesThatDisagreeAreSeen(t *testing.T) {
 		{Text: b.Policies()[0].String(), Processes: 1, Names: []string{"worker-9/4"}},
 	}, s.Disagreements[0].Sides)
 
-	require.NoError(t, a.SetPolicies(t.Context(), policies.PerSecond(5).Named("peak")))
+	require.NoError(t, fleet.Of(a).SetPolicies(t.Context(), policies.PerSecond(5).Named("peak")))
 	require.Eventually(t, func() bool {
 		look()
 		return s.VersionCount == 1 && len(s.Processes) == 2 && s.Processes[0].Source != "" && s.Processes[0].Source == s.Processes[1].Source

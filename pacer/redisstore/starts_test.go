@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -128,7 +129,7 @@ func playStart(t *testing.T, s *start) (most, allowed int) {
 					time.Sleep(rand.N(50 * time.Millisecond)) //realtime: it is what happens when, and not judged
 					for ctx.Err() == nil {
 						if c, err := p.Acquire(ctx); err == nil {
-							slot, _ := c.Slot()
+							slot, _ := inside.Slot(c)
 							mu.Lock()
 							went = append(went, slot)
 							mu.Unlock()

@@ -76,7 +76,7 @@ func TestOneWaitIsOneEvalsha(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
 	p := newPacer(t, rdb, three()...)
-	ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+	ctx := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 	require.NoError(t, p.Wait(ctx))
 	require.Eventually(t, func() bool { // the server knows every script
 		return rdb.Exists(t.Context(), "pacer:5:{test}/alive", "pacer:5:{test}/index", "pacer:5:upstreams").Val() == 3
@@ -127,9 +127,9 @@ func TestNoKeyWithoutTTL(t *testing.T) {
 	)...)
 	var held []*pacer.Reservation
 	for i := range 300 {
-		ctx := pacer.WithScope(t.Context(), "tenant", fmt.Sprint(i%5))
+		ctx := pacer.With(t.Context(), pacer.Scope("tenant", fmt.Sprint(i%5)))
 		if i%3 == 0 {
-			ctx = pacer.WithScope(ctx, "slow", "x")
+			ctx = pacer.With(ctx, pacer.Scope("slow", "x"))
 		}
 		r, err := p.Reserve(ctx, pacer.MaxWait(pacer.Forever), pacer.NotBefore(time.Duration(i%7)*10*time.Minute)) // far away on any machine
 		require.NoError(t, err)
@@ -448,7 +448,7 @@ func queueExercise(t *testing.T, rdb *redis.Client) {
 	}})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.Close()) }()
-	ctx := pacer.WithLane(t.Context(), "batch")
+	ctx := pacer.With(t.Context(), pacer.Lane("batch"))
 	var calls sync.WaitGroup
 	for i := range 12 {
 		calls.Go(func() {
@@ -462,7 +462,7 @@ func queueExercise(t *testing.T, rdb *redis.Client) {
 		})
 	}
 	calls.Wait()
-	require.NoError(t, p.Reset(ctx, pacer.Scope("tenant", "0")))
+	require.NoError(t, fleet.Of(p).Reset(ctx, pacer.Scope("tenant", "0")))
 }
 
 // registryExercise makes a store run every command that a registry needs.
@@ -584,7 +584,7 @@ const aclCommands = "evalsha eval time get mget type set setrange del unlink exi
 // storeExercise makes a store run every command that it has.
 func storeExercise(t *testing.T, p *pacer.Pacer) {
 	t.Helper()
-	ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+	ctx := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 	var held []*pacer.Reservation
 	for range 6 {
 		r, err := p.Reserve(ctx, pacer.NotBefore(time.Second))
@@ -602,7 +602,7 @@ func storeExercise(t *testing.T, p *pacer.Pacer) {
 	require.NoError(t, err)
 	require.NoError(t, r.Report(ctx, policies.Feedback{Policies: []string{"daily"}, Remaining: policies.Reported(3)}))
 	require.NoError(t, r.Settle(ctx, pacer.Cost(2)))
-	require.NoError(t, p.Resume(ctx))
+	require.NoError(t, fleet.Of(p).Resume(ctx))
 	_, err = p.Status(ctx)
 	require.NoError(t, err)
 }

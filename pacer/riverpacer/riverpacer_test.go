@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/testing/jobtest"
 	"github.com/headway-go/headway/pacer/internal/testing/measure"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
@@ -189,7 +190,7 @@ func TestJobsWithoutATokenAreBooked(t *testing.T) {
 		if strings.Contains(string(job.Metadata), `"snoozes"`) && riverpacer.Token(job.JobRow) == "" {
 			return errors.New("it was snoozed, and its token is lost")
 		}
-		slot, _ := r.Slot()
+		slot, _ := inside.Slot(r)
 		mu.Lock()
 		defer mu.Unlock()
 		slots = append(slots, slot)

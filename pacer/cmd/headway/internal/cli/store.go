@@ -27,7 +27,7 @@ type Operator interface {
 	UnsetPolicies(ctx context.Context) error
 	SetLimit(ctx context.Context, policy string, with policies.Policy, lasts time.Duration, opts ...pacer.Option) error
 	UnsetLimit(ctx context.Context, policy string, opts ...pacer.Option) error
-	Settings(ctx context.Context) (*pacer.Settings, error)
+	Settings(ctx context.Context) (*fleet.Settings, error)
 }
 
 // A Store is where processes that pace upstreams meet.

@@ -28,6 +28,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/cmd/headway/internal/simulate"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/testing/measure"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
@@ -171,7 +172,7 @@ func (c *caller) call(ctx context.Context, tenant string) error {
 		return err
 	}
 	defer r.Release()
-	slot, slack := r.Slot()
+	slot, slack := inside.Slot(r)
 	c.mu.Lock()
 	c.went = append(c.went, went{tenant, int64(slot), slack.Microseconds(), at.UnixMicro()})
 	c.mu.Unlock()
