@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/testing/faulty"
 	"github.com/headway-go/headway/pacer/store"
@@ -37,15 +38,15 @@ func newRedeemer(t *testing.T, s *faulty.Store, p policies.Policy) *redeemer {
 	var err error
 	r.Pacer, err = pacer.New(pacer.Config{
 		Upstream: "api", Store: s, Policies: []policies.Policy{p}, MaxWait: time.Hour, Jitter: pacer.NoJitter, StoreTimeout: 500 * time.Millisecond,
-		Hooks: []*pacer.Hooks{{
-			StoreRequest: func(q pacer.StoreRequest) {
+		Hooks: []*hooks.Set{{
+			StoreRequest: func(q hooks.StoreRequest) {
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				if q.Op == "redeem" {
 					r.requests++
 				}
 			},
-			Failover: func(pacer.Failover) {
+			Failover: func(hooks.Failover) {
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				r.losses++

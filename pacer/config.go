@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/bookings"
 	"github.com/headway-go/headway/pacer/internal/dispatch"
@@ -67,12 +68,12 @@ type Config struct {
 	MaxPause time.Duration
 
 	// Hooks receive events. Each set of hooks receives all of them. Defaults to none.
-	Hooks []*Hooks
+	Hooks []*hooks.Set
 
 	// Logger receives a warning when this process loses a [store.Shared], or cannot reach it at the start: at most one a minute for each
 	// upstream, less often the longer the outage lasts, and one line when the store is back. Set slog.New(slog.DiscardHandler) to turn
-	// this off. It also receives a warning when an upstream states a wait of over an hour: see [FeedbackApplied].Long. Defaults to
-	// slog.Default() at the time of the warning, or to nothing if [LogHooks] are among the Hooks, because they log the same. Logger also
+	// this off. It also receives a warning when an upstream states a wait of over an hour: see [hooks.FeedbackApplied].Long. Defaults to
+	// slog.Default() at the time of the warning, or to nothing if [hooks.Log] are among the Hooks, because they log the same. Logger also
 	// receives a warning, at most one an hour for each upstream, when processes have had different policies for minutes. A logger that
 	// hangs or panics delays no call: lines are dropped meanwhile, and their number is logged afterwards.
 	Logger *slog.Logger
@@ -181,7 +182,7 @@ func New(c Config) (*Pacer, error) {
 	if p.store == nil {
 		p.store = memstore.New()
 	}
-	if c.Logger != nil || !slices.ContainsFunc(c.Hooks, func(h *Hooks) bool { return h.logsWarnings }) {
+	if c.Logger != nil || !slices.ContainsFunc(c.Hooks, func(h *hooks.Set) bool { return h.LogsWarnings }) {
 		p.log = warnings.NewStore(c.Logger, c.Upstream, c.Outage.String())
 	}
 	given := p.store
@@ -218,7 +219,7 @@ func New(c Config) (*Pacer, error) {
 	if p.member == nil && c.Store != nil { // others may use it, too
 		p.dispatcher.Begin()
 	}
-	if p.telemetry.Any(func(h *Hooks) bool { return h.Paused != nil || h.Resumed != nil }) {
+	if p.telemetry.Any(func(h *hooks.Set) bool { return h.Paused != nil || h.Resumed != nil }) {
 		defer p.dispatcher.Listen()
 	}
 	return p, nil

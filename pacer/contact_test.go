@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/policies"
 )
@@ -594,13 +595,13 @@ func TestHooksReceiveTheFirstContact(t *testing.T) {
 		r := newRemote(3)
 		r.barriers = true
 		var mu sync.Mutex
-		var seen []pacer.Failover
-		hooks := &pacer.Hooks{Failover: func(f pacer.Failover) {
+		var seen []hooks.Failover
+		set := &hooks.Set{Failover: func(f hooks.Failover) {
 			mu.Lock()
 			defer mu.Unlock()
 			seen = append(seen, f)
 		}}
-		p := fresh(t, r, pacer.Config{Hooks: []*pacer.Hooks{hooks}}, policies.PerSecond(10))
+		p := fresh(t, r, pacer.Config{Hooks: []*hooks.Set{set}}, policies.PerSecond(10))
 		r.set(errBroken, 0)
 		time.AfterFunc(5*time.Second, func() { r.set(nil, 0) })
 		require.NoError(t, p.Wait(t.Context()))

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -59,7 +60,7 @@ func TestDo(t *testing.T) {
 		var answered []time.Duration
 		p := newPacer(t, pacer.Config{
 			Policies: []policies.Policy{policies.PerSecond(1).Per("tenant").Named("peak")},
-			Hooks:    []*pacer.Hooks{{Answered: func(_ context.Context, a pacer.Answered) { answered = append(answered, a.Took) }}},
+			Hooks:    []*hooks.Set{{Answered: func(_ context.Context, a hooks.Answered) { answered = append(answered, a.Took) }}},
 		})
 		ctx := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 		start := time.Now()

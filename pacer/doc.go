@@ -110,8 +110,8 @@
 //
 // Each refusal names the policy that refused the call, its scope, how long to wait and what to do: see [LimitError]. [Pacer.Status]
 // shows the state of every policy for a call. Package fleet shows an upstream: every policy, the calls of the last minute, which
-// calls wait and for what, the processes, and the keys that spend most. [Hooks] receive events as they happen, in goroutines of
-// their own, so that no call waits for them. [LogHooks] logs them, and package otelpacer exports them to OpenTelemetry.
+// calls wait and for what, the processes, and the keys that spend most. [hooks.Set] receive events as they happen, in goroutines of
+// their own, so that no call waits for them. [hooks.Log] logs them, and package otelpacer exports them to OpenTelemetry.
 //
 // # Changing limits
 //

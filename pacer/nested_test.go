@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -44,10 +45,10 @@ func TestANestedCallThatWouldWaitForItselfIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var refusals []pacer.Refusal
+				var refusals []hooks.Refusal
 				p := newPacer(t, pacer.Config{
 					Policies: []policies.Policy{policies.InFlight(1).Named("one"), policies.PerMinute(2).Burst(2)},
-					Hooks:    []*pacer.Hooks{{Refused: func(_ context.Context, r pacer.Refusal) { refusals = append(refusals, r) }}},
+					Hooks:    []*hooks.Set{{Refused: func(_ context.Context, r hooks.Refusal) { refusals = append(refusals, r) }}},
 				})
 				start := time.Now()
 				require.NoError(t, does(t.Context(), p, func(ctx context.Context) error {

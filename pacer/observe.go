@@ -3,6 +3,7 @@ package pacer
 import (
 	"context"
 
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
@@ -18,7 +19,7 @@ const (
 	Enforce Mode = iota
 	// Observe lets every call go at once, whatever limits, missing scopes or pauses there are. Only [NotBefore], which the caller asks
 	// for, still delays a call. Every policy is treated as policies.Policy.Observed: calls are charged as if they had waited, in the
-	// background if the store is not in memory, and [Hooks].Observed receives how long each of them would have waited, and for what. A
+	// background if the store is not in memory, and [hooks.Set].Observed receives how long each of them would have waited, and for what. A
 	// Pacer whose policies are all observed behaves in the same way.
 	//
 	// Predictions cover rates and windows, in the order in which calls arrive. They do not cover lanes and fair shares, which let some
@@ -83,23 +84,23 @@ func (e events) WouldRefuse(ctx context.Context, err error) { e.observed(ctx, e.
 
 // WouldQueue implements [observe.Events].
 func (e events) WouldQueue(ctx context.Context, policy, scope string, running int64) {
-	e.observed(ctx, Observed{Policy: policy, Scope: scope, Cost: 1, InFlight: true, Running: running})
+	e.observed(ctx, hooks.Observed{Policy: policy, Scope: scope, Cost: 1, InFlight: true, Running: running})
 }
 
 // NotObserved implements [observe.Events].
 func (e events) NotObserved(n int64) {
-	telemetry.Emit(e.telemetry, n, func(h *Hooks) func(int64) { return h.NotObserved })
+	telemetry.Emit(e.telemetry, n, func(h *hooks.Set) func(int64) { return h.NotObserved })
 }
 
 // observed emits what would have become of a call.
-func (p *Pacer) observed(ctx context.Context, one Observed) {
+func (p *Pacer) observed(ctx context.Context, one hooks.Observed) {
 	one.Upstream = p.upstream
-	telemetry.EmitCall(ctx, p.telemetry, one, func(h *Hooks) func(context.Context, Observed) { return h.Observed })
+	telemetry.EmitCall(ctx, p.telemetry, one, func(h *hooks.Set) func(context.Context, hooks.Observed) { return h.Observed })
 }
 
 // refusal returns the event of a call that would have been refused with an error.
-func (p *Pacer) refusal(err error) Observed {
-	one := Observed{Refused: err}
+func (p *Pacer) refusal(err error) hooks.Observed {
+	one := hooks.Observed{Refused: err}
 	switch e := err.(type) { //nolint:errorlint // they are as they were made
 	case *ScopeError:
 		one.Policy = e.Policy
@@ -110,7 +111,7 @@ func (p *Pacer) refusal(err error) Observed {
 }
 
 // outcome returns what the store's answer means for a call.
-func (p *Pacer) outcome(one *observe.Observation, g *store.Grant) Observed {
+func (p *Pacer) outcome(one *observe.Observation, g *store.Grant) hooks.Observed {
 	if !g.OK {
 		r := &dispatch.NotYetError{
 			Wait:  dispatch.Wait{Cost: one.Call.Cost, Paused: g.Paused > 0, For: g.Wait()},
@@ -121,7 +122,7 @@ func (p *Pacer) outcome(one *observe.Observation, g *store.Grant) Observed {
 		}
 		return p.refusal(p.notYet(r))
 	}
-	e := Observed{Cost: one.Call.Cost, Wait: max(0, g.Wait()-one.Delay)}
+	e := hooks.Observed{Cost: one.Call.Cost, Wait: max(0, g.Wait()-one.Delay)}
 	if e.Wait > 0 {
 		e.Paused = g.Paused > 0
 		if g.Binds >= 0 {

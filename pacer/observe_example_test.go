@@ -6,17 +6,18 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/policies"
 )
 
 // A limit is observed first: calls go at once, and the hook says what the limit would have done. Then it is enforced.
 func ExamplePacer_SetMode() {
-	reported := make(chan pacer.Observed)
+	reported := make(chan hooks.Observed)
 	p, err := pacer.New(pacer.Config{
 		Upstream: "crm",
 		Policies: []policies.Policy{policies.Every(time.Minute).Per("tenant").Named("exports")},
 		Mode:     pacer.Observe,
-		Hooks:    []*pacer.Hooks{{Observed: func(_ context.Context, o pacer.Observed) { reported <- o }}},
+		Hooks:    []*hooks.Set{{Observed: func(_ context.Context, o hooks.Observed) { reported <- o }}},
 	})
 	if err != nil {
 		panic(err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/fleet"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/zendesk"
@@ -24,13 +25,13 @@ import (
 // predictions are what hooks receive of observed calls.
 type predictions struct {
 	mu   sync.Mutex
-	all  []pacer.Observed
+	all  []hooks.Observed
 	lost int64
 }
 
-func (o *predictions) hooks() *pacer.Hooks {
-	return &pacer.Hooks{
-		Observed: func(_ context.Context, e pacer.Observed) {
+func (o *predictions) hooks() *hooks.Set {
+	return &hooks.Set{
+		Observed: func(_ context.Context, e hooks.Observed) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			o.all = append(o.all, e)
@@ -44,7 +45,7 @@ func (o *predictions) hooks() *pacer.Hooks {
 }
 
 // take returns what was received since it was last asked, when everything has been.
-func (o *predictions) take() []pacer.Observed {
+func (o *predictions) take() []hooks.Observed {
 	time.Sleep(time.Second) // of virtual time
 	synctest.Wait()
 	o.mu.Lock()
@@ -58,7 +59,7 @@ func (o *predictions) take() []pacer.Observed {
 func observing(t *testing.T, c pacer.Config, m pacer.Mode) (*pacer.Pacer, *predictions) {
 	t.Helper()
 	o := &predictions{}
-	c.Mode, c.Hooks = m, []*pacer.Hooks{o.hooks()}
+	c.Mode, c.Hooks = m, []*hooks.Set{o.hooks()}
 	return opened(t, c), o
 }
 
@@ -450,7 +451,7 @@ func TestObservedCallsAreLogged(t *testing.T) {
 		var log bytes.Buffer
 		p := newPacer(t, pacer.Config{
 			Policies: []policies.Policy{policies.PerMinute(1).Named("m"), policies.InFlight(1).Named("flight").Optional().Per("x")},
-			Hooks:    []*pacer.Hooks{pacer.LogHooks(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))},
+			Hooks:    []*hooks.Set{hooks.Log(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))},
 			Mode:     pacer.Observe,
 		})
 		for range 4 {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/bookings"
 	"github.com/headway-go/headway/pacer/internal/dispatch"
@@ -34,8 +35,8 @@ type Pacer struct {
 	maxPause time.Duration
 	outage   Outage
 
-	telemetry *telemetry.Dispatcher[Hooks] // nil if there are no hooks
-	log       *warnings.Store              // nil if hooks log what it would
+	telemetry *telemetry.Dispatcher[hooks.Set] // nil if there are no hooks
+	log       *warnings.Store                  // nil if hooks log what it would
 
 	versionLog *warnings.Versions // of a store that is shared
 

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/transport"
 )
@@ -216,7 +217,7 @@ func TestHooksReceiveHowLongAnswersTook(t *testing.T) {
 		var took []time.Duration
 		p, err := pacer.New(pacer.Config{
 			Upstream: "test", Policies: []policies.Policy{policies.PerSecond(1)}, Jitter: pacer.NoJitter,
-			Hooks: []*pacer.Hooks{{Answered: func(_ context.Context, a pacer.Answered) { took = append(took, a.Took) }}},
+			Hooks: []*hooks.Set{{Answered: func(_ context.Context, a hooks.Answered) { took = append(took, a.Took) }}},
 		})
 		require.NoError(t, err)
 		client := newClient(t, p, newUpstream(func(n int, req *http.Request) (*http.Response, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/policies"
 )
@@ -239,7 +240,7 @@ func (r *run) recruit(processes int) {
 	config := pacer.Config{Upstream: r.upstream, Processes: processes, Policies: r.policies()}
 	for i := range processes {
 		m := &member{route: newRoute()}
-		config.Hooks = []*pacer.Hooks{{Failover: r.fellBack(i)}}
+		config.Hooks = []*hooks.Set{{Failover: r.fellBack(i)}}
 		m.rdb = r.site.connect(m.route)
 		store, err := redisstore.New(m.rdb)
 		require.NoError(r.t, err)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/fleet"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/internal/testing/faulty"
 	"github.com/headway-go/headway/pacer/otelpacer"
 	"github.com/headway-go/headway/policies"
@@ -460,7 +461,7 @@ func (a *alert) silent(t *testing.T, registry *prometheus.Registry, after, durin
 func observed(t *testing.T, c *pacer.Config) (*pacer.Pacer, *otelpacer.Telemetry, *prometheus.Registry) {
 	t.Helper()
 	telemetry, registry := newExporter(t, otelpacer.Config{})
-	c.Upstream, c.Hooks, c.Jitter, c.Logger = "crm", []*pacer.Hooks{telemetry.Hooks()}, pacer.NoJitter, slog.New(slog.DiscardHandler)
+	c.Upstream, c.Hooks, c.Jitter, c.Logger = "crm", []*hooks.Set{telemetry.Hooks()}, pacer.NoJitter, slog.New(slog.DiscardHandler)
 	p, err := pacer.New(*c)
 	require.NoError(t, err)
 	stop, err := telemetry.Observe(p)

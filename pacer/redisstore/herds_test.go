@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
@@ -155,8 +156,8 @@ func newCountedIn(t *testing.T, addr string, timeout time.Duration, ps ...polici
 	require.NoError(t, err)
 	c.Pacer, err = pacer.New(pacer.Config{
 		Upstream: "test", Store: store, Policies: ps, MaxWait: pacer.Forever, StoreTimeout: timeout, Processes: 1,
-		Hooks: []*pacer.Hooks{{
-			StoreRequest: func(s pacer.StoreRequest) {
+		Hooks: []*hooks.Set{{
+			StoreRequest: func(s hooks.StoreRequest) {
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				c.requests[s.Op]++
@@ -165,12 +166,12 @@ func newCountedIn(t *testing.T, addr string, timeout time.Duration, ps ...polici
 					c.failed = append(c.failed, s.Err)
 				}
 			},
-			Waiting: func(context.Context, pacer.Waiting) {
+			Waiting: func(context.Context, hooks.Waiting) {
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				c.asleep++
 			},
-			Failover: func(f pacer.Failover) {
+			Failover: func(f hooks.Failover) {
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				if c.fallbacks++; f.On {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/policies"
@@ -36,8 +37,8 @@ func TestObserveOnRedis(t *testing.T) {
 			p, err := pacer.New(pacer.Config{
 				Upstream: "api", Store: store, Policies: []policies.Policy{policy.Named("p"), policies.Daily(1000, time.UTC)}, Mode: pacer.Observe,
 				StoreTimeout: patience,
-				Hooks: []*pacer.Hooks{{
-					Observed: func(_ context.Context, o pacer.Observed) {
+				Hooks: []*hooks.Set{{
+					Observed: func(_ context.Context, o hooks.Observed) {
 						if o.Wait > 0 && o.Refused == nil {
 							waits.Add(1)
 						}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/fleet"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -128,7 +129,7 @@ func TestManySettingsLoseNoRedis(t *testing.T) {
 		p, err := pacer.New(pacer.Config{
 			Upstream: "test", Store: must(redisstore.New(rdb)), Jitter: pacer.NoJitter, MaxWait: pacer.Forever, StoreTimeout: patience,
 			Policies: []policies.Policy{policies.PerSecond(500), policies.PerSecond(1000).Per("tenant").Named("tenant")},
-			Hooks:    []*pacer.Hooks{{Failover: func(pacer.Failover) { lost.Add(1) }}},
+			Hooks:    []*hooks.Set{{Failover: func(hooks.Failover) { lost.Add(1) }}},
 		})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, p.Close()) })

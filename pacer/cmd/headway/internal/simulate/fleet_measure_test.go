@@ -28,6 +28,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/cmd/headway/internal/simulate"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/testing/measure"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
@@ -114,7 +115,7 @@ func work(spec string) error {
 	p, err := pacer.New(pacer.Config{
 		Upstream: "fleet", Store: store, Policies: fleets[j.Fleet],
 		StoreTimeout: storeTimeout, // so that no process of a busy machine paces locally, which is not simulated
-		Hooks:        []*pacer.Hooks{{Failover: func(pacer.Failover) { alone.Add(1) }}},
+		Hooks:        []*hooks.Set{{Failover: func(hooks.Failover) { alone.Add(1) }}},
 	})
 	if err != nil {
 		return err
