@@ -45,7 +45,7 @@ func TestAWaitInMemoryAllocatesNothing(t *testing.T) { //nolint:paralleltest // 
 			for how, call := range map[string]func() error{
 				"Wait":   func() error { return p.Wait(ctx) },
 				"cost":   func() error { return p.Wait(ctx, pacer.Cost(2)) },
-				"Allow":  func() error { return p.Allow(ctx) },
+				"Allow":  func() error { return p.Wait(ctx, pacer.MaxWait(0)) },
 				"option": func() error { return p.Wait(ctx, pacer.Scope("tenant", "other"), pacer.MaxWait(time.Second)) },
 			} {
 				n := allocs(t, func() {
@@ -86,7 +86,7 @@ func TestAScopeAllocatesOnce(t *testing.T) { //nolint:paralleltest // it counts 
 	ctx := pacer.With(t.Context(), pacer.Scope("user", "bob"))
 	p := newPacer(t, limits(ample().Per("tenant")))
 	require.LessOrEqual(t, allocs(t, func() {
-		if err := p.Allow(pacer.With(ctx, pacer.Scope("tenant", "acme"))); err != nil {
+		if err := p.Wait(pacer.With(ctx, pacer.Scope("tenant", "acme")), pacer.MaxWait(0)); err != nil {
 			t.Fatal(err)
 		}
 	}), 1.0)

@@ -110,7 +110,7 @@ func TestManyLateTokensAtOnce(t *testing.T) {
 		began := time.Now()
 		p.each(n, func(i int) {
 			r, err := p.Redeem(t.Context(), toks[i])
-			if later, ok := errors.AsType[*pacer.LaterError](err); ok {
+			if later, ok := errors.AsType[*pacer.LimitError](err); ok {
 				waits[i] = later.Wait
 			} else if assert.NoError(t, err) {
 				went(r)
@@ -126,7 +126,7 @@ func TestManyLateTokensAtOnce(t *testing.T) {
 				time.Sleep(wait - pacer.RedeemEarly/2)
 				r, err := p.Redeem(t.Context(), toks[i])
 				wait = 0
-				if later, ok := errors.AsType[*pacer.LaterError](err); ok {
+				if later, ok := errors.AsType[*pacer.LimitError](err); ok {
 					wait = later.Wait
 				} else if assert.NoError(t, err) {
 					went(r)

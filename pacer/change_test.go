@@ -333,7 +333,7 @@ func TestADeclaredPolicyHoldsAtOnce(t *testing.T) {
 			went := all()
 			inOrderFrom(t, went)
 			require.Less(t, went[39].at, 1500*time.Millisecond, "%s: 37 calls of 200 a second", name)
-			require.Equal(t, policies.PerSecond(200).Named(name).String(), p.Policies()[0].String())
+			require.Equal(t, policies.PerSecond(200).Named(name).String(), fleet.Of(p).Policies()[0].String())
 		}
 	})
 }
@@ -425,7 +425,7 @@ func TestBadPoliciesChangeNothing(t *testing.T) {
 		var wrong *pacer.ConfigError
 		require.ErrorAs(t, p.Declare(bad...), &wrong)
 		require.ErrorAs(t, fleet.Of(p).SetPolicies(t.Context(), bad...), &wrong)
-		require.Equal(t, "per-second: 10 per 1s", p.Policies()[0].String())
+		require.Equal(t, "per-second: 10 per 1s", fleet.Of(p).Policies()[0].String())
 	}
 	tenant, wrong := policies.PerSecond(1).Per("tenant"), (*pacer.ConfigError)(nil)
 	err := fleet.Of(p).SetPolicies(t.Context(), tenant.OverrideBy(func([]string) (policies.Policy, bool) { return policies.Policy{}, false }))
@@ -438,7 +438,7 @@ func TestBadPoliciesChangeNothing(t *testing.T) {
 	err = fleet.Of(p).SetPolicies(t.Context(), tenant, policies.PerMinute(1).Per("tenant").Override(policies.PerMinute(2), "one too many"))
 	require.ErrorAs(t, err, &wrong)
 	require.ErrorContains(t, err, "1025 overrides")
-	require.Equal(t, "per-second.tenant: 1 per 1s, per tenant", p.Policies()[0].String())
+	require.Equal(t, "per-second.tenant: 1 per 1s, per tenant", fleet.Of(p).Policies()[0].String())
 	require.NoError(t, p.Close())
 	require.ErrorIs(t, p.Declare(policies.PerSecond(1)), pacer.ErrClosed)
 	require.ErrorIs(t, fleet.Of(p).SetPolicies(t.Context(), policies.PerSecond(1)), pacer.ErrClosed)
@@ -460,18 +460,18 @@ func TestSetPoliciesHoldForTheFleet(t *testing.T) {
 		late := opened(t, config(policies.PerSecond(1).Named("x")))
 		require.NoError(t, late.Wait(t.Context()))
 		for _, p := range []*pacer.Pacer{one, two, late} {
-			require.Len(t, p.Policies(), 2)
+			require.Len(t, fleet.Of(p).Policies(), 2)
 		}
 		require.NoError(t, late.Declare(policies.PerSecond(5).Named("x")), "it holds when that ends")
-		require.Len(t, late.Policies(), 2)
+		require.Len(t, fleet.Of(late).Policies(), 2)
 		require.NoError(t, fleet.Of(two).UnsetPolicies(t.Context()))
 		require.NoError(t, one.Wait(t.Context()))
 		require.NoError(t, late.Wait(t.Context()))
 		time.Sleep(time.Second)
-		require.Equal(t, "x: 1 per 1s", one.Policies()[0].String())
-		require.Equal(t, "x: 5 per 1s", late.Policies()[0].String())
+		require.Equal(t, "x: 1 per 1s", fleet.Of(one).Policies()[0].String())
+		require.Equal(t, "x: 5 per 1s", fleet.Of(late).Policies()[0].String())
 		require.NoError(t, fleet.Of(one).SetPolicies(t.Context()), "no policies limit nothing")
-		require.Empty(t, one.Policies())
+		require.Empty(t, fleet.Of(one).Policies())
 	})
 }
 
@@ -561,7 +561,7 @@ func TestSetPoliciesHaveOverrides(t *testing.T) {
 		set := policies.PerSecond(1).Per("tenant").Named("x").Override(policies.PerSecond(1).Burst(4), "acme").Override(policies.PerSecond(1).Burst(3), "a: b")
 		require.NoError(t, fleet.Of(one).SetPolicies(t.Context(), set))
 		allowed := func(p *pacer.Pacer, tenant string) (n int) {
-			for p.Allow(t.Context(), pacer.Scope("tenant", tenant)) == nil {
+			for p.Wait(t.Context(), pacer.Scope("tenant", tenant), pacer.MaxWait(0)) == nil {
 				n++
 			}
 			return n
@@ -598,7 +598,7 @@ func TestLimitsOfKeys(t *testing.T) {
 		rate := policies.PerSecond(2).Per("tenant").Override(policies.PerSecond(20).Burst(5), "large")
 		p := opened(t, config(rate))
 		allowed := func(tenant string) (n int) {
-			for p.Allow(t.Context(), pacer.Scope("tenant", tenant)) == nil {
+			for p.Wait(t.Context(), pacer.Scope("tenant", tenant), pacer.MaxWait(0)) == nil {
 				n++
 			}
 			return n
@@ -628,7 +628,7 @@ func TestLimitsOfKeys(t *testing.T) {
 		require.ErrorAs(t, fleet.Of(p).SetLimit(t.Context(), "nothing", policies.PerSecond(1), 0), &wrong)
 		require.ErrorAs(t, fleet.Of(p).SetLimit(t.Context(), rate.Name(), policies.Daily(1, time.UTC), 0, pacer.Scope("tenant", "x")), &wrong)
 		require.ErrorAs(t, fleet.Of(p).SetLimit(t.Context(), rate.Name(), policies.PerSecond(1), -1, pacer.Scope("tenant", "x")), &wrong)
-		var lacks *pacer.ScopeError
+		var lacks *pacer.LimitError
 		require.ErrorAs(t, fleet.Of(p).SetLimit(t.Context(), rate.Name(), policies.PerSecond(1), 0), &lacks)
 	})
 }
@@ -671,16 +671,16 @@ func TestWhatGoesIsCountedByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.PerSecond(1000).Burst(1000).Named("a"), policies.PerSecond(1000).Burst(1000).Named("b")))
 		registry, _ := inside.Of(p).Registry()
-		_, err := registry.Index(t.Context(), p.Upstream())
+		_, err := registry.Index(t.Context(), fleet.Of(p).Upstream())
 		require.NoError(t, err)
 		require.NoError(t, p.Declare(policies.PerSecond(1000).Burst(1000).Named("c"), policies.PerSecond(1000).Burst(1000).Named("b")))
 		registry, _ = inside.Of(p).Registry()
-		_, err = registry.Index(t.Context(), p.Upstream())
+		_, err = registry.Index(t.Context(), fleet.Of(p).Upstream())
 		require.NoError(t, err)
 		for range 7 {
-			require.NoError(t, p.Allow(t.Context()))
+			require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 		}
-		index, err := registry.Index(t.Context(), p.Upstream())
+		index, err := registry.Index(t.Context(), fleet.Of(p).Upstream())
 		require.NoError(t, err)
 		counted := make(map[string]int64)
 		for _, w := range index.Went {
@@ -710,7 +710,7 @@ func TestSettingsAreRead(t *testing.T) {
 		began := time.Now().Round(0)
 		require.NoError(t, fleet.Of(p).SetPolicies(t.Context(), rate, policies.Daily(10, time.UTC)))
 		time.Sleep(time.Minute)
-		acme := []pacer.Option{pacer.Scope("tenant", "acme"), pacer.Scope("user", "a b")}
+		acme := []pacer.ScopeOption{pacer.Scope("tenant", "acme"), pacer.Scope("user", "a b")}
 		require.NoError(t, fleet.Of(p).SetLimit(t.Context(), "rate", policies.PerSecond(9), time.Hour, acme...))
 		s := read()
 		require.False(t, s.None())
@@ -728,7 +728,7 @@ func TestSettingsAreRead(t *testing.T) {
 		require.Equal(t, time.Hour, one.Until.Sub(one.Since))
 		require.WithinDuration(t, s.Changed, one.Since, ms)
 		require.WithinDuration(t, began.Add(time.Minute), s.Changed, 20*ms)
-		require.Equal(t, policies.Daily(10, time.UTC).String(), other.Policies()[1].String(), "and heeded")
+		require.Equal(t, policies.Daily(10, time.UTC).String(), fleet.Of(other).Policies()[1].String(), "and heeded")
 
 		status, err := keysOf(pacer.With(t.Context(), acme...), other, []policies.Policy{rate}, []store.Key{
 			{Policy: "rate", Scope: store.EscapeScope("acme") + ":" + store.EscapeScope("a b")}, {Policy: "rate", Scope: "x:y"},
@@ -773,7 +773,7 @@ func TestStoresWithoutSettings(t *testing.T) {
 		require.Error(t, s.Policies.Err)
 		require.Error(t, s.Limits[0].Err)
 		require.Equal(t, "y", s.Limits[0].Scope)
-		require.Equal(t, "per-second: 1 per 1s", p.Policies()[0].String())
+		require.Equal(t, "per-second: 1 per 1s", fleet.Of(p).Policies()[0].String())
 	})
 }
 
@@ -784,12 +784,12 @@ func TestWhatIsSetIsLostWithTheStore(t *testing.T) {
 		r := newRemote(2)
 		p := opened(t, pacer.Config{Upstream: "api", Store: r, Policies: []policies.Policy{policies.PerSecond(1).Named("x")}, Jitter: pacer.NoJitter})
 		require.NoError(t, fleet.Of(p).SetPolicies(t.Context(), policies.PerSecond(100).Named("x")))
-		require.Equal(t, "x: 100 per 1s", p.Policies()[0].String())
+		require.Equal(t, "x: 100 per 1s", fleet.Of(p).Policies()[0].String())
 		r.forget()
 		require.NoError(t, p.Wait(t.Context()))
 		back()
 		require.NoError(t, p.Wait(t.Context()))
 		time.Sleep(10 * time.Second)
-		require.Equal(t, "x: 1 per 1s", p.Policies()[0].String())
+		require.Equal(t, "x: 1 per 1s", fleet.Of(p).Policies()[0].String())
 	})
 }

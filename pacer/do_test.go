@@ -84,9 +84,9 @@ func TestDoOfACallThatMayNotGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.PerMinute(1)))
 		never := func(context.Context) (policies.Reading, error) { panic("called") }
-		require.NoError(t, p.Allow(t.Context()))
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 		require.ErrorIs(t, p.Do(t.Context(), never, pacer.MaxWait(time.Second)), pacer.ErrNotYet)
-		require.ErrorIs(t, p.Do(t.Context(), never, pacer.Cost(2)), pacer.ErrNever)
+		require.ErrorIs(t, p.Do(t.Context(), never, pacer.Cost(2)), pacer.TooCostly)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		require.ErrorIs(t, p.Do(ctx, never), context.Canceled)

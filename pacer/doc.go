@@ -27,7 +27,7 @@
 //   - [Pacer.Do] for other protocols: it does the same for a call that you pass as a function.
 //   - [Pacer.Acquire], as above, if a policy counts calls in flight. With [Tracked] and [Reservation.Report], it is Do in parts.
 //   - [Pacer.Wait] if replies say nothing about limits: if p.Wait(ctx) returns nil, make the call now.
-//   - [Pacer.TryAcquire], [Pacer.Allow] and [Pacer.AllowAtMost] if the call must not wait: they refuse a call that may not start now.
+//   - [Pacer.TryAcquire] if the call must not wait: it refuses a call that may not start now.
 //
 // Use [CostOf] if a call costs each policy a different amount, and [Reservation.Settle] if you learn the cost only afterwards. Use
 // [Lane] and [Weight] if some calls matter more than others.
@@ -63,8 +63,8 @@
 //     has a burst of 2 by default.
 //   - Never early: no call starts before its slot. Jitter only delays a call, within the slack.
 //   - Deadline-aware: a call that cannot start before its context's deadline, or within MaxWait, is refused at once. For a call behind
-//     others in the queue of its process this is an estimate, based on the pace of that queue, and the error marks it as one
-//     (LimitError.About). If the estimate was too optimistic, the call is refused when its time runs out.
+//     others in the queue of its process this is an estimate, based on the pace of that queue, and the error says "about".
+//     If the estimate was too optimistic, the call is refused when its time runs out.
 //   - Stable slots: no call moves another call's slot.
 //   - Order: without cancellations and pauses, calls of one process that carry the same keys and cost about the same start in the
 //     order in which they arrived.
@@ -99,7 +99,7 @@
 // [Pacer.Report] and [Reservation.Report] apply what an upstream reports: a request to slow down, its limits, and how much of them
 // is left. Package transport and [Pacer.Do] do this for every response. The store has these reports, for every process that shares
 // it, and no report makes it admit more than the policies do. A pause also moves the calls that are already waiting behind it, in
-// their order. [Pacer.Resume] lifts a pause by hand.
+// their order. Package fleet lifts a pause by hand.
 //
 // The upstream may refuse a call that had its slot, because the network brought it too close to the calls before it. Such a stray
 // refusal pauses nothing. It widens the margin of the limit, and the margin then shrinks again over time: see
@@ -115,8 +115,8 @@
 //
 // # Changing limits
 //
-// Policies can change while calls wait: [Pacer.Declare] replaces those of this process, [Pacer.SetPolicies] those of every process
-// that shares the store, and [Pacer.SetLimit] the numbers of one key. What was spent still counts, waiting calls keep their order,
+// Policies can change while calls wait: [Pacer.Declare] replaces those of this process; package fleet replaces those of every process
+// that shares the store, or the numbers of one key. What was spent still counts, waiting calls keep their order,
 // and none of them fails.
 //
 // # Documentation

@@ -115,19 +115,13 @@ func (e events) PausesChanged(news []store.Change) {
 // refused emits an error that means that a call may not go. For any other error it emits nothing, nor for a booking that may not go yet: that
 // has a slot.
 func (p *Pacer) refused(ctx context.Context, err error) {
-	if p.telemetry == nil || !errors.Is(err, ErrRefused) {
+	limit, refused := errors.AsType[*LimitError](err)
+	if p.telemetry == nil || !refused || limit.Reason == TooEarly {
 		return
 	}
-	if _, has := errors.AsType[*LaterError](err); has {
-		return
-	}
-	e := hooks.Refusal{Upstream: p.upstream, Err: err}
-	if limit, ok := errors.AsType[*LimitError](err); ok {
-		e.Policy, e.Scope, e.Wait = limit.Policy, limit.Scope, limit.Wait
-	} else if scope, ok := errors.AsType[*ScopeError](err); ok {
-		e.Policy = scope.Policy
-	} else if nested, ok := errors.AsType[*NestedError](err); ok {
-		e.Policy, e.Scope = nested.Policy, nested.Scope
+	e := hooks.Refusal{Upstream: p.upstream, Policy: limit.Policy, Scope: limit.Scope, Wait: limit.Wait, Err: err}
+	if limit.Reason == NoScope {
+		e.Scope = ""
 	}
 	telemetry.EmitCall(ctx, p.telemetry, e, func(h *hooks.Set) func(context.Context, hooks.Refusal) { return h.Refused })
 }
@@ -170,7 +164,7 @@ func (e events) Requested(op string, calls int, took time.Duration, err error) {
 func (e events) FailedOver(c failover.Change) {
 	e.log.Changed(c)
 	telemetry.Emit(e.telemetry, hooks.Failover{
-		Upstream: e.upstream, On: c.Lost, Never: c.Never, Outage: e.outage.String(), Processes: c.Processes, For: c.For, Err: c.Err, Dropped: c.Dropped,
+		Upstream: e.upstream, On: c.Lost, Never: c.Never, Outage: e.outage.text(), Processes: c.Processes, For: c.For, Err: c.Err, Dropped: c.Dropped,
 	}, func(h *hooks.Set) func(hooks.Failover) { return h.Failover })
 }
 

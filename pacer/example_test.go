@@ -47,10 +47,10 @@ func ExamplePacer_Reserve_jobQueue() {
 
 	handle := func(ctx context.Context, job string) {
 		r, err := p.Reserve(ctx, pacer.MaxWait(2*time.Second))
-		var limit *pacer.LimitError
+		wait, later := pacer.RetryAfter(err)
 		switch {
-		case errors.As(err, &limit) && !limit.Never:
-			fmt.Printf("%s: snooze for %v\n", job, limit.RetryAfter().Round(time.Minute))
+		case later:
+			fmt.Printf("%s: snooze for %v\n", job, wait.Round(time.Minute))
 			return
 		case err != nil:
 			panic(err)
@@ -96,15 +96,15 @@ func ExampleReservation_Cancel() {
 	// 1m0s
 }
 
-func ExamplePacer_Allow() {
+func ExampleMaxWait() {
 	p, err := pacer.New(pacer.Config{Upstream: "search", Policies: []policies.Policy{policies.Every(time.Hour)}})
 	if err != nil {
 		panic(err)
 	}
 	defer p.Close()
-	fmt.Println(p.Allow(context.Background()))
-	err = p.Allow(context.Background())
-	fmt.Println(errors.Is(err, pacer.ErrNotYet), errors.Is(err, pacer.ErrNever))
+	fmt.Println(p.Wait(context.Background(), pacer.MaxWait(0)))
+	err = p.Wait(context.Background(), pacer.MaxWait(0))
+	fmt.Println(errors.Is(err, pacer.ErrNotYet), errors.Is(err, pacer.TooCostly))
 	// Output:
 	// <nil>
 	// true false
@@ -132,10 +132,10 @@ func ExampleReservation_Settle() {
 		panic(err)
 	}
 	// Call. It took fewer tokens than that.
-	if err := r.Settle(ctx, pacer.CostOf("tokens", 1_500)); err != nil {
+	if err := r.Settle(ctx, policies.Cost{Policy: "tokens", N: 1_500}); err != nil {
 		panic(err)
 	}
-	fmt.Println(p.Allow(ctx, pacer.CostOf("tokens", 28_000)))
+	fmt.Println(p.Wait(ctx, pacer.CostOf("tokens", 28_000), pacer.MaxWait(0)))
 	// Output: <nil>
 }
 

@@ -137,12 +137,12 @@ func TestHooksOfCosts(t *testing.T) {
 		})
 		defer p.Close()
 		acme, batch := pacer.Scope("tenant", "acme"), pacer.Lane("batch")
-		first, err := p.Acquire(t.Context(), acme, batch, pacer.EstimateOf("tokens", 400))
+		first, err := p.Acquire(t.Context(), acme, batch, pacer.EstimateOf("tokens", 400, policies.Learned{}))
 		require.NoError(t, err)
 		second, err := p.Acquire(t.Context(), acme, pacer.Cost(3), pacer.CostOf("tokens", 0))
 		require.NoError(t, err)
-		require.NoError(t, first.Settle(t.Context(), pacer.CostOf("tokens", 10), pacer.CostOf("calls", 1)))
-		require.NoError(t, second.Settle(t.Context(), pacer.Cost(5)))
+		require.NoError(t, first.Settle(t.Context(), policies.Cost{Policy: "tokens", N: 10}, policies.Cost{Policy: "calls", N: 1}))
+		require.NoError(t, second.Settle(t.Context(), policies.Cost{N: 5}))
 		synctest.Wait()
 		require.Equal(t, [][]hooks.PolicyCost{
 			{{Policy: "calls", Scope: "tenant=acme", Cost: 1}, {Policy: "tokens", Cost: 400}, {Policy: "permits", Cost: 1}},
@@ -233,8 +233,8 @@ func TestHooksOfACall(t *testing.T) {
 		acme := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 		require.NoError(t, p.Wait(acme))
 		require.NoError(t, p.Wait(acme))
-		require.Error(t, p.Allow(acme))
-		require.Error(t, p.Allow(t.Context()))
+		require.Error(t, p.Wait(acme, pacer.MaxWait(0)))
+		require.Error(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 		require.Error(t, p.Wait(acme, pacer.Cost(2)))
 		synctest.Wait()
 		require.Equal(t, []string{
@@ -243,7 +243,7 @@ func TestHooksOfACall(t *testing.T) {
 			"slept for t tenant=acme, 1s, error <nil>",
 			"goes (1) after 1s t tenant=acme",
 			"refused by t tenant=acme, 1s: *pacer.LimitError",
-			"refused by t, 0s: *pacer.ScopeError",
+			"refused by t, 0s: *pacer.LimitError",
 			"refused by t tenant=acme, 0s: *pacer.LimitError",
 		}, d.read())
 
@@ -254,7 +254,7 @@ func TestHooksOfACall(t *testing.T) {
 		require.Equal(t, []string{"waits for t tenant=acme (1), 1s", "slept for t tenant=acme, 300ms, error context canceled"}, d.read())
 
 		time.Sleep(time.Minute)
-		require.NoError(t, p.Allow(acme), "the long way, and the short one")
+		require.NoError(t, p.Wait(acme, pacer.MaxWait(0)), "the long way, and the short one")
 		r, err := p.Reserve(acme)
 		require.NoError(t, err)
 		time.Sleep(r.Delay())
@@ -448,7 +448,7 @@ func TestLogHooks(t *testing.T) {
 		ctx := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 		require.NoError(t, p.Wait(ctx))
 		require.NoError(t, p.Wait(ctx))
-		require.Error(t, p.Allow(ctx))
+		require.Error(t, p.Wait(ctx, pacer.MaxWait(0)))
 		late, _ := book(t, p, pacer.Scope("tenant", "booked"), pacer.MaxWait(time.Hour))
 		book(t, p, pacer.Scope("tenant", "booked"), pacer.MaxWait(time.Hour))
 		time.Sleep(time.Second)

@@ -22,7 +22,7 @@ func does(ctx context.Context, p *pacer.Pacer, inside func(context.Context) erro
 func nothing(context.Context) error { return nil }
 
 // permitsLeft returns how many permits of the first policy are free for a call.
-func permitsLeft(ctx context.Context, t *testing.T, p *pacer.Pacer, opts ...pacer.Option) int64 {
+func permitsLeft(ctx context.Context, t *testing.T, p *pacer.Pacer, opts ...pacer.ScopeOption) int64 {
 	t.Helper()
 	s, err := p.Status(ctx, opts...)
 	require.NoError(t, err)
@@ -53,12 +53,12 @@ func TestANestedCallThatWouldWaitForItselfIsRefused(t *testing.T) {
 				start := time.Now()
 				require.NoError(t, does(t.Context(), p, func(ctx context.Context) error {
 					err := call(ctx, p)
-					var nested *pacer.NestedError
+					var nested *pacer.LimitError
 					require.ErrorAs(t, err, &nested)
-					require.Equal(t, pacer.NestedError{Upstream: "test", Policy: "one", Limit: 1}, *nested)
+					require.Equal(t, pacer.LimitError{Upstream: "test", Policy: "one", Limit: 1}, *nested)
 					require.ErrorIs(t, err, pacer.ErrRefused)
 					require.NotErrorIs(t, err, pacer.ErrNotYet)
-					require.NotErrorIs(t, err, pacer.ErrNever)
+					require.NotErrorIs(t, err, pacer.TooCostly)
 					return nil
 				}))
 				require.NoError(t, does(t.Context(), p, nothing), "the refused call was charged nothing, and the permit is back")
@@ -79,8 +79,7 @@ func TestTheErrorOfANestedCall(t *testing.T) {
 		require.NoError(t, does(ctx, p, func(ctx context.Context) error {
 			return does(ctx, p, func(ctx context.Context) error {
 				require.EqualError(t, does(ctx, p, nothing), `pacer: upstream "test": policy "two" for tenant=acme: the call was made inside calls that hold `+
-					`all of its 2 permits, so it would wait for itself: make it when they are over, let it share a permit with pacer.Nested() or `+
-					`pacer.With(ctx, pacer.Nested()), or raise the limit`)
+					`all of its 2 permits, so it would wait for itself: make it when they are over, let it share a permit with pacer.Nested(), or raise the limit`)
 				require.Zero(t, permitsLeft(ctx, t, p, pacer.Scope("tenant", "acme")))
 				return nil
 			})
@@ -99,14 +98,10 @@ func TestANestedCallSharesThePermit(t *testing.T) {
 			return does(pacer.With(ctx, pacer.Nested()), p, nothing)
 		},
 		"deeper": func(ctx context.Context, p *pacer.Pacer) error {
-			return does(pacer.With(ctx, pacer.Nested()), p, func(ctx context.Context) error { return p.Allow(ctx, pacer.Cost(1)) })
+			return does(pacer.With(ctx, pacer.Nested()), p, func(ctx context.Context) error { return p.Wait(ctx, pacer.Cost(1), pacer.MaxWait(0)) })
 		},
-		"Wait":  func(ctx context.Context, p *pacer.Pacer) error { return p.Wait(ctx, pacer.Nested()) },
-		"Allow": func(ctx context.Context, p *pacer.Pacer) error { return p.Allow(ctx, pacer.Nested()) },
-		"AllowAtMost": func(ctx context.Context, p *pacer.Pacer) error {
-			_, err := p.AllowAtMost(ctx, 1, pacer.Nested())
-			return err
-		},
+		"Wait":         func(ctx context.Context, p *pacer.Pacer) error { return p.Wait(ctx, pacer.Nested()) },
+		"Allow":        func(ctx context.Context, p *pacer.Pacer) error { return p.Wait(ctx, pacer.Nested(), pacer.MaxWait(0)) },
 		"not released": func(ctx context.Context, p *pacer.Pacer) error { _, err := p.Acquire(ctx, pacer.Nested()); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -142,7 +137,7 @@ func TestANestedCallTakesPermitsThatItsOuterCallsDoNotHold(t *testing.T) {
 			require.Equal(t, int64(1), permitsLeft(ctx, t, p, acme), "without an outer call it takes a permit")
 			return does(ctx, p, func(ctx context.Context) error {
 				require.Equal(t, int64(1), permitsLeft(ctx, t, p, zen), "it shares the permit of all tenants")
-				var nested *pacer.NestedError
+				var nested *pacer.LimitError
 				require.ErrorAs(t, does(ctx, p, nothing, zen), &nested, "it has the permit of this tenant")
 				require.Equal(t, `tenant=zen`, nested.Scope)
 				return nil
@@ -224,7 +219,7 @@ func TestNestedCallsThatMayWait(t *testing.T) {
 				require.NoError(t, err)
 				err = one.inside(t, p, outer, ctx, outer.Context(ctx))
 				if one.refused {
-					var nested *pacer.NestedError
+					var nested *pacer.LimitError
 					require.ErrorAs(t, err, &nested)
 				} else {
 					require.NoError(t, err)

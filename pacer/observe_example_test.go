@@ -11,12 +11,12 @@ import (
 )
 
 // A limit is observed first: calls go at once, and the hook says what the limit would have done. Then it is enforced.
-func ExamplePacer_SetMode() {
+func Example_observe() {
+	exports := policies.Every(time.Minute).Per("tenant").Named("exports")
 	reported := make(chan hooks.Observed)
 	p, err := pacer.New(pacer.Config{
 		Upstream: "crm",
-		Policies: []policies.Policy{policies.Every(time.Minute).Per("tenant").Named("exports")},
-		Mode:     pacer.Observe,
+		Policies: []policies.Policy{exports.Observed()},
 		Hooks:    []*hooks.Set{{Observed: func(_ context.Context, o hooks.Observed) { reported <- o }}},
 	})
 	if err != nil {
@@ -37,10 +37,10 @@ func ExamplePacer_SetMode() {
 			fmt.Println("would go at once")
 		}
 	}
-	if err := p.SetMode(pacer.Enforce); err != nil {
+	if err := p.Declare(exports); err != nil {
 		panic(err)
 	}
-	fmt.Println("may go now:", p.Allow(ctx) == nil)
+	fmt.Println("may go now:", p.Wait(ctx, pacer.MaxWait(0)) == nil)
 	// Output:
 	// would go at once
 	// would wait for exports tenant=acme 1m0s

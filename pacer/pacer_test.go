@@ -21,6 +21,12 @@ import (
 
 const ms = time.Millisecond
 
+// retryAfter is RetryAfter of an error that has one, or 0.
+func retryAfter(err error) time.Duration {
+	d, _ := pacer.RetryAfter(err)
+	return d
+}
+
 func newPacer(t *testing.T, c pacer.Config) *pacer.Pacer {
 	t.Helper()
 	if c.Upstream == "" {
@@ -82,12 +88,11 @@ func TestADeadlineThatCannotBeMetIsRefusedAtOnce(t *testing.T) {
 		require.ErrorAs(t, err, &le)
 		require.Equal(t, "peak", le.Policy)
 		require.Equal(t, time.Second, le.Wait)
-		require.True(t, le.Timeout())
 		wrapped := &url.Error{Op: "Get", URL: "http://x", Err: err}
 		for _, target := range []error{pacer.ErrRefused, pacer.ErrNotYet, context.DeadlineExceeded} {
 			require.ErrorIs(t, wrapped, target)
 		}
-		require.NotErrorIs(t, err, pacer.ErrNever)
+		require.NotErrorIs(t, err, pacer.TooCostly)
 		require.True(t, wrapped.Timeout())
 		require.Contains(t, err.Error(), `policy "peak"`)
 
@@ -113,13 +118,13 @@ func TestNeverDiffersFromNotYet(t *testing.T) {
 	t.Parallel()
 	p := newPacer(t, limits(policies.PerSecond(10).Burst(3).Named("peak"), policies.Fixed(100, time.Minute)))
 	err := p.Wait(t.Context(), pacer.Cost(4))
-	require.ErrorIs(t, err, pacer.ErrNever)
+	require.ErrorIs(t, err, pacer.TooCostly)
 	require.ErrorIs(t, err, pacer.ErrRefused)
 	require.NotErrorIs(t, err, pacer.ErrNotYet)
 	var le *pacer.LimitError
 	require.ErrorAs(t, err, &le)
 	require.Equal(t, int64(3), le.Limit)
-	require.NoError(t, p.Allow(t.Context(), pacer.Cost(3)), "nothing was charged")
+	require.NoError(t, p.Wait(t.Context(), pacer.Cost(3), pacer.MaxWait(0)), "nothing was charged")
 }
 
 func TestACancelledWaitGivesItsSlotBack(t *testing.T) {
@@ -195,7 +200,7 @@ func TestCloseWakesWaiters(t *testing.T) {
 		wg.Wait()
 		require.ErrorIs(t, held.Wait(t.Context()), pacer.ErrClosed)
 		require.ErrorIs(t, p.Wait(t.Context()), pacer.ErrClosed)
-		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrClosed)
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrClosed)
 		require.ErrorIs(t, p.Report(t.Context(), policies.Feedback{}), pacer.ErrClosed)
 		_, err = p.Status(t.Context())
 		require.ErrorIs(t, err, pacer.ErrClosed)
@@ -214,25 +219,25 @@ func TestScopes(t *testing.T) {
 			policies.Every(time.Minute).Burst(1).Per("user", "ticket").Optional(),
 		))
 		acme := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
-		require.NoError(t, p.Allow(acme))
-		require.ErrorIs(t, p.Allow(acme), pacer.ErrNotYet)
-		require.NoError(t, p.Allow(acme, pacer.Scope("tenant", "other")), "an option overrides the context")
-		require.NoError(t, p.Allow(pacer.With(acme, pacer.Scope("tenant", "third"))), "the innermost counts")
+		require.NoError(t, p.Wait(acme, pacer.MaxWait(0)))
+		require.ErrorIs(t, p.Wait(acme, pacer.MaxWait(0)), pacer.ErrNotYet)
+		require.NoError(t, p.Wait(acme, pacer.Scope("tenant", "other"), pacer.MaxWait(0)), "an option overrides the context")
+		require.NoError(t, p.Wait(pacer.With(acme, pacer.Scope("tenant", "third")), pacer.MaxWait(0)), "the innermost counts")
 
-		err := p.Allow(t.Context())
-		var se *pacer.ScopeError
+		err := p.Wait(t.Context(), pacer.MaxWait(0))
+		var se *pacer.LimitError
 		require.ErrorAs(t, err, &se)
 		require.ErrorIs(t, err, pacer.ErrRefused)
 		require.Equal(t, "tenant", se.Scope)
-		require.ErrorAs(t, p.Allow(pacer.With(acme, pacer.Scope("tenant", ""))), &se, "an empty value is none")
+		require.ErrorAs(t, p.Wait(pacer.With(acme, pacer.Scope("tenant", "")), pacer.MaxWait(0)), &se, "an empty value is none")
 
 		time.Sleep(time.Second)
 		ticket := []pacer.Option{pacer.Scope("tenant", "acme"), pacer.Scope("user", "u"), pacer.Scope("ticket", "7")}
-		require.NoError(t, p.Allow(t.Context(), ticket...))
+		require.NoError(t, p.Wait(t.Context(), append([]pacer.Option{pacer.MaxWait(0)}, ticket...)...))
 		time.Sleep(time.Second)
-		require.NoError(t, p.Allow(acme, pacer.Scope("user", "u")), "half of the scopes do not bind")
+		require.NoError(t, p.Wait(acme, pacer.Scope("user", "u"), pacer.MaxWait(0)), "half of the scopes do not bind")
 		time.Sleep(time.Second)
-		err = p.Allow(t.Context(), ticket...)
+		err = p.Wait(t.Context(), append([]pacer.Option{pacer.MaxWait(0)}, ticket...)...)
 		var le *pacer.LimitError
 		require.ErrorAs(t, err, &le)
 		require.Equal(t, "user=u ticket=7", le.Scope)
@@ -248,16 +253,16 @@ func TestAContextWithAScope(t *testing.T) {
 	child, cancel := context.WithTimeout(context.WithValue(ctx, "other", 1), time.Hour) //nolint:staticcheck // a key of another type
 	defer cancel()
 	p := newPacer(t, limits(policies.Every(time.Hour).Per("tenant", "user")))
-	require.NoError(t, p.Allow(context.WithoutCancel(child)))
-	require.ErrorIs(t, p.Allow(child), pacer.ErrNotYet)
-	require.NoError(t, p.Allow(pacer.With(child, pacer.Scope("user", "eve"))))
+	require.NoError(t, p.Wait(context.WithoutCancel(child), pacer.MaxWait(0)))
+	require.ErrorIs(t, p.Wait(child, pacer.MaxWait(0)), pacer.ErrNotYet)
+	require.NoError(t, p.Wait(pacer.With(child, pacer.Scope("user", "eve")), pacer.MaxWait(0)))
 	require.Equal(t, "value", child.Value(key{}))
 	require.Nil(t, child.Value("nobody"))
 	broken := errors.New("broken")
 	end(broken)
 	<-child.Done()
 	require.ErrorIs(t, context.Cause(child), broken)
-	require.ErrorIs(t, p.Allow(ctx), context.Canceled)
+	require.ErrorIs(t, p.Wait(ctx, pacer.MaxWait(0)), context.Canceled)
 }
 
 func TestReservations(t *testing.T) {
@@ -267,11 +272,9 @@ func TestReservations(t *testing.T) {
 		first, err := p.Reserve(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, first.Delay())
-		require.Empty(t, first.Policy())
 		second, err := p.Reserve(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 100*ms, second.Delay())
-		require.Equal(t, "peak", second.Policy())
 		third, err := p.Reserve(t.Context(), pacer.NotBefore(time.Second))
 		require.NoError(t, err)
 		require.Equal(t, time.Second, third.Delay())
@@ -420,7 +423,7 @@ func TestBadInput(t *testing.T) {
 		var ce *pacer.ConfigError
 		require.ErrorAs(t, p.Report(t.Context(), policies.Feedback{Wait: -1}), &ce)
 		require.ErrorAs(t, p.Report(t.Context(), policies.Feedback{Wait: 1, Policies: []string{"nobody"}}), &ce)
-		require.NoError(t, p.Allow(t.Context()), "the state is untouched")
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)), "the state is untouched")
 	})
 }
 
@@ -428,7 +431,7 @@ func TestNoPoliciesLimitNothing(t *testing.T) {
 	t.Parallel()
 	p := newPacer(t, pacer.Config{})
 	for range 100 {
-		require.NoError(t, p.Allow(t.Context()))
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 	}
 }
 
@@ -461,7 +464,7 @@ func TestStatusBinding(t *testing.T) {
 		s, err := p.Status(t.Context())
 		require.NoError(t, err)
 		require.Nil(t, s.Binding())
-		require.NoError(t, p.Allow(t.Context()))
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 		s, err = p.Status(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, "slow", s.Binding().Policy.Name())

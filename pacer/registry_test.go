@@ -83,7 +83,7 @@ func TestStatusOf(t *testing.T) {
 		peak, tenant := policies.PerSecond(10).Burst(5).Named("peak"), policies.PerSecond(2).Per("tenant").Named("tenant")
 		p := newPacer(t, limits(peak))
 		all := []policies.Policy{tenant, peak}
-		require.NoError(t, p.Allow(t.Context(), pacer.Cost(3)))
+		require.NoError(t, p.Wait(t.Context(), pacer.Cost(3), pacer.MaxWait(0)))
 		s, err := keysOf(t.Context(), p, all, []store.Key{{Policy: "tenant", Scope: "a%20b"}})
 		require.NoError(t, err)
 		require.Equal(t, "test", s.Upstream)

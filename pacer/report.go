@@ -31,10 +31,10 @@ import (
 // Of what you report before a shared store has answered this process for the first time, only pauses reach the store, at the first
 // contact.
 //
-// It returns a [*ConfigError] for a negative time or an unknown policy, a [*ScopeError] if a named policy needs a
-// scope that is not given, and a [*StoreError] if the store fails.
-func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option) error {
-	a, err := p.newAsk(ctx, opts)
+// It returns a [*ConfigError] for a negative time or an unknown policy, a [*LimitError] for [NoScope] if a named policy
+// needs a scope that is not given, and a [*StoreError] if the store fails.
+func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...ScopeOption) error {
+	a, err := p.newAsk(ctx, optionsOf(nil, opts))
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (p *Pacer) notApplied(err error) error {
 	case !ok:
 		return p.storeError(inside.OpReport, err)
 	case unbound.Scope != "":
-		return &ScopeError{Upstream: p.upstream, Policy: unbound.Policy, Scope: unbound.Scope}
+		return &LimitError{Upstream: p.upstream, Reason: NoScope, Policy: unbound.Policy, Scope: unbound.Scope}
 	}
 	return &ConfigError{
 		Field: "Feedback.Policies", Value: strconv.Quote(unbound.Policy),

@@ -181,7 +181,7 @@ func TestNoCallWaitsForWhatIsOver(t *testing.T) {
 							var pool *pacer.Pool
 							if stack == "pool" {
 								var err error
-								pool, err = a.Pool(pacer.Credentials("x", "y"), "credential")
+								pool, err = a.Pool([]pacer.Credential{{ID: "x"}, {ID: "y"}}, "credential")
 								must(t, err)
 							}
 							var all sync.WaitGroup
@@ -189,7 +189,11 @@ func TestNoCallWaitsForWhatIsOver(t *testing.T) {
 								all.Go(func() {
 									work := func(context.Context) (policies.Reading, error) { time.Sleep(3 * d); return policies.Reading{}, nil }
 									if pool != nil {
-										assert.NoError(t, pool.Do(t.Context(), func(ctx context.Context, _ string) (policies.Reading, error) { return work(ctx) }, tenant))
+										_, err := pacer.Do(t.Context(), pool, func(ctx context.Context, _ *pacer.Reservation) (struct{}, policies.Reading, error) {
+											reading, err := work(ctx)
+											return struct{}{}, reading, err
+										}, tenant)
+										assert.NoError(t, err)
 										return
 									}
 									assert.NoError(t, a.Do(t.Context(), work, tenant))

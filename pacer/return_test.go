@@ -251,7 +251,7 @@ func (w *outing) call(ctx context.Context, p *pacer.Pacer, n int, began time.Tim
 	w.mu.Unlock()
 	time.Sleep(w.lasts)
 	if len(opts) > len(w.opts) && w.ends == callsSettle {
-		_ = c.Settle(ctx, pacer.Cost(1))
+		_ = c.Settle(ctx, policies.Cost{N: 1})
 	}
 	w.mu.Lock()
 	w.flies--

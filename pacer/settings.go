@@ -20,7 +20,7 @@ func (p *Pacer) Declare(list ...policies.Policy) error {
 	if err := binding.Check("Policies", list); err != nil {
 		return err
 	}
-	p.beforeEnforcing(list, p.Mode())
+	p.beforeEnforcing(list)
 	if !p.policies.Declare(slices.Clone(list)) {
 		return ErrClosed
 	}
@@ -43,7 +43,7 @@ func (p *Pacer) policiesChanged(before, now *binding.Set) {
 	}
 	p.process.SetPolicies(now.Names(), now.Texts(), now.Source)
 	p.dispatcher.Replan(now.Generation)
-	if before.WillEnforce(now.Given, now.AllObserved) {
+	if before.WillEnforce(now.Given) {
 		p.observer.Retire()
 	}
 }

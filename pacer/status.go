@@ -75,8 +75,8 @@ type PolicyStatus struct {
 
 // Status returns the state of the policies that bind a call with these scopes. It charges nothing and changes nothing. It returns the
 // same errors as Reserve, and does not wait for a store that has never answered.
-func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
-	a, err := p.newAsk(ctx, opts)
+func (p *Pacer) Status(ctx context.Context, opts ...ScopeOption) (*Status, error) {
+	a, err := p.newAsk(ctx, optionsOf(nil, opts))
 	if err != nil {
 		return nil, err
 	}

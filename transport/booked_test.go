@@ -29,11 +29,11 @@ func TestARequestOfABookedJob(t *testing.T) {
 		"by the booking":  {nil, []int64{1, 2}},
 		"for another one": {tenant, []int64{2, 3}},
 		"a little later": {func(ctx context.Context, _ *pacer.Reservation) context.Context {
-			time.Sleep(pacer.DefaultMaxLate)
+			time.Sleep(500 * time.Millisecond)
 			return ctx
 		}, []int64{1, 2}},
 		"too late": {func(ctx context.Context, _ *pacer.Reservation) context.Context {
-			time.Sleep(pacer.DefaultMaxLate + ms)
+			time.Sleep(500*time.Millisecond + ms)
 			return ctx
 		}, []int64{2, 3}},
 		"after its end": {func(ctx context.Context, r *pacer.Reservation) context.Context {
@@ -56,7 +56,7 @@ func TestARequestOfABookedJob(t *testing.T) {
 					book, redeem := p.Book, p.Redeem
 					var opts []transport.Option
 					if pooled {
-						pool, err := p.Pool(pacer.Credentials("a", "b"), "key")
+						pool, err := p.Pool([]pacer.Credential{{ID: "a"}, {ID: "b"}}, "key")
 						require.NoError(t, err)
 						book, redeem = pool.Book, pool.Redeem
 						opts = append(opts, transport.WithPool(pool, func(*http.Request, string) error { return nil }))

@@ -57,7 +57,7 @@ func TestARequestWithoutURL(t *testing.T) {
 			require.EqualError(t, err, "transport: Request.URL is nil: make requests with http.NewRequestWithContext")
 			require.Equal(t, int64(1), body.closed.Load())
 			require.Empty(t, u.hits)
-			require.NoError(t, p.Allow(t.Context()), "no slot was taken")
+			require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)), "no slot was taken")
 		})
 	}
 }

@@ -61,7 +61,7 @@ func TestScopeAndCostComeFromTheRequest(t *testing.T) {
 		require.Equal(t, []time.Duration{0, 0, 2 * time.Second}, u.hits)
 
 		err = send("a", "pppp", "")
-		require.ErrorIs(t, err, pacer.ErrNever)
+		require.ErrorIs(t, err, pacer.TooCostly)
 		var ue *url.Error
 		require.ErrorAs(t, err, &ue)
 		require.NotErrorAs(t, ue.Err, new(*url.Error), "wrapped once")
@@ -190,8 +190,8 @@ func TestFeedbackOfACustomProfile(t *testing.T) {
 		require.NoError(t, err)
 		_, err = rt.RoundTrip(request(t.Context(), t, http.MethodGet, nil))
 		require.NoError(t, err)
-		require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("endpoint", "/things")), pacer.ErrNotYet)
-		require.NoError(t, p.Allow(t.Context(), pacer.Scope("endpoint", "/other")))
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.Scope("endpoint", "/things"), pacer.MaxWait(0)), pacer.ErrNotYet)
+		require.NoError(t, p.Wait(t.Context(), pacer.Scope("endpoint", "/other"), pacer.MaxWait(0)))
 	})
 }
 

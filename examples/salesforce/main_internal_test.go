@@ -13,6 +13,7 @@ import (
 	"github.com/headway-go/headway/examples/salesforce/standin"
 	"github.com/headway-go/headway/pacer"
 	headway "github.com/headway-go/headway/pacer/config"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/policies/salesforce"
 )
 
@@ -143,7 +144,7 @@ func TestTheFileHasTheSamePolicies(t *testing.T) {
 	p, done, err := newPacer(t.Context(), c, &upstream{org: "acme"})
 	require.NoError(t, err)
 	defer done()
-	require.Equal(t, "salesforce-acme", p.Upstream())
+	require.Equal(t, "salesforce-acme", fleet.Of(p).Upstream())
 
 	c.file = "go.mod"
 	_, _, err = newPacer(t.Context(), c, &upstream{org: "acme"})
@@ -240,7 +241,7 @@ func TestVerdict(t *testing.T) {
 	require.Equal(t, "The day is spent: its first calls are forgotten after 24 hours. Come back in 24h05m, at 16:34 on Saturday, 21 November.", r.verdict(now))
 	r.spent = &pacer.LimitError{Wait: 15*time.Minute - time.Second}
 	require.Equal(t, "The day is spent, as far as the org says. In 0h15m, at 16:44 on Friday, 20 November, a call may ask whether there is more.", r.verdict(now))
-	r.meter.refused, r.spent = 1, &pacer.LimitError{Wait: time.Hour, Paused: true}
+	r.meter.refused, r.spent = 1, &pacer.LimitError{Wait: time.Hour, Reason: pacer.Paused}
 	require.Equal(t, "The org has refused calls because the day is spent: ask again in 1h00m, at 17:30 on Friday, 20 November.", r.verdict(now))
 }
 

@@ -15,6 +15,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/fields"
 )
@@ -104,9 +105,9 @@ func (m *pacing) addTo(stack *middleware.Stack) error {
 	if len(stack.Deserialize.List()) == 0 {
 		return nil // it makes a presigned URL: nothing is sent
 	}
-	id := "Headway " + m.pacer.Upstream()
+	id := "Headway " + fleet.Of(m.pacer).Upstream()
 	if _, ok := stack.Finalize.Get(id); ok {
-		return &pacer.ConfigError{In: "awspacer", Field: "Pacer", Value: strconv.Quote(m.pacer.Upstream()), Reason: "the calls have a pacer of this upstream already: append it once"}
+		return &pacer.ConfigError{In: "awspacer", Field: "Pacer", Value: strconv.Quote(fleet.Of(m.pacer).Upstream()), Reason: "the calls have a pacer of this upstream already: append it once"}
 	}
 	return errors.Join(
 		stack.Initialize.Add(middleware.InitializeMiddlewareFunc(id, keepInput), middleware.After),
@@ -163,7 +164,7 @@ func (m *pacing) options(ctx context.Context) []pacer.Option {
 		pacer.Scope(ScopeOperation, operation),
 	}
 	if ctx.Value(callKey{m.pacer}) != nil {
-		for _, policy := range m.pacer.Policies() {
+		for _, policy := range fleet.Of(m.pacer).Policies() {
 			if policy.Spec().Algorithm == policies.Concurrency {
 				opts = append(opts, pacer.CostOf(policy.Name(), 0)) // the call that needs this one has its permit
 			}
@@ -183,7 +184,7 @@ func (m *pacing) report(ctx context.Context, a *attempt, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
 	defer cancel()
 	if !a.sent {
-		_ = a.call.Settle(ctx, pacer.Cost(0))
+		_ = a.call.Settle(ctx, policies.Cost{N: 0})
 	}
 	if m.throttles.IsErrorThrottle(err).Bool() && !isForeign(err) {
 		_ = a.call.Report(ctx, m.feedback(err))

@@ -148,6 +148,9 @@ func (depth) CheckDepth(depth int, _ *yaml.DepthContext) error {
 // CheckAlias implements the plugin. Aliases are not expanded but when they are read, and bounded there.
 func (depth) CheckAlias(int, int) error { return nil }
 
+// otherHosts is whether hosts that no upstream has are unpaced, as files say it.
+var otherHosts = map[string]bool{"refused": false, "unpaced": true} //nolint:gochecknoglobals // a constant; Go has no constant maps
+
 // read reads the whole file.
 func (f *File) read(v value) {
 	var list, storesAt, otherwise *value
@@ -157,7 +160,7 @@ func (f *File) read(v value) {
 		"store":     later(&otherwise),
 		"upstreams": later(&list),
 		"otherHosts": func(v value) {
-			f.unpaced, _ = word(v, "a way to handle other hosts", map[string]bool{"refused": false, "unpaced": true})
+			f.unpaced, _ = word(v, "a way to handle other hosts", otherHosts)
 		},
 	})
 	if !ok {

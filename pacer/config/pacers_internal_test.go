@@ -36,7 +36,7 @@ func holding(t *testing.T, p *Pacers, upstream string) (all []string) {
 	t.Helper()
 	one, err := p.Pacer(upstream)
 	require.NoError(t, err)
-	for _, policy := range one.Policies() {
+	for _, policy := range fleet.Of(one).Policies() {
 		acme := policy
 		if len(policy.Scopes()) > 0 {
 			acme, err = policy.For("acme")
@@ -173,10 +173,10 @@ func TestApplyReportsWhatHoldsInstead(t *testing.T) {
 	require.ErrorContains(t, err, `"x: 3 per 1s, per t" for the whole upstream, set at 2`)
 	require.ErrorContains(t, err, "Z, until headway unset a")
 	require.Len(t, Mistakes(err), 2)
-	require.Equal(t, "[x: 3 per 1s, per t]", fmt.Sprint(one.Policies()))
+	require.Equal(t, "[x: 3 per 1s, per t]", fmt.Sprint(fleet.Of(one).Policies()))
 	require.NoError(t, fleet.Of(one).UnsetPolicies(ctx))
 	require.NoError(t, fleet.Of(one).UnsetLimit(ctx, "x", pacer.Scope("t", "acme")))
-	require.Equal(t, "[x: 7 per 1s, per t]", fmt.Sprint(one.Policies()))
+	require.Equal(t, "[x: 7 per 1s, per t]", fmt.Sprint(fleet.Of(one).Policies()))
 	require.NoError(t, apply("8/s"))
 	require.NoError(t, one.Close())
 	require.ErrorIs(t, apply("9/s"), pacer.ErrClosed)
@@ -233,7 +233,7 @@ func TestPacerOptions(t *testing.T) {
 	require.Equal(t, []string{"a", "a", "b", "b"}, seen)
 	one, err := p.Pacer("a")
 	require.NoError(t, err)
-	require.Equal(t, "test-a", one.Upstream())
+	require.Equal(t, "test-a", fleet.Of(one).Upstream())
 	_, err = p.Pacer("c")
 	require.EqualError(t, err, `config: Upstream is "c": is not in f: it has a, b`)
 	require.NoError(t, p.Close())

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/transport"
 )
@@ -66,7 +67,7 @@ func readUpstream(name string, at, v value, stores known, taken map[string]place
 		vendors: stores.vendors, vendor: make(map[string]bool), taken: taken, keys: make(map[string]bool),
 	}
 	before := v.count()
-	if !pacer.ValidUpstream(name) {
+	if !store.ValidUpstream(name) {
 		at.failf("is not a valid upstream name: start with a letter or digit, and write at most 100 letters, digits, '.', '_' or '-'")
 	}
 	known := map[string]func(value){
@@ -98,6 +99,11 @@ func readUpstream(name string, at, v value, stores known, taken map[string]place
 	return u.upstream
 }
 
+// outages are the ways to handle outages, as files name them.
+var outages = map[string]pacer.Outage{ //nolint:gochecknoglobals // a constant; Go has no constant maps
+	"pace locally": pacer.PaceLocally, "refuse calls": pacer.RefuseCalls, "let through": pacer.LetThrough,
+}
+
 // settings are the fields that pacer.Config has, too.
 func (u *upstreamReader) settings() map[string]func(value) {
 	c := &u.config
@@ -117,9 +123,7 @@ func (u *upstreamReader) settings() map[string]func(value) {
 			c.Processes = int(n)
 		},
 		"outage": func(v value) {
-			c.Outage, _ = word(v, "a way to handle outages", map[string]pacer.Outage{
-				pacer.PaceLocally.String(): pacer.PaceLocally, pacer.RefuseCalls.String(): pacer.RefuseCalls, pacer.LetThrough.String(): pacer.LetThrough,
-			})
+			c.Outage, _ = word(v, "a way to handle outages", outages)
 		},
 	}
 	for name, read := range all {

@@ -58,7 +58,7 @@ func (r *run) work(m *member, rng *rand.Rand) {
 		r.over("Acquire", err, a.by(v))
 	case n < 220:
 		r.ops.allow.Add(1)
-		err := m.pacer.Allow(ctx, opts...)
+		err := m.pacer.Wait(ctx, append([]pacer.Option{pacer.MaxWait(0)}, opts...)...)
 		r.over("Allow", err, a.sometime())
 	default:
 		a.reserve(ctx, cancel, n)
@@ -140,7 +140,7 @@ func (a *attempt) reserve(ctx context.Context, cancel context.CancelFunc, n int)
 func (a *attempt) settle(ctx context.Context, v *pacer.Reservation) int64 {
 	cost := 1 + a.rng.Int64N(a.cost)
 	a.run.ops.settle.Add(1)
-	if err := v.Settle(ctx, pacer.Cost(cost)); err != nil {
+	if err := v.Settle(ctx, policies.Cost{N: cost}); err != nil {
 		a.run.complainf("Settle: %v", err)
 	}
 	return cost

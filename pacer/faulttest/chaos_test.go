@@ -38,7 +38,7 @@ const (
 
 	// answerLate is how late the store's answer is when the process may pace locally, fault or not: by its own clock it may have
 	// waited longer than was seen.
-	answerLate = pacer.DefaultStoreTimeout - 50*time.Millisecond
+	answerLate = 250*time.Millisecond - 50*time.Millisecond
 )
 
 // troubles is how many faults a run has.

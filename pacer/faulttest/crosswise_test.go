@@ -344,11 +344,11 @@ func (w *world) run(t *testing.T, rng *rand.Rand, connect func() store.Store, ha
 		require.NoError(t, err)
 		w.fleet = append(w.fleet, p)
 		if c.setup.pool > 0 {
-			var ids []string
+			var all []pacer.Credential
 			for j := range c.setup.pool {
-				ids = append(ids, fmt.Sprint("c", j))
+				all = append(all, pacer.Credential{ID: fmt.Sprint("c", j)})
 			}
-			pool, err := p.Pool(pacer.Credentials(ids...), "account")
+			pool, err := p.Pool(all, "account")
 			require.NoError(t, err)
 			w.pools = append(w.pools, pool)
 		}
@@ -441,7 +441,7 @@ func (w *world) call(ctx context.Context, by, scope, n int, rng *rand.Rand) erro
 	}
 	lasts(20*time.Millisecond + time.Duration(rng.Int64N(int64(mostLasts-20*time.Millisecond))))
 	if end == callsSettle {
-		if err := r.Settle(context.WithoutCancel(ctx), pacer.Cost(1)); err != nil {
+		if err := r.Settle(context.WithoutCancel(ctx), policies.Cost{N: 1}); err != nil {
 			d.cost = costly
 			w.failed(err)
 		}
@@ -459,7 +459,11 @@ func (w *world) acquire(ctx context.Context, by int, opts []pacer.Option) (*pace
 	case !w.cell.setup.book:
 		return w.fleet[by].Acquire(ctx, opts...)
 	}
-	tok, wait, err := w.fleet[by].Book(ctx, opts...)
+	booked := make([]pacer.BookOption, len(opts))
+	for i := range opts {
+		booked[i] = opts[i]
+	}
+	tok, wait, err := w.fleet[by].Book(ctx, booked...)
 	for err == nil {
 		timer := time.NewTimer(max(0, wait-pacer.RedeemEarly/2))
 		select {
@@ -472,7 +476,7 @@ func (w *world) acquire(ctx context.Context, by int, opts []pacer.Option) (*pace
 		if r, err = w.fleet[by].Redeem(ctx, tok); err == nil {
 			return r, nil
 		}
-		if later, ok := errors.AsType[*pacer.LaterError](err); ok {
+		if later, ok := errors.AsType[*pacer.LimitError](err); ok {
 			wait, err = later.Wait, nil
 		}
 	}
@@ -502,7 +506,7 @@ func (w *world) cancel(ctx context.Context, by int, rng *rand.Rand, opts []pacer
 		return err
 	}
 	lasts(held)
-	if d := (deed{by: by, from: time.Now(), reserved: 1}); !r.At().IsZero() && !d.from.Before(r.At()) { // nobody can use what is past
+	if d := (deed{by: by, from: time.Now(), reserved: 1}); !r.Queued() && r.Delay() == 0 { // nobody can use what is past
 		d.to = d.from
 		w.note(d)
 	}

@@ -233,7 +233,7 @@ func (r *run) alone(process int, since time.Time) bool {
 }
 
 // resetOf has a process reset what binds a call, as soon as it reaches the store.
-func (r *run) resetOf(m *member, scope pacer.Option) {
+func (r *run) resetOf(m *member, scope pacer.ScopeOption) {
 	var err error
 	await(func() bool {
 		err = fleet.Of(m.pacer).Reset(context.Background(), scope)

@@ -355,5 +355,5 @@ func TestLostReplyOfWhatIsGivenBack(t *testing.T) {
 
 // settles returns what settles a call at a cost.
 func settles(cost int64) func(*pacer.Reservation, context.Context) error {
-	return func(r *pacer.Reservation, ctx context.Context) error { return r.Settle(ctx, pacer.Cost(cost)) }
+	return func(r *pacer.Reservation, ctx context.Context) error { return r.Settle(ctx, policies.Cost{N: cost}) }
 }

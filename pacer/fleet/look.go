@@ -22,7 +22,7 @@ import (
 // Snapshot changes nothing. It returns a [*pacer.StoreError] if the store fails.
 //
 // With a store in memory, calls are counted from the first Snapshot on: until then, they spend no time on counting.
-func (o *Operator) Snapshot(ctx context.Context, opts ...pacer.Option) (*Snapshot, error) {
+func (o *Operator) Snapshot(ctx context.Context, opts ...pacer.ScopeOption) (*Snapshot, error) {
 	registry, shared := o.in.Registry()
 	index, err := registry.Index(ctx, o.Upstream())
 	if errors.Is(err, pacer.ErrClosed) {
@@ -196,7 +196,7 @@ func printed(text string) string {
 }
 
 // look asks how the limits and the keys stand, and completes the Snapshot.
-func (v *view) look(ctx context.Context, o *Operator, opts []pacer.Option) error {
+func (v *view) look(ctx context.Context, o *Operator, opts []pacer.ScopeOption) error {
 	o.mu.Lock()
 	for policy, key := range o.used {
 		same := func(k store.KeyUse) bool { return k.Key() == key }

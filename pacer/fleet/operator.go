@@ -38,7 +38,7 @@ func Open(ctx context.Context, backing store.Store, upstream string) (*Operator,
 	if !ok {
 		return nil, &pacer.ConfigError{Field: "Store", Value: fmt.Sprintf("%T", backing), Reason: "does not record which processes use it: use a store that is a store.Registry"}
 	}
-	if !pacer.ValidUpstream(upstream) {
+	if !store.ValidUpstream(upstream) {
 		_, err := pacer.New(pacer.Config{Upstream: upstream}) // which says what is wrong
 		return nil, err
 	}
@@ -119,13 +119,13 @@ func (o *Operator) Upstream() string { return o.in.Upstream }
 
 // Policies returns the policies that the Operator works with: those that were known when it was opened, those that were set since then,
 // or those of its Pacer.
-func (o *Operator) Policies() []policies.Policy { return o.pacer.Policies() }
+func (o *Operator) Policies() []policies.Policy { return slices.Clone(o.in.Policies.Now().List) }
 
 // MaxPause returns the longest pause that the Operator can make.
 func (o *Operator) MaxPause() time.Duration { return o.in.MaxPause }
 
 // Status is [pacer.Pacer.Status]: the state of the policies for a call with the scopes of the context and options.
-func (o *Operator) Status(ctx context.Context, opts ...pacer.Option) (*pacer.Status, error) {
+func (o *Operator) Status(ctx context.Context, opts ...pacer.ScopeOption) (*pacer.Status, error) {
 	return o.pacer.Status(ctx, opts...)
 }
 
@@ -133,16 +133,17 @@ func (o *Operator) Status(ctx context.Context, opts ...pacer.Option) (*pacer.Sta
 // context and options. Without names, it takes the policies that bind a call with these scopes, and pauses those of them with the fewest
 // scopes: if one of them has no scope, that is the whole upstream. Waiting calls whose slot falls inside the pause reserve again behind
 // it. Pause never shortens an existing pause, and lasts for at most [Operator.MaxPause]. It returns a [*pacer.ConfigError] for a negative
-// time or an unknown policy, a [*pacer.ScopeError] if a named policy needs a scope that is not given, and a [*pacer.StoreError] if the
+// time or an unknown policy, a [*pacer.LimitError] for [pacer.NoScope] if a named policy needs a
+// scope that is not given, and a [*pacer.StoreError] if the
 // store fails.
-func (o *Operator) Pause(ctx context.Context, d time.Duration, names []string, opts ...pacer.Option) error {
+func (o *Operator) Pause(ctx context.Context, d time.Duration, names []string, opts ...pacer.ScopeOption) error {
 	return o.pacer.Report(ctx, policies.Feedback{Source: "operator", Wait: d, Policies: names}, opts...)
 }
 
 // Resume lifts the pauses that hold a call with the scopes of the context and options: that of the whole upstream, and those of the
 // policies that bind the call. It also forgets what the upstream reported as left of their limits. Waiting calls of any process that the
 // pauses held reserve again. It returns a [*pacer.StoreError] if the store fails.
-func (o *Operator) Resume(ctx context.Context, opts ...pacer.Option) error {
+func (o *Operator) Resume(ctx context.Context, opts ...pacer.ScopeOption) error {
 	return o.undo(ctx, store.NoteResume, opts)
 }
 
@@ -150,12 +151,12 @@ func (o *Operator) Resume(ctx context.Context, opts ...pacer.Option) error {
 // about them, and pauses, including the pause of the whole upstream. If the call is in no lane, Reset includes the policies of all lanes.
 // It is for operators who know that the recorded state is wrong. Waiting calls keep their slots, or get earlier ones. No process restores
 // what was reset, even if the store loses its data later. It returns the same errors as Resume.
-func (o *Operator) Reset(ctx context.Context, opts ...pacer.Option) error {
+func (o *Operator) Reset(ctx context.Context, opts ...pacer.ScopeOption) error {
 	return o.undo(ctx, store.NoteReset, opts)
 }
 
 // undo sends a note about each limit that could bind a call with these scopes, and about the whole upstream.
-func (o *Operator) undo(ctx context.Context, kind store.NoteKind, opts []pacer.Option) error {
+func (o *Operator) undo(ctx context.Context, kind store.NoteKind, opts []pacer.ScopeOption) error {
 	if o.own { // know of what the upstream has said something; if the store fails, so does what follows
 		_, _ = o.Settings(ctx)
 	}

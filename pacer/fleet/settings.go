@@ -61,9 +61,9 @@ func (o *Operator) UnsetPolicies(ctx context.Context) error {
 // policy's scopes. Use SetLimit for plans and exceptions that change while programs run, and [policies.Policy.Override] for those that
 // you know beforehand. An upstream has at most [store.MaxSettings] such limits.
 //
-// It returns a [*pacer.ConfigError] if the upstream has no such policy or the policy in with is of another kind, a [*pacer.ScopeError] if the policy
+// It returns a [*pacer.ConfigError] if the upstream has no such policy or the policy in with is of another kind, a [*pacer.LimitError] if the policy
 // needs a scope that is not given, and a [*pacer.StoreError] if the store fails.
-func (o *Operator) SetLimit(ctx context.Context, policy string, with policies.Policy, lasts time.Duration, opts ...pacer.Option) error {
+func (o *Operator) SetLimit(ctx context.Context, policy string, with policies.Policy, lasts time.Duration, opts ...pacer.ScopeOption) error {
 	l, key, values, err := o.keyOf(ctx, policy, opts)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (o *Operator) SetLimit(ctx context.Context, policy string, with policies.Po
 }
 
 // UnsetLimit removes what [Operator.SetLimit] set for one key.
-func (o *Operator) UnsetLimit(ctx context.Context, policy string, opts ...pacer.Option) error {
+func (o *Operator) UnsetLimit(ctx context.Context, policy string, opts ...pacer.ScopeOption) error {
 	_, key, _, err := o.keyOf(ctx, policy, opts)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (o *Operator) UnsetLimit(ctx context.Context, policy string, opts ...pacer.
 }
 
 // keyOf returns a policy with scopes, and the key that a context and options name.
-func (o *Operator) keyOf(ctx context.Context, policy string, opts []pacer.Option) (l *binding.Limit, key store.Key, values []string, err error) {
+func (o *Operator) keyOf(ctx context.Context, policy string, opts []pacer.ScopeOption) (l *binding.Limit, key store.Key, values []string, err error) {
 	ctx = pacer.With(ctx, opts...)
 	a, err := o.in.Calls.New(ctx, nil)
 	if err != nil {
@@ -114,7 +114,7 @@ func (o *Operator) keyOf(ctx context.Context, policy string, opts []pacer.Option
 	}
 	scope, missing := a.ScopeOf(l.Scopes)
 	if missing != "" {
-		return nil, key, nil, &pacer.ScopeError{Upstream: o.in.Upstream, Policy: policy, Scope: missing}
+		return nil, key, nil, &pacer.LimitError{Upstream: o.in.Upstream, Reason: pacer.NoScope, Policy: policy, Scope: missing}
 	}
 	for _, name := range l.Scopes {
 		values = append(values, a.Scope(name))

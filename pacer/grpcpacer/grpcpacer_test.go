@@ -285,7 +285,7 @@ func TestACallInsideAnotherOne(t *testing.T) {
 		return nil
 	}
 	require.NoError(t, paced(t.Context(), "/call", nil, nil, nil, invoke))
-	var nested *pacer.NestedError
+	var nested *pacer.LimitError
 	require.ErrorAs(t, inner, &nested)
 	require.Equal(t, codes.FailedPrecondition, status.Code(inner))
 

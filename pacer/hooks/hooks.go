@@ -33,8 +33,8 @@ type Set struct {
 	Answered func(context.Context, Answered)
 	// Settled is called by pacer.Reservation.Settle, for each policy that the call cost more or less than it was charged.
 	Settled func(context.Context, Settled)
-	// Refused is called for each call that may not go. Nothing was charged. It is not called for a booking that may not go yet: see
-	// pacer.LaterError.
+	// Refused is called for each call that may not go. Nothing was charged. It is not called for a booking that may not go yet:
+	// see pacer.TooEarly.
 	Refused func(context.Context, Refusal)
 	// Observed is called for each call that observed policies bind, when the store has replied how long they would have made it wait: see
 	// policies.Policy.Observed. If the call would have had to wait for permits, Observed is called once more for each policy that counts calls in
@@ -136,7 +136,7 @@ type Refusal struct {
 	Policy   string // "" if the whole upstream is paused
 	Scope    string
 	Wait     time.Duration // as pacer.LimitError.Wait
-	Err      error         // what its caller received: a *LimitError, *ScopeError, *NestedError, *CredentialError or *TokenError
+	Err      error         // what its caller received: a *pacer.LimitError
 
 	_ struct{}
 }
@@ -151,8 +151,8 @@ type Observed struct {
 	Wait     time.Duration // how long it would have waited; 0: not at all, or see InFlight
 	InFlight bool          // all permits of the policy were taken: the call would have been queued for an unknown time, and Wait is 0
 	Running  int64         // if InFlight: how many calls of this process run, this one included
-	// Refused is the error that the call would have got; nil if it would have gone. It is a *LimitError, a *ScopeError, or a *ConfigError
-	// if the options of the call do not suit its policies.
+	// Refused is the error that the call would have got; nil if it would have gone. It is a *pacer.LimitError, or a
+	// *pacer.ConfigError if the options of the call do not suit its policies.
 	Refused error
 
 	_ struct{}

@@ -83,12 +83,12 @@ func TestEverybodyAgrees(t *testing.T) {
 		}
 		look() // from memory, what goes is counted from the first look on
 		acme := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
-		require.NoError(t, p.Allow(acme))
+		require.NoError(t, p.Wait(acme, pacer.MaxWait(0)))
 		synctest.Wait()
 
 		// A call that would have to wait, and does not want to.
 		var limit *pacer.LimitError
-		require.ErrorAs(t, p.Allow(acme), &limit)
+		require.ErrorAs(t, p.Wait(acme, pacer.MaxWait(0)), &limit)
 		require.Equal(t, want, reported{limit.Policy, limit.Scope, limit.Wait}, "the error")
 		require.ErrorContains(t, limit, `policy "tenant" for tenant=acme: the next slot is 7.5s away`)
 		status, err := p.Status(acme)

@@ -313,10 +313,11 @@ func nearlySpend(t *testing.T, stack []policies.Policy, target int) {
 	rule, name, spec := alertNamed(t, "HeadwayQuotaNearlySpent"), stack[target].Name(), stack[target].Spec()
 	require.Empty(t, rule.fires(t, registry))
 	var opts []pacer.Option
+	var scopes []pacer.ScopeOption
 	for i, one := range stack {
 		for _, scope := range one.Scopes() {
 			if i == target || !one.IsOptional() {
-				opts = append(opts, pacer.Scope(scope, "x"))
+				opts, scopes = append(opts, pacer.Scope(scope, "x")), append(scopes, pacer.Scope(scope, "x"))
 			}
 		}
 		if i != target && one.Spec().Algorithm != policies.Concurrency {
@@ -333,7 +334,7 @@ func nearlySpend(t *testing.T, stack []policies.Policy, target int) {
 		return r
 	}
 	left := func() int64 {
-		s, err := p.Status(t.Context(), opts...)
+		s, err := p.Status(t.Context(), scopes...)
 		require.NoError(t, err)
 		for i := range s.Policies {
 			if s.Policies[i].Policy.Name() == name {
@@ -522,7 +523,7 @@ func TestARefusalRaisesAnAlert(t *testing.T) {
 		require.NoError(t, p.Wait(t.Context()))
 		rule.silent(t, registry, 0, 20*time.Minute, func() {})
 		for range 2 { // the first one of its kind makes the series
-			rule.fireWithin(t, registry, "daily", 30*time.Second, func() { require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet) })
+			rule.fireWithin(t, registry, "daily", 30*time.Second, func() { require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet) })
 			rule.silent(t, registry, 11*time.Minute, 20*time.Minute, func() {})
 		}
 	})

@@ -55,7 +55,7 @@ func TestEventsAreMeasured(t *testing.T) {
 	h.Observed(ctx, hooks.Observed{Upstream: "crm", Policy: "daily", Wait: 2 * time.Second})
 	h.Observed(ctx, hooks.Observed{Upstream: "crm", Policy: "flight", InFlight: true, Running: 9})
 	h.Observed(ctx, hooks.Observed{Upstream: "crm", Policy: "daily", Wait: time.Hour, Refused: &pacer.LimitError{}})
-	h.Observed(ctx, hooks.Observed{Upstream: "crm", Policy: "tenant", Refused: &pacer.ScopeError{}})
+	h.Observed(ctx, hooks.Observed{Upstream: "crm", Policy: "tenant", Refused: &pacer.LimitError{Reason: pacer.NoScope}})
 	h.NotObserved(3)
 	require.Equal(t, []string{
 		`headway.admission.lateness{headway.upstream=crm} count=1 sum=0.002`,
@@ -160,18 +160,18 @@ func TestReasons(t *testing.T) {
 	t.Parallel()
 	telemetry, reader := newTelemetry(t, otelpacer.Config{})
 	for _, err := range []error{
-		&pacer.ScopeError{},
-		&pacer.NestedError{},
-		&pacer.LimitError{Never: true, Deadline: true},
-		&pacer.LimitError{Paused: true, Deadline: true},
-		&pacer.LimitError{InFlight: true, Queued: true},
-		&pacer.LimitError{Queued: true, Deadline: true},
-		&pacer.LimitError{Deadline: true},
+		&pacer.LimitError{Reason: pacer.NoScope},
+		&pacer.LimitError{Reason: pacer.WaitsForItself},
+		&pacer.LimitError{Reason: pacer.TooCostly, Err: context.DeadlineExceeded},
+		&pacer.LimitError{Reason: pacer.Paused, Err: context.DeadlineExceeded},
+		&pacer.LimitError{Reason: pacer.Queued, Limit: 1},
+		&pacer.LimitError{Reason: pacer.Queued, Err: context.DeadlineExceeded},
+		&pacer.LimitError{Err: context.DeadlineExceeded},
 		&pacer.LimitError{},
-		fmt.Errorf("wrapped: %w", &pacer.LimitError{Never: true}),
-		&pacer.LaterError{},
-		&pacer.TokenError{Err: pacer.ErrSpent},
-		&pacer.CredentialError{},
+		fmt.Errorf("wrapped: %w", &pacer.LimitError{Reason: pacer.TooCostly}),
+		&pacer.LimitError{Reason: pacer.TooEarly},
+		&pacer.LimitError{Reason: pacer.TokenSpent},
+		&pacer.LimitError{Reason: pacer.NoCredential},
 		nil,
 	} {
 		telemetry.Hooks().Refused(t.Context(), hooks.Refusal{Upstream: "crm", Err: err})
@@ -198,7 +198,7 @@ func TestErrorTypes(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&pacer.LimitError{Deadline: true}, "deadline"}, // although it matches context.DeadlineExceeded
+		{&pacer.LimitError{Err: context.DeadlineExceeded}, "deadline"}, // although it matches context.DeadlineExceeded
 		{pacer.ErrClosed, "closed"},
 		{fmt.Errorf("x: %w", context.Canceled), "canceled"},
 		{&pacer.StoreError{Err: context.DeadlineExceeded}, "timeout"},

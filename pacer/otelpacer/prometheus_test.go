@@ -79,7 +79,7 @@ func TestPrometheusSeesARealPacer(t *testing.T) {
 		require.ErrorIs(t, p.Wait(tooLate), pacer.ErrNotYet)
 		cancel()
 		require.NoError(t, p.Wait(ctx, pacer.CostOf("quota", 2))) // after 30 s
-		require.ErrorIs(t, p.Wait(ctx, pacer.Cost(9)), pacer.ErrNever)
+		require.ErrorIs(t, p.Wait(ctx, pacer.Cost(9)), pacer.TooCostly)
 		caller.End()
 		synctest.Wait()
 

@@ -75,7 +75,7 @@ func TestGivingUpIsAnError(t *testing.T) {
 	t.Parallel()
 	spans := spansOf(t, otelpacer.Config{MetricScopes: []string{"tenant"}}, func(tracer trace.Tracer, h *hooks.Set) {
 		ctx := calling(t, tracer)
-		err := &pacer.LimitError{Upstream: "crm", Scope: "tenant=acme", Paused: true}
+		err := &pacer.LimitError{Upstream: "crm", Scope: "tenant=acme", Reason: pacer.Paused}
 		h.WaitDone(ctx, hooks.WaitDone{Waiting: hooks.Waiting{Upstream: "crm", Scope: "tenant=acme", Paused: true}, Took: time.Second, Err: err})
 	})
 	require.Len(t, spans, 1)

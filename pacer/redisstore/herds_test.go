@@ -271,7 +271,7 @@ func sleepAll(ctx context.Context, line []*pacer.Reservation) (ended func() []er
 }
 
 // backlog returns how many calls are charged to slots to come.
-func (c *counted) backlog(t *testing.T, opts ...pacer.Option) int64 {
+func (c *counted) backlog(t *testing.T, opts ...pacer.ScopeOption) int64 {
 	t.Helper()
 	s, err := c.Status(t.Context(), opts...)
 	require.NoError(t, err)
@@ -348,7 +348,7 @@ func TestVeryManyCancels(t *testing.T) {
 			looker := newCounted(t, server.Addr, slowPolicies...)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			require.NoError(t, c.Allow(ctx))
+			require.NoError(t, c.Wait(ctx, pacer.MaxWait(0)))
 			_, ended := c.line(ctx, t, n)
 			require.Greater(t, looker.backlog(t), int64(n-100))
 			c.since()
@@ -506,7 +506,7 @@ func TestCatchingUpAfterABrokenSubscription(t *testing.T) {
 	var line []*pacer.Reservation
 	for i := range n {
 		tenant := pacer.Scope("tenant", strconv.Itoa(i))
-		require.NoError(t, c.Allow(ctx, tenant))
+		require.NoError(t, c.Wait(ctx, tenant, pacer.MaxWait(0)))
 		r, err := c.Reserve(ctx, tenant)
 		require.NoError(t, err)
 		line = append(line, r)

@@ -39,6 +39,6 @@ func TestALateProcessHasWhatIsSet(t *testing.T) {
 			})
 		}
 		all.Wait()
-		require.Equal(t, "x: 2000 per 1s", p.Policies()[0].String())
+		require.Equal(t, "x: 2000 per 1s", fleet.Of(p).Policies()[0].String())
 	}
 }

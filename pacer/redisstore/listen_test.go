@@ -78,7 +78,7 @@ func TestAPauseReachesWaitersOfOtherProcesses(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			one, other := two(t, func() redis.UniversalClient { return server.Client() }, policies.Every(20*time.Minute).Named("every"))
-			require.NoError(t, one.Allow(t.Context()))
+			require.NoError(t, one.Wait(t.Context(), pacer.MaxWait(0)))
 			s := asleep(t, other)
 			listening(t, server.Client(), 1)
 			s.movesBehind(t, 20*time.Minute, func() {
@@ -93,7 +93,7 @@ func TestAPauseReachesWaitersOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	one, other := two(t, func() redis.UniversalClient { return cluster.Client() }, policies.Every(20*time.Minute).Named("every"))
-	require.NoError(t, one.Allow(t.Context()))
+	require.NoError(t, one.Wait(t.Context(), pacer.MaxWait(0)))
 	s := asleep(t, other)
 	// A node knows the subscribers that are connected to it alone: what counts is that a message arrives.
 	before, _ := inside.Slot(s.Reservation)
@@ -133,7 +133,7 @@ func TestWhatWasMissedIsRequested(t *testing.T) {
 	}})
 	t.Cleanup(func() { _ = cut.Close() })
 	one, other := newPacer(t, server.Client(), policies.Every(20*time.Minute)), newPacer(t, cut, policies.Every(20*time.Minute))
-	require.NoError(t, one.Allow(t.Context()))
+	require.NoError(t, one.Wait(t.Context(), pacer.MaxWait(0)))
 	s := asleep(t, other)
 	listening(t, server.Client(), 1)
 	unreachable.Store(true)
@@ -152,7 +152,7 @@ func TestAPauseNeedsNoChannel(t *testing.T) {
 	require.NoError(t, server.Client().Do(t.Context(), "ACL", "SETUSER", "default", "resetchannels").Err())
 	p := newPacer(t, server.Client(), policies.PerSecond(100))
 	require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Minute}))
-	require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet)
+	require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet)
 }
 
 // Subscriptions end with the last Pacer that needs one.

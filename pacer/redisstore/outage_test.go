@@ -72,7 +72,7 @@ func TestAQuotaOutlivesTheServersMemory(t *testing.T) {
 			}
 			for _, p := range fleet { // those that still pace locally have spent their shares, and tell the others in a moment
 				require.Eventually(t, func() bool { return left(t, p) == 0 }, patience, 50*time.Millisecond)
-				require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet)
+				require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet)
 			}
 		})
 	}

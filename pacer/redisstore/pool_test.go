@@ -44,12 +44,12 @@ func TestACallByAnyOfSomeKeysIsOneScript(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rdb := redistest.Start(t).Client()
-			var ids []string
-			for i := range pacer.MaxCredentials {
-				ids = append(ids, fmt.Sprint("key", i))
+			all := make([]pacer.Credential, 256)
+			for i := range all {
+				all[i].ID = fmt.Sprint("key", i)
 			}
 			p := newPacer(t, rdb, c.each, policies.PerSecond(1000).Burst(1000))
-			pool, err := p.Pool(pacer.Credentials(ids...), "key")
+			pool, err := p.Pool(all, "key")
 			require.NoError(t, err)
 			_, err = pool.Acquire(t.Context()) // which loads the script
 			require.NoError(t, err)
@@ -63,15 +63,15 @@ func TestACallByAnyOfSomeKeysIsOneScript(t *testing.T) {
 				return n
 			}
 			stop := watch(t, rdb)
-			seen := make(map[string]bool)
+			seen := make(map[pacer.Credential]bool)
 			for range 9 {
 				r, err := pool.Acquire(t.Context())
 				require.NoError(t, err)
-				seen[r.Credential()] = true
+				seen[pacer.Credential{ID: r.Credential()}] = true
 			}
 			require.Equal(t, 9, count(stop()))
 			require.Len(t, seen, 9)
-			spent, err := p.Pool(pacer.Credentials(slices.Collect(maps.Keys(seen))...), "key")
+			spent, err := p.Pool(slices.Collect(maps.Keys(seen)), "key")
 			require.NoError(t, err)
 			stop = watch(t, rdb)
 			_, err = spent.Reserve(t.Context(), pacer.MaxWait(pacer.Forever)) // its slot is far, or it is queued
@@ -92,7 +92,7 @@ func TestFourProcessesAndFourKeys(t *testing.T) {
 	var calls sync.WaitGroup
 	for process := range 4 {
 		p := newPacer(t, server.Client(), pooledPolicy())
-		pool, err := p.Pool(pacer.Credentials("a", "b", "c", "d"), "key")
+		pool, err := p.Pool([]pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}}, "key")
 		require.NoError(t, err)
 		pools = append(pools, pool)
 		for range 20 {
@@ -150,7 +150,7 @@ func TestFourProcessesAndThePermitsOfFourKeys(t *testing.T) {
 	var calls sync.WaitGroup
 	for range 4 {
 		p := newPacer(t, server.Client(), each)
-		pool, err := p.Pool(pacer.Credentials("a", "b", "c", "d"), "key")
+		pool, err := p.Pool([]pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}}, "key")
 		require.NoError(t, err)
 		for range 40 {
 			calls.Go(func() {
@@ -191,7 +191,7 @@ func TestAPoolWithoutItsStore(t *testing.T) {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	pool, err := p.Pool(pacer.Credentials("a", "b", "c"), "key")
+	pool, err := p.Pool([]pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}}, "key")
 	require.NoError(t, err)
 	went := make(map[string]int)
 	for range 6 {

@@ -103,8 +103,8 @@ func readmeDo(ctx context.Context, p *pacer.Pacer, client mailer, message string
 
 func readmeError(err error) {
 	var limit *pacer.LimitError
-	if errors.As(err, &limit) && !limit.Never {
-		log.Printf("%s limits %s: retry in %v", limit.Policy, limit.Scope, limit.RetryAfter())
+	if wait, ok := pacer.RetryAfter(err); ok && errors.As(err, &limit) {
+		log.Printf("%s limits %s: retry in %v", limit.Policy, limit.Scope, wait)
 	}
 }
 

@@ -46,7 +46,7 @@ func TestAnOperatorSeesWhatACallReallyCost(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
 	p := named(t, rdb, "a", policies.PerMinute(6000).Burst(6000).Named("tokens").Lane("batch", 50))
-	call, err := p.Acquire(t.Context(), pacer.Lane("batch"), pacer.EstimateOf("tokens", 1_000_000))
+	call, err := p.Acquire(t.Context(), pacer.Lane("batch"), pacer.EstimateOf("tokens", 1_000_000, policies.Learned{}))
 	require.NoError(t, err)
 	cost := func() (sums []int64) {
 		f, err := fleet.Of(p).Snapshot(t.Context())
@@ -62,7 +62,7 @@ func TestAnOperatorSeesWhatACallReallyCost(t *testing.T) {
 	}
 	known := func(want ...int64) func() bool { return func() bool { return slices.Equal(want, cost()) } }
 	require.Eventually(t, known(6000, 3000), patience, 100*time.Millisecond, "the whole, and the lane's part")
-	require.NoError(t, call.Settle(t.Context(), pacer.CostOf("tokens", 100)))
+	require.NoError(t, call.Settle(t.Context(), policies.Cost{Policy: "tokens", N: 100}))
 	require.Eventually(t, known(100, 100), patience, 100*time.Millisecond)
 	s, err := p.Status(t.Context(), pacer.Lane("batch"))
 	require.NoError(t, err)

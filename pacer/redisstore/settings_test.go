@@ -58,7 +58,7 @@ func (c *setFleet) waits(t *testing.T, each int) {
 func (c *setFleet) have(t *testing.T, text string) {
 	t.Helper()
 	for _, p := range c.pacers {
-		require.Eventually(t, func() bool { return p.Policies()[0].String() == text }, patience, time.Millisecond, "%v, want %s", p.Policies(), text)
+		require.Eventually(t, func() bool { return fleet.Of(p).Policies()[0].String() == text }, patience, time.Millisecond, "%v, want %s", fleet.Of(p).Policies(), text)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestAFleetLearnsOfWhatIsSet(t *testing.T) {
 	c.calls.Wait()
 	newest := named(t, rdb, "newest", slow)
 	require.NoError(t, newest.Wait(t.Context()))
-	require.Equal(t, fast.String(), newest.Policies()[0].String(), "known with the first call")
+	require.Equal(t, fast.String(), fleet.Of(newest).Policies()[0].String(), "known with the first call")
 
 	require.NoError(t, op.UnsetPolicies(t.Context()))
 	c.have(t, slow.String())
@@ -189,7 +189,7 @@ func TestSettingsOfNonsense(t *testing.T) {
 	require.Error(t, s.Policies.Err)
 	require.Len(t, s.Limits, 1)
 	require.Equal(t, "tenant=good", s.Limits[0].Scope)
-	require.Equal(t, "peak: 50 per 1s, burst 2", p.Policies()[0].String())
+	require.Equal(t, "peak: 50 per 1s, burst 2", fleet.Of(p).Policies()[0].String())
 	require.NoError(t, fleet.Of(p).SetPolicies(t.Context(), policies.PerSecond(40).Named("peak")), "what is set next holds")
 	s, err = fleet.Of(p).Settings(t.Context())
 	require.NoError(t, err)
@@ -225,8 +225,8 @@ func TestProcessesThatDisagreeAreSeen(t *testing.T) {
 	require.Eventually(t, func() bool { return look().VersionCount == 2 }, patience, 50*time.Millisecond)
 	require.Len(t, s.Disagreements, 1)
 	require.ElementsMatch(t, []fleet.Side{
-		{Text: a.Policies()[0].String(), Processes: 1, Names: []string{"worker-1/17"}},
-		{Text: b.Policies()[0].String(), Processes: 1, Names: []string{"worker-9/4"}},
+		{Text: fleet.Of(a).Policies()[0].String(), Processes: 1, Names: []string{"worker-1/17"}},
+		{Text: fleet.Of(b).Policies()[0].String(), Processes: 1, Names: []string{"worker-9/4"}},
 	}, s.Disagreements[0].Sides)
 
 	require.NoError(t, fleet.Of(a).SetPolicies(t.Context(), policies.PerSecond(5).Named("peak")))

@@ -184,8 +184,8 @@ func TestHostileScopeValues(t *testing.T) {
 		strings.Repeat("{", 10_000), strings.Repeat("x", 1<<20), "\xff\xfe", "日本", " ", "#", "pacer:5:{test}:all",
 	}
 	for _, v := range values {
-		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", v)), "%.20q is a key of its own", v)
-		require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("tenant", v)), pacer.ErrNotYet, "%.20q is remembered", v)
+		require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", v), pacer.MaxWait(0)), "%.20q is a key of its own", v)
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.Scope("tenant", v), pacer.MaxWait(0)), pacer.ErrNotYet, "%.20q is remembered", v)
 	}
 	var total atomic.Int64
 	require.NoError(t, rdb.ForEachMaster(t.Context(), func(ctx context.Context, c *redis.Client) error {
@@ -315,7 +315,7 @@ func TestServersThatAnswerNonsense(t *testing.T) {
 				defer p.Close()
 				var se *pacer.StoreError
 				require.NoError(t, p.Wait(t.Context()), "paced locally")
-				require.ErrorIs(t, newPacer(t, rdb, list...).Allow(t.Context()), pacer.ErrNoContact)
+				require.ErrorIs(t, newPacer(t, rdb, list...).Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNoContact)
 				p = refuser(t, rdb, list...)
 				require.ErrorAs(t, p.Wait(t.Context()), &se)
 				require.ErrorIs(t, se, store.ErrUnreachable)
@@ -410,12 +410,12 @@ func TestAClientWhoseClockIsOff(t *testing.T) {
 		p, err := pacer.New(pacer.Config{Upstream: "clock" + fmt.Sprint(int(off.Hours())), Store: store, Policies: []policies.Policy{policies.Daily(2, time.UTC)}, StoreTimeout: patience})
 		require.NoError(t, err)
 		defer p.Close()
-		require.NoError(t, p.Allow(t.Context()))
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 		s, err := p.Status(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, int64(1), s.Policies[0].Remaining, "off by %v", off)
-		require.NoError(t, p.Allow(t.Context()))
-		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet)
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet)
 	}
 }
 
@@ -601,7 +601,7 @@ func storeExercise(t *testing.T, p *pacer.Pacer) {
 	r, err := p.Reserve(ctx, pacer.Tracked(), pacer.MaxWait(pacer.Forever))
 	require.NoError(t, err)
 	require.NoError(t, r.Report(ctx, policies.Feedback{Policies: []string{"daily"}, Remaining: policies.Reported(3)}))
-	require.NoError(t, r.Settle(ctx, pacer.Cost(2)))
+	require.NoError(t, r.Settle(ctx, policies.Cost{N: 2}))
 	require.NoError(t, fleet.Of(p).Resume(ctx))
 	_, err = p.Status(ctx)
 	require.NoError(t, err)

@@ -195,7 +195,7 @@ func TestJobsWithoutATokenAreBooked(t *testing.T) {
 		defer mu.Unlock()
 		slots = append(slots, slot)
 		return nil
-	}, riverpacer.ComesWithin(0), riverpacer.WithOptions(func(*rivertype.JobRow) []pacer.Option { return []pacer.Option{pacer.MaxWait(time.Minute)} }))
+	}, riverpacer.ComesWithin(0), riverpacer.WithOptions(func(*rivertype.JobRow) []pacer.BookOption { return []pacer.BookOption{pacer.MaxWait(time.Minute)} }))
 	_, err := s.InsertMany(t.Context(), slices.Repeat([]river.InsertManyParams{{Args: callArgs{}}}, 8))
 	require.NoError(t, err)
 	for range 8 {

@@ -14,12 +14,11 @@ import (
 
 // InForce is which policies hold.
 type InForce struct {
-	Given       []policies.Policy             // as they were given; they are valid and go together
-	Source      string                        // who set them; "" for this process
-	AllObserved bool                          // all are observed, whatever they are by themselves
-	Special     map[store.Key]policies.Policy // what operators have set for keys
-	Fair        []string                      // the policies that other processes share fairly
-	Allowances  []string                      // names of those that readings were about
+	Given      []policies.Policy             // as they were given; they are valid and go together
+	Source     string                        // who set them; "" for this process
+	Special    map[store.Key]policies.Policy // what operators have set for keys
+	Fair       []string                      // the policies that other processes share fairly
+	Allowances []string                      // names of those that readings were about
 }
 
 // ProcessScope is the scope by which shares are fair that only other processes have: this process is one tenant. No policy can have it.
@@ -87,14 +86,7 @@ const maxRemembered = 1000
 
 // NewSet unpacks policies. before is the set that holds until now; nil if there is none.
 func NewSet(c *Config, in *InForce, before *Set) *Set {
-	given := in.Given
-	if in.AllObserved {
-		given = slices.Clone(given)
-		for i := range given {
-			given[i] = given[i].Observed()
-		}
-	}
-	list := policies.Stacked(given)
+	list := policies.Stacked(in.Given)
 	all := PartsOf(list)
 	s := &Set{InForce: *in, List: list, Limits: make([]Limit, len(all)), byName: make(map[string]*Limit, len(all))}
 	s.Generation = 1
@@ -110,7 +102,7 @@ func NewSet(c *Config, in *InForce, before *Set) *Set {
 	}
 	s.Rules = readings.NewRules(s.Bound, c.MaxPause, c.Counts, in.Allowances...)
 	s.Rules.Own = s.PolicyOf
-	s.Free = in.AllObserved || s.Observes && !slices.ContainsFunc(s.Limits, func(l Limit) bool { return !l.Observed })
+	s.Free = s.Observes && !slices.ContainsFunc(s.Limits, func(l Limit) bool { return !l.Observed })
 	s.addAllowances(c)
 	if s.Scoped { // some readings may be of calls with some scopes only
 		s.Tracked = nil
@@ -215,10 +207,7 @@ func (s *Set) Texts() []string {
 }
 
 // WillEnforce reports whether some policies of the set are observed that are not when others are in force.
-func (s *Set) WillEnforce(list []policies.Policy, allObserved bool) bool {
-	if !s.Observes || allObserved {
-		return false
-	}
+func (s *Set) WillEnforce(list []policies.Policy) bool {
 	return slices.ContainsFunc(s.Limits, func(l Limit) bool {
 		return l.Observed && l.Whole == "" &&
 			!slices.ContainsFunc(list, func(one policies.Policy) bool { return one.Name() == l.Policy && one.IsObserved() })

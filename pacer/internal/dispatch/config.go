@@ -89,7 +89,14 @@ type Bound struct {
 var ErrSpent = errors.New("pacer: the reservation was used or cancelled before: make a new one")
 
 // ErrSettled is returned for a call that was settled before.
-var ErrSettled = errors.New("pacer: the call was settled before: settle it once, at all that it cost")
+var ErrSettled error = settledError{}
+
+// settledError is ErrSpent in other words.
+type settledError struct{}
+
+func (settledError) Error() string { return "pacer: the call was settled before: settle it once, at all that it cost" }
+
+func (settledError) Is(target error) bool { return target == ErrSpent }
 
 // errTimeout marks the end of MaxWait.
 var errTimeout = errors.New("the longest wait is over")

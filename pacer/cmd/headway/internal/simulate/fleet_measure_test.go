@@ -166,7 +166,7 @@ func (c *caller) call(ctx context.Context, tenant string) error {
 	requested := time.Now()
 	r, err := c.pacer.Acquire(ctx, pacer.Scope("tenant", tenant))
 	at := time.Now()
-	if le, ok := errors.AsType[*pacer.LimitError](err); err != nil && (ctx.Err() != nil || ok && le.Deadline) {
+	if le, ok := errors.AsType[*pacer.LimitError](err); err != nil && (ctx.Err() != nil || ok && errors.Is(le, context.DeadlineExceeded)) {
 		return nil
 	}
 	if err != nil {
