@@ -9,6 +9,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // llm is a stack of requests and tokens.
@@ -165,7 +166,7 @@ func TestBadSettlements(t *testing.T) {
 	r, err := p.Reserve(t.Context())
 	require.NoError(t, err)
 	var ce *pacer.ConfigError
-	for _, cost := range []policies.Cost{{Policy: "tokens", N: -1}, {Policy: "token", N: 1}, {N: -1}, {N: policies.MaxLimit + 1}} {
+	for _, cost := range []policies.Cost{{Policy: "tokens", N: -1}, {Policy: "token", N: 1}, {N: -1}, {N: specs.MaxLimit + 1}} {
 		require.ErrorAs(t, r.Settle(t.Context(), cost), &ce)
 	}
 	require.NoError(t, r.Settle(t.Context(), policies.Cost{N: 0}), "a caller that slept by itself can settle as well")

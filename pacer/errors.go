@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 var (
@@ -368,7 +368,7 @@ func (p *Pacer) notYet(r *dispatch.NotYetError) error {
 		if r.Paused {
 			e.Until, e.Source = time.UnixMicro(int64(r.Until)), p.reports.Memory.Source(l.Key(), r.Until)
 		}
-		if l.Spec.Algorithm == policies.Concurrency && !r.Paused {
+		if l.Spec.Algorithm == specs.Concurrency && !r.Paused {
 			e.Reason, e.Limit, e.Wait = NoPermit, l.Spec.Limit, 0
 		}
 	}

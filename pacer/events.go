@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/internal/warnings"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // The events of hooks. Without hooks, no event is made.
@@ -69,7 +69,7 @@ func (p *Pacer) costsOf(call *store.Call, limits []store.Limit) []hooks.PolicyCo
 		switch {
 		case p.set().IsPart(l.Policy):
 			continue
-		case l.Spec.Algorithm == policies.Concurrency:
+		case l.Spec.Algorithm == specs.Concurrency:
 			one.Cost = 1
 		}
 		all = append(all, one)
@@ -85,7 +85,7 @@ func (p *Pacer) settled(ctx context.Context, stack *store.Stack, notes []store.N
 	for i := range notes {
 		n := &notes[i]
 		l := &stack.Limits[n.Limit]
-		if p.set().IsPart(l.Policy) || l.Spec.Algorithm == policies.Concurrency {
+		if p.set().IsPart(l.Policy) || l.Spec.Algorithm == specs.Concurrency {
 			continue
 		}
 		e := hooks.Settled{

@@ -171,7 +171,7 @@ func TestNothingIsRefusedInObserve(t *testing.T) {
 			goesNow(t, func() error { return p.Wait(t.Context(), acme, pacer.MaxWait(0)) })
 			require.Equal(t, want, o.take()[0].Running)
 		}
-		time.Sleep(policies.DefaultLease)
+		time.Sleep(15 * time.Second)
 		goesNow(t, func() error { return p.Wait(t.Context(), acme, pacer.MaxWait(0)) })
 		require.Zero(t, o.take()[0].Running)
 		var config1 *pacer.ConfigError

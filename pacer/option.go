@@ -96,7 +96,9 @@ const maxWeight = 100
 
 // Tracked promises that you will call [Reservation.Report] when the upstream has answered the call, or when the call has failed. Until
 // then, or for ten to twenty seconds if you do not, the call counts as on its way: of what the upstream says is left, it has its part.
-func Tracked() TryOption { return option{binding.Option{Kind: binding.Tracked}} }
+func Tracked() TryOption { return tracked }
+
+var tracked TryOption = option{binding.Option{Kind: binding.Tracked}} //nolint:gochecknoglobals // a constant, which takes no allocation
 
 // MaxWait sets the longest wait for this call: it is refused at once, without a charge, if its slot lies further away. With 0 it goes now
 // or is refused; [Forever] sets no bound. Defaults to Config.MaxWait.

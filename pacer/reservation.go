@@ -178,7 +178,7 @@ func (r *Reservation) WhileAlive(alive func() bool) {
 // estimate cannot use it. If it was charged too little, Settle charges the difference, even beyond the limits, and later calls wait for it.
 // A policy that is not mentioned keeps its charge. A policy that the call cost nothing at first is charged now if a cost names it. Settle a
 // reservation once, after Wait: it returns [ErrSpent] if it was settled or cancelled before. It returns a [*ConfigError] for a cost that is
-// negative or above policies.MaxLimit and for an unknown policy, and a [*StoreError] if the store fails.
+// negative or above specs.MaxLimit and for an unknown policy, and a [*StoreError] if the store fails.
 func (r *Reservation) Settle(ctx context.Context, costs ...policies.Cost) error {
 	p := r.pacer
 	set, known := r.call.Settling()

@@ -19,6 +19,7 @@ import (
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // newsy is a remote store that notifies. What it decides is under way for a while, and so are its answers and its news, each as long as it
@@ -118,11 +119,11 @@ func TestNoCallWaitsForWhatIsOver(t *testing.T) {
 		"limit": func(ctx context.Context, a *pacer.Pacer, list []policies.Policy) error {
 			with := policies.Every(away)
 			switch one := list[len(list)-1]; one.Spec().Algorithm {
-			case policies.Window:
+			case specs.Window:
 				with = policies.Fixed(1, away)
-			case policies.Concurrency:
+			case specs.Concurrency:
 				with = policies.InFlight(1)
-			case policies.GCRA, policies.Allowance:
+			case specs.GCRA, specs.Allowance:
 			}
 			return fleet.Of(a).SetLimit(ctx, "one", with, 0, tenant)
 		},

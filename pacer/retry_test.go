@@ -12,6 +12,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A loop that asks, sleeps for RetryAfter and asks again does not spin, whatever the call waits for, and is admitted soon after it could be.
@@ -39,7 +40,7 @@ func TestALoopThatSleepsForRetryAfter(t *testing.T) {
 						went++
 						require.NoError(t, r.Wait(ctx))
 						r.Release()
-						if policy.Spec().Algorithm == policies.Concurrency {
+						if policy.Spec().Algorithm == specs.Concurrency {
 							break // there is a permit from now on
 						}
 						continue

@@ -18,6 +18,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A fleet that loses its store makes no more calls than the limit in any second, not even in the one in which it is lost. From one second
@@ -134,7 +135,7 @@ func TestEachProcessHasItsShareWithoutTheStore(t *testing.T) {
 					w.went = w.went[:w.between(0, w.returned)]
 					w.judgeMost(t, s.most, windows)
 					for _, p := range s.list {
-						if p.Spec().Algorithm == policies.Concurrency {
+						if p.Spec().Algorithm == specs.Concurrency {
 							require.LessOrEqual(t, int64(w.flew), p.Spec().Limit)
 						}
 					}

@@ -12,6 +12,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A Status is the state of the policies for a call with given scopes, at one instant.
@@ -90,7 +91,7 @@ func (p *Pacer) Status(ctx context.Context, opts ...ScopeOption) (*Status, error
 	}
 	s := newStatus(p.upstream, &seen)
 	for i := range limits {
-		if l := &limits[i]; l.Spec.Algorithm == policies.Allowance {
+		if l := &limits[i]; l.Spec.Algorithm == specs.Allowance {
 			s.say(l, p.set().Describe(l), &seen.Limits[i])
 		} else {
 			s.Policies = append(s.Policies, policyStatus(a.Set.PolicyOf(l), p.set().Describe(l), &seen.Limits[i], seen.Now))

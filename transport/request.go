@@ -6,6 +6,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // fewOptions is how many options most requests need at most. For so many, nothing is allocated.
@@ -109,7 +110,7 @@ func (t *Transport) appendEstimates(opts []pacer.Option, list []policies.Policy,
 	}
 	for _, one := range list {
 		name := one.Name()
-		if one.Spec().Algorithm != policies.Concurrency && !slices.ContainsFunc(costs, func(c policies.Cost) bool { return c.Policy == name }) {
+		if one.Spec().Algorithm != specs.Concurrency && !slices.ContainsFunc(costs, func(c policies.Cost) bool { return c.Policy == name }) {
 			opts = append(opts, pacer.EstimateOf(name, n, policies.Learned{}))
 		}
 	}

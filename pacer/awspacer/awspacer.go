@@ -18,6 +18,7 @@ import (
 	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/fields"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // The scopes that each call carries.
@@ -165,7 +166,7 @@ func (m *pacing) options(ctx context.Context) []pacer.Option {
 	}
 	if ctx.Value(callKey{m.pacer}) != nil {
 		for _, policy := range fleet.Of(m.pacer).Policies() {
-			if policy.Spec().Algorithm == policies.Concurrency {
+			if policy.Spec().Algorithm == specs.Concurrency {
 				opts = append(opts, pacer.CostOf(policy.Name(), 0)) // the call that needs this one has its permit
 			}
 		}

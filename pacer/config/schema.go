@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // object is a part of a JSON Schema.
@@ -94,7 +94,7 @@ func (p param) schema() object {
 	o := object{"type": "string", "description": p.describe()}
 	switch p.kind {
 	case aNumber:
-		o["type"], o["minimum"], o["maximum"] = "integer", 0, policies.MaxLimit
+		o["type"], o["minimum"], o["maximum"] = "integer", 0, specs.MaxLimit
 	case aWord:
 		o["enum"] = slices.Sorted(maps.Keys(p.words))
 	case aZone, aName, aDuration:

@@ -18,6 +18,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/testing/faulty"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Random operations of the whole API, by some processes at once, while the store fails at random, in virtual time: a history has a seed,
@@ -393,7 +394,7 @@ func (p *performance) judge() {
 	is, err := p.store.Status(p.t.Context(), stack)
 	require.NoError(p.t, err)
 	for i := range is.Limits {
-		if l := &stack.Limits[i]; l.Spec.Algorithm == policies.Concurrency && (is.Limits[i].Remaining < l.Spec.Limit || is.Limits[i].Queued > 0) {
+		if l := &stack.Limits[i]; l.Spec.Algorithm == specs.Concurrency && (is.Limits[i].Remaining < l.Spec.Limit || is.Limits[i].Queued > 0) {
 			p.t.Errorf("%d permits of %d are left, and %d calls are queued", is.Limits[i].Remaining, l.Spec.Limit, is.Limits[i].Queued)
 		}
 	}

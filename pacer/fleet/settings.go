@@ -14,6 +14,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // SetPolicies sets the policies of the upstream for every process that shares the store, in place of what each of them declares, until
@@ -273,7 +274,7 @@ func newSetting(from *store.Setting) Setting {
 }
 
 // lastsForGood reports whether a setting was made without an end: stores keep it for so long that nobody sees the end.
-func lastsForGood(s *store.Setting) bool { return s.Until.Sub(s.Since) >= policies.MaxPeriod }
+func lastsForGood(s *store.Setting) bool { return s.Until.Sub(s.Since) >= specs.MaxPeriod }
 
 // timeOf returns an instant as a time; the zero time for none.
 func timeOf(at store.Instant) time.Time {

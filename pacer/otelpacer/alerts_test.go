@@ -40,6 +40,7 @@ import (
 	"github.com/headway-go/headway/policies/salesforce"
 	"github.com/headway-go/headway/policies/shopify"
 	"github.com/headway-go/headway/policies/slack"
+	"github.com/headway-go/headway/policies/specs"
 	"github.com/headway-go/headway/policies/stripe"
 	"github.com/headway-go/headway/policies/twilio"
 	"github.com/headway-go/headway/policies/zendesk"
@@ -320,7 +321,7 @@ func nearlySpend(t *testing.T, stack []policies.Policy, target int) {
 				opts, scopes = append(opts, pacer.Scope(scope, "x")), append(scopes, pacer.Scope(scope, "x"))
 			}
 		}
-		if i != target && one.Spec().Algorithm != policies.Concurrency {
+		if i != target && one.Spec().Algorithm != specs.Concurrency {
 			opts = append(opts, pacer.CostOf(one.Name(), 0))
 		}
 	}
@@ -343,16 +344,16 @@ func nearlySpend(t *testing.T, stack []policies.Policy, target int) {
 		}
 		return 0
 	}
-	if spec.Algorithm == policies.Concurrency {
+	if spec.Algorithm == specs.Concurrency {
 		for range (97*spec.Limit + 99) / 100 {
 			defer call(0).Release()
 		}
 	}
 	began, due := time.Now(), 0.0
-	isQuota := spec.Algorithm == policies.Window || spec.Limit*spec.Interval >= (10*time.Minute).Microseconds()
+	isQuota := spec.Algorithm == specs.Window || spec.Limit*spec.Interval >= (10*time.Minute).Microseconds()
 	for n := range int(rule.pending/(10*time.Second)) + 20 {
 		switch {
-		case spec.Algorithm == policies.Concurrency:
+		case spec.Algorithm == specs.Concurrency:
 		case isQuota:
 			if cost := left() - spec.Limit*3/100; cost > 0 {
 				call(cost).Release()

@@ -10,6 +10,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // InForce is which policies hold.
@@ -40,7 +41,7 @@ type Limit struct {
 	without string // it binds only calls that lack this scope
 	// own is what holds for a key. It is a function so that the options of a call stay on the stack: the compiler believes that they go
 	// where the Set of their Ask does.
-	own       func(scope string, values []string) policies.Spec
+	own       func(scope string, values []string) specs.Spec
 	overrides func() map[string][]string // the values of the keys that the policy has overrides for, by scope
 }
 
@@ -161,7 +162,7 @@ func (s *Set) addLimit(c *Config, i int, one *Part) {
 	s.byName[l.Policy] = l
 	l.Of, l.Scopes, l.Optional, l.Lane, l.Whole = one.Policy, one.Scopes(), one.IsOptional(), one.Lane, one.Whole
 	l.Observed = one.IsObserved()
-	l.own = func(scope string, values []string) policies.Spec { return s.specFor(l, scope, values) }
+	l.own = func(scope string, values []string) specs.Spec { return s.specFor(l, scope, values) }
 	l.overrides = sync.OnceValue(func() map[string][]string { return overridesOf(one.Policy) }) // only status needs them
 	if c.Direct != nil {
 		l.Prepared = c.Direct.Prepare(c.Upstream, &l.Limit)
@@ -173,18 +174,18 @@ func (s *Set) addLimit(c *Config, i int, one *Part) {
 	}
 	s.FairBy = cmp.Or(s.FairBy, one.FairBy())
 	if s.isTenant(l) {
-		l.Spec.Queue, s.FairBy = policies.FairQueue, ProcessScope
+		l.Spec.Queue, s.FairBy = specs.FairQueue, ProcessScope
 	}
 	s.Varies = s.Varies || one.HasOverrides() || len(s.Special) > 0
 	s.Observes = s.Observes || l.Observed
-	s.HasPermits = s.HasPermits || l.Spec.Algorithm == policies.Concurrency
+	s.HasPermits = s.HasPermits || l.Spec.Algorithm == specs.Concurrency
 	s.HasQueues = s.HasQueues || !l.Observed && (l.Spec.HasQueue() || l.Lane != "")
 	s.Scoped = s.Scoped || len(l.Scopes) > 0 || len(s.Lanes) > 0 || s.FairBy != ""
 }
 
 // isTenant reports whether this process is one tenant of a limit, because other processes share it fairly and this one does not.
 func (s *Set) isTenant(l *Limit) bool {
-	return slices.Contains(s.Fair, l.Policy) && l.Spec.Queue == policies.NoQueue && l.Spec.Algorithm != policies.Window && !l.Observed &&
+	return slices.Contains(s.Fair, l.Policy) && l.Spec.Queue == specs.NoQueue && l.Spec.Algorithm != specs.Window && !l.Observed &&
 		!slices.ContainsFunc(s.List, func(p policies.Policy) bool { return p.FairBy() != "" || p.Name() == l.Policy && len(p.Lanes()) > 0 })
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Whatever is known of an absence, a local account begins with a bounded number of claims: calls wait for it under a lock.
@@ -25,7 +26,7 @@ func TestALocalAccountBeginsWithFewClaims(t *testing.T) {
 		"now":                {processes: 4, since: store.Instant(now), found: store.Instant(now)},
 		"the clock has gone": {processes: 4, since: store.Instant(now), found: store.Instant(2 * now)},
 	} {
-		spec := policies.Spec{Algorithm: policies.Window, Limit: 10, Interval: 10, Buckets: policies.MaxBuckets}
+		spec := specs.Spec{Algorithm: specs.Window, Limit: 10, Interval: 10, Buckets: specs.MaxBuckets}
 		r := record{limit: store.Limit{Spec: spec}, ahead: now}
 		require.LessOrEqual(t, len(r.startLocal(0, spec, away, 10, now)), 5, name)
 	}
@@ -35,7 +36,7 @@ func TestALocalAccountBeginsWithFewClaims(t *testing.T) {
 func TestALocalLineBeginsBehindOthers(t *testing.T) {
 	t.Parallel()
 	const now, ahead, late = int64(1_700_000_000_000_000), 100_000, 300_000
-	spec := policies.Spec{Algorithm: policies.GCRA, Limit: 200, Interval: 5000}
+	spec := specs.Spec{Algorithm: specs.GCRA, Limit: 200, Interval: 5000}
 	r := record{limit: store.Limit{Spec: spec}, asOf: now - late, tail: now - late + ahead, spans: spans{{now - late, now - late + ahead}}}
 	own := spec
 	own.Interval *= 8

@@ -13,6 +13,7 @@ import (
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A localStore paces this process without the shared store, at its share of every limit: see [policies.Policy.Share]. It keeps
@@ -101,14 +102,14 @@ func (a *localStore) share(stack *store.Stack, away absence) store.Stack {
 	mayTurn := away.counted
 	for i := range stack.Limits {
 		l := &own.Limits[i]
-		if *l = stack.Limits[i]; l.Spec.Algorithm == policies.Allowance {
+		if *l = stack.Limits[i]; l.Spec.Algorithm == specs.Allowance {
 			continue // what readings say is divided
 		}
 		l.Spec = a.policy(l).Share(away.processes)
-		if n := int64(away.processes); mayTurn && l.Spec.Algorithm == policies.GCRA && stack.Limits[i].Spec.Limit < n {
+		if n := int64(away.processes); mayTurn && l.Spec.Algorithm == specs.GCRA && stack.Limits[i].Spec.Limit < n {
 			l.Spec.Phase, mayTurn = cmp.Or(int64(away.rank)*(l.Spec.Interval/n), l.Spec.Interval), false
 		}
-		if l.Spec.Algorithm == policies.Concurrency && away.counted && int64(away.rank) < stack.Limits[i].Spec.Limit%int64(max(1, away.processes)) {
+		if l.Spec.Algorithm == specs.Concurrency && away.counted && int64(away.rank) < stack.Limits[i].Spec.Limit%int64(max(1, away.processes)) {
 			l.Spec.Limit++ // permits that cannot be divided go to the processes that came first
 		}
 	}
@@ -123,7 +124,7 @@ func (a *localStore) reserve(
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range stack.Limits {
-		if l := &stack.Limits[i]; a.covered != nil && l.Spec.Algorithm == policies.Concurrency && !a.covered[l.Key()] {
+		if l := &stack.Limits[i]; a.covered != nil && l.Spec.Algorithm == specs.Concurrency && !a.covered[l.Key()] {
 			return i, nil
 		}
 	}
@@ -160,7 +161,7 @@ func (a *localStore) begin(ctx context.Context, known *ledger, stack, own *store
 			t.seeded = away.number
 			limit, _ := a.policy(&stack.Limits[i]).Limit()
 			initial = append(initial, t.startLocal(i, own.Limits[i].Spec, away, limit, int64(now))...)
-			if share := own.Limits[i].Spec; share.Algorithm == policies.Concurrency {
+			if share := own.Limits[i].Spec; share.Algorithm == specs.Concurrency {
 				for range min(t.others(share.Limit, int64(now)), maxForeign) {
 					initial = append(initial, store.Note{Kind: store.NoteRenew, Limit: i, Value: newID(), At: now})
 				}
@@ -213,7 +214,7 @@ func (a *localStore) reserveShares(known *ledger, running []readings.Report, awa
 				reserve.Add(&t.limit, store.Note{Kind: store.NoteClaim, Charge: store.Charge{From: cell, To: to}})
 			}
 		}
-		if own.Algorithm != policies.Concurrency {
+		if own.Algorithm != specs.Concurrency {
 			continue
 		}
 		n := own.Limit - held[k]
@@ -278,7 +279,7 @@ func (a *localStore) cancel(ctx context.Context, upstream string, grants []store
 		}
 		for j, c := range t.charges {
 			l := &t.limits[j]
-			if l.Spec.Algorithm != policies.Window {
+			if l.Spec.Algorithm != specs.Window {
 				continue // it is past, or so nearly
 			}
 			n := c.To
@@ -307,7 +308,7 @@ func (a *localStore) fold(now store.Instant) {
 					continue
 				}
 				s := a.spentOn(&t.limits[j])
-				if t.limits[j].Spec.Algorithm == policies.Window {
+				if t.limits[j].Spec.Algorithm == specs.Window {
 					s.bucket(c.From).n += c.To
 				} else {
 					s.each = t.shares[j].Spec.Interval
@@ -347,8 +348,8 @@ func (a *localStore) report(ctx context.Context, stack *store.Stack, notes []sto
 		case store.NoteRelease:
 			later = append(later, note)
 		case store.NoteLearn:
-			if stack.Limits[note.Limit].Spec.Algorithm == policies.GCRA {
-				note.Value = min(note.Value*int64(n), policies.MaxPeriod.Microseconds())
+			if stack.Limits[note.Limit].Spec.Algorithm == specs.GCRA {
+				note.Value = min(note.Value*int64(n), specs.MaxPeriod.Microseconds())
 			} else if note.Value > 0 {
 				note.Value = max(1, note.Value/int64(n))
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // maxReminders bounds how often one request reminds a store that forgets again and again.
@@ -291,7 +291,7 @@ func (w *Store) reportShared(ctx context.Context, stack store.Stack, notes []sto
 		n := &notes[i]
 		if n.Kind == store.NoteSettle && n.Actual < n.Cost {
 			l := &stack.Limits[n.Limit]
-			if n.Local && l.Spec.Algorithm == policies.GCRA {
+			if n.Local && l.Spec.Algorithm == specs.GCRA {
 				continue
 			}
 		}
