@@ -55,7 +55,7 @@ func TestANestedCallThatWouldWaitForItselfIsRefused(t *testing.T) {
 					err := call(ctx, p)
 					var nested *pacer.LimitError
 					require.ErrorAs(t, err, &nested)
-					require.Equal(t, pacer.LimitError{Upstream: "test", Policy: "one", Limit: 1}, *nested)
+					require.Equal(t, pacer.LimitError{Upstream: "test", Reason: pacer.WaitsForItself, Policy: "one", Limit: 1}, *nested)
 					require.ErrorIs(t, err, pacer.ErrRefused)
 					require.NotErrorIs(t, err, pacer.ErrNotYet)
 					require.NotErrorIs(t, err, pacer.TooCostly)

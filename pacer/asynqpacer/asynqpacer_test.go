@@ -170,7 +170,7 @@ func TestDelays(t *testing.T) {
 		require.Equal(t, want.slack, asynqpacer.Due(now, wait, 3*time.Second, 2*time.Second), wait)
 		require.Equal(t, want.none, asynqpacer.Due(now, wait, 0, 2*time.Second), wait)
 	}
-	later, other := &pacer.LimitError{Wait: time.Hour}, errors.New("other")
+	later, other := &pacer.LimitError{Reason: pacer.TooEarly, Wait: time.Hour}, errors.New("other")
 	delay := asynqpacer.RetryDelay(func(n int, _ error, _ *asynq.Task) time.Duration { return time.Duration(n) })
 	require.Equal(t, time.Duration(7), delay(7, other, nil))
 	require.InDelta(t, time.Hour-asynqpacer.DefaultDelay, delay(7, later, asynq.NewTask("call", nil)), float64(time.Second))

@@ -91,7 +91,7 @@ func TestAllHooksAreSet(t *testing.T) {
 	telemetry, _ := newTelemetry(t, otelpacer.Config{})
 	hooks := reflect.ValueOf(telemetry.Hooks()).Elem()
 	for i := range hooks.NumField() {
-		if field := hooks.Type().Field(i); field.IsExported() && field.Name != "Waiting" {
+		if field := hooks.Type().Field(i); field.Type.Kind() == reflect.Func && field.Name != "Waiting" {
 			require.False(t, hooks.Field(i).IsNil(), field.Name)
 		}
 	}
