@@ -66,7 +66,7 @@ func isVariable(name string) bool {
 // in flight.
 func TestTheTableOfVendors(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/policies.md")
+	page, err := os.ReadFile("../../docs/vendors.md")
 	require.NoError(t, err)
 	rows := make(map[string]string)
 	for _, m := range regexp.MustCompile(`(?m)^\| \[(\w+)\]\(\.\./policies/(\w+)/doc\.go\) .*$`).FindAllStringSubmatch(string(page), -1) {
@@ -83,7 +83,7 @@ func TestTheTableOfVendors(t *testing.T) {
 			continue
 		}
 		vendors++
-		require.NotEmpty(t, rows[vendor], "docs/policies.md has no row for %s", vendor)
+		require.NotEmpty(t, rows[vendor], "docs/vendors.md has no row for %s", vendor)
 		require.True(t, known[vendor]["Profile"])
 		require.Contains(t, rows[vendor], "`"+vendor+".Limits(")
 		for _, name := range []string{"Concurrent", "EndpointConcurrent", "Mailbox"} {
@@ -93,7 +93,7 @@ func TestTheTableOfVendors(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, strings.Contains(string(source), "\tSettle:"), strings.Contains(rows[vendor], "then settled"), "%s settles", vendor)
 	}
-	require.Len(t, rows, vendors, "a row of docs/policies.md is about no vendor")
+	require.Len(t, rows, vendors, "a row of docs/vendors.md is about no vendor")
 }
 
 // TestThePagesLinkToWhatExists requires that relative links lead to files, and anchors to headings.
