@@ -26,7 +26,7 @@ var quotingPages = []quotingPage{
 			"| four processes against a strict upstream | Headway | best peer without a refusal | a peer with its usual settings |": r.fleets(),
 		}
 	}, nil},
-	{"../operating.md", func(r report) map[string][][]string {
+	{"../redis.md", func(r report) map[string][][]string {
 		return map[string][][]string{"| a decision about three limits | Redis CPU per decision | decisions per second |": r.sizes()}
 	}, nil},
 	{"../../README.md", nil, report.summary},
