@@ -41,19 +41,34 @@ func documented(t *testing.T) []row {
 	var rows []row
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
-		if len(cells) != 6 || !strings.HasPrefix(cells[0], "`headway.") {
+		if len(cells) != 4 || !strings.HasPrefix(cells[0], "`headway.") {
 			continue
 		}
-		for i := range 5 {
+		for i := range 3 {
 			cells[i] = strings.ReplaceAll(cells[i], "`", "")
 		}
-		attributes := slices.DeleteFunc(strings.Split(cells[4], ", "), func(s string) bool { return s == "–" })
+		kind, unit, _ := strings.Cut(cells[1], ", ")
+		attributes := slices.DeleteFunc(strings.Split(cells[2], ", "), func(s string) bool { return s == "–" })
+		for i, a := range attributes {
+			if a != "scopes" && a != "error.type" {
+				attributes[i] = "headway." + a
+			}
+		}
 		slices.Sort(attributes)
-		rows = append(rows, row{cells[0], cells[1], cells[2], cells[3], attributes, cells[5]})
+		rows = append(rows, row{cells[0], unit, inPrometheus(cells[0], unit, kind), kind, attributes, cells[3]})
 	}
 	require.NotEmpty(t, rows)
 	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.otel, b.otel) })
 	return rows
+}
+
+// inPrometheus returns a metric's name there, as the page explains it.
+func inPrometheus(name, unit, kind string) string {
+	name = strings.ReplaceAll(name, ".", "_") + map[string]string{"s": "_seconds", "1": "_ratio", "{unit}/s": "_per_second"}[unit]
+	if kind == "counter" {
+		name += "_total"
+	}
+	return name
 }
 
 // everything records every metric with every attribute that it can have, and returns what the SDK reads of it, and a registry of Prometheus
