@@ -37,7 +37,7 @@
 //
 // # Outages
 //
-// A Pacer handles outages: see its documentation and docs/reliability.md. The store contributes three things. It sends no
+// A Pacer handles outages: see its documentation and docs/guarantees.md. The store contributes three things. It sends no
 // command twice, because a script whose reply was lost may have run. It keeps an epoch in the upstream's key, so that clients
 // notice lost data. And it keeps a list of the processes that are alive. Store time does not follow a server clock that steps back:
 // the upstream's key holds the difference.
