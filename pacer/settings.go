@@ -221,7 +221,7 @@ func (p *Pacer) Settings(ctx context.Context) (*Settings, error) {
 	return newSettings(p.upstream, all), nil
 }
 
-// settingsJSON are Settings as scripts get them: docs/command.md describes the fields.
+// settingsJSON are Settings as scripts get them: texts has one for each policy, and behind it one for each of its overrides.
 type settingsJSON struct {
 	Upstream string        `json:"upstream"`
 	Changed  *time.Time    `json:"changed"`

@@ -26,43 +26,37 @@ import (
 
 const docs = "../../docs/telemetry"
 
-// A row is one of the table of metrics.
+// A row is a metric of the list in doc.go.
 type row struct {
 	otel, unit, prometheus, kind string
 	attributes                   []string
 	about                        string
 }
 
-// documented returns the table of metrics.
+// documented returns the list of metrics in doc.go: "headway.calls, counter, {call}; upstream, policy: Calls that started."
 func documented(t *testing.T) []row {
 	t.Helper()
-	text, err := os.ReadFile(docs + ".md")
+	text, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
+	joined := strings.ReplaceAll(string(text), "\n//     ", " ")
 	var rows []row
-	for line := range strings.Lines(string(text)) {
-		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
-		if len(cells) != 4 || !strings.HasPrefix(cells[0], "`headway.") {
-			continue
-		}
-		for i := range 3 {
-			cells[i] = strings.ReplaceAll(cells[i], "`", "")
-		}
-		kind, unit, _ := strings.Cut(cells[1], ", ")
-		attributes := slices.DeleteFunc(strings.Split(cells[2], ", "), func(s string) bool { return s == "–" })
+	for _, m := range regexp.MustCompile(`(?m)^//   - (headway[\w.]+), (\w+), (\S+); (.*?): (.*)$`).FindAllStringSubmatch(joined, -1) {
+		name, kind, unit, about := m[1], m[2], m[3], m[5]
+		attributes := slices.DeleteFunc(strings.Split(m[4], ", "), func(s string) bool { return s == "–" })
 		for i, a := range attributes {
 			if a != "scopes" && a != "error.type" {
 				attributes[i] = "headway." + a
 			}
 		}
 		slices.Sort(attributes)
-		rows = append(rows, row{cells[0], unit, inPrometheus(cells[0], unit, kind), kind, attributes, cells[3]})
+		rows = append(rows, row{name, unit, inPrometheus(name, unit, kind), kind, attributes, about})
 	}
 	require.NotEmpty(t, rows)
 	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.otel, b.otel) })
 	return rows
 }
 
-// inPrometheus returns a metric's name there, as the page explains it.
+// inPrometheus returns a metric's name there, as doc.go explains it.
 func inPrometheus(name, unit, kind string) string {
 	name = strings.ReplaceAll(name, ".", "_") + map[string]string{"s": "_seconds", "1": "_ratio", "{unit}/s": "_per_second"}[unit]
 	if kind == "counter" {
@@ -149,7 +143,7 @@ func TestTheTableIsTrue(t *testing.T) {
 	})
 }
 
-// attributesOf returns the attributes that some point of the metric has, as the table calls them.
+// attributesOf returns the attributes that some point of the metric has, as the list calls them.
 func attributesOf(t *testing.T, m metricdata.Metrics) []string {
 	t.Helper()
 	names := []string{}

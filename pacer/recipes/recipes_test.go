@@ -27,7 +27,7 @@ import (
 func TestTheRecipes(t *testing.T) {
 	t.Parallel()
 	_, sections := readPage(t, "recipes.md")
-	require.Len(t, sections, 5)
+	require.Len(t, sections, 4)
 	var all []*pasted
 	for i, section := range sections {
 		title, _, _ := strings.Cut(section, "\n")
