@@ -20,7 +20,7 @@ type quotingPage struct {
 }
 
 var quotingPages = []quotingPage{
-	{"../figures.md", func(r report) map[string][][]string {
+	{"summary.md", func(r report) map[string][][]string {
 		return map[string][][]string{
 			"| a decision | Headway |": r.decisions(),
 			"| four processes against a strict upstream | Headway | best peer without a refusal | a peer with its usual settings |": r.fleets(),
