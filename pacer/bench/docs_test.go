@@ -13,7 +13,7 @@ import (
 
 // checkedPages are the pages whose names of Go are checked.
 var checkedPages = []string{"concepts.md", "config.md", "policies.md", "operating.md", "observe.md", "migrating.md", "jobs.md",
-	"pools.md", "vendors.md", "tutorial.md", "guarantees.md", "errors.md", "redis.md", "managed.md"}
+	"pools.md", "vendors.md", "tutorial.md", "guarantees.md", "errors.md", "redis.md"}
 
 // foreign are packages of others that the pages speak of.
 var foreign = strings.Fields("asynq context errors fmt http log redis rate redis_rate os retryablehttp river rivertype temporal time tls workflow ratelimit logging slog url slices oauth2")
@@ -59,7 +59,7 @@ func TestThePagesNameWhatExists(t *testing.T) {
 
 // isVariable reports whether it is a variable of the pages' code rather than a package.
 func isVariable(name string) bool {
-	return slices.Contains(strings.Fields("busy c call client ctx j later limit limiter mu mux one p pool q r req res shared"), name)
+	return slices.Contains(strings.Fields("busy c call client ctx j later limit limiter mu mux one opts p pool q r req res shared"), name)
 }
 
 // TestTheTableOfVendors requires a row for each package with a profile, with its Limits and with all that it exports of calls
@@ -99,7 +99,7 @@ func TestTheTableOfVendors(t *testing.T) {
 // TestThePagesLinkToWhatExists requires that relative links lead to files, and anchors to headings.
 func TestThePagesLinkToWhatExists(t *testing.T) {
 	t.Parallel()
-	for _, page := range append(slices.Clip(checkedPages), "evidence.md", "recipes.md", "testing.md") {
+	for _, page := range append(slices.Clip(checkedPages), "evidence.md", "figures.md", "inbound.md", "managed.md", "recipes.md", "telemetry.md", "testing.md") {
 		text, err := os.ReadFile(filepath.Join("../../docs", page))
 		require.NoError(t, err)
 		prose := regexp.MustCompile("(?s)```.*?```").ReplaceAllString(string(text), "")
