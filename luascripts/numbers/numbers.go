@@ -160,7 +160,11 @@ const LongerBy = 24
 
 // Parameters of queues.
 const (
-	// TagStep is the length of a call of weight 1 in virtual time: 2^53 of it last for nine thousand million calls in one queue, and of
+	// TagMicro is the length of a microsecond of a rate in virtual time, for weight 1: 2^53 of it last for a hundred days in which the queue is
+	// never empty. MaxTagged is how many of them a call has at most: four days.
+	TagMicro  = 1000
+	MaxTagged = 345_600_000_000
+	// TagStep is the length of a call of weight 1 that needs a permit: 2^53 of it last for nine thousand million calls in one queue, and of
 	// weight 100 it is a hundred units. It is not round, because emulators of Redis cannot read scores that end in many
 	// zeros.
 	TagStep = 1_012_400
@@ -212,7 +216,7 @@ func Named() map[string]int64 {
 		"WholeShare": WholeShare, "SameEpisode": SameEpisode, "StepFades": StepFades, "LittleLess": LittleLess,
 		"Allowance": Allowance, "Thousand": Thousand, "Second": Second, "TenSeconds": TenSeconds, "Minute": Minute, "TenMinutes": TenMinutes, "Hour": Hour, "Day": Day, "Month": Month, "Apart": Apart, "Generation": Generation, "AllowanceLives": AllowanceLives,
 		"LongestGuess": LongestGuess, "Lesson": Lesson, "Calms": Calms, "Calmly": Calmly, "MaxListed": MaxListed, "AnswerRefused": AnswerRefused, "AnswerGuessed": AnswerGuessed, "AnswerTeaches": AnswerTeaches, "AnswerOpen": AnswerOpen,
-		"TagStep": TagStep, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,
+		"TagStep": TagStep, "TagMicro": TagMicro, "MaxTagged": MaxTagged, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,
 		"Near": Near, "PermitNear": PermitNear,
 		"SoonAgain": SoonAgain, "FrontAgain": FrontAgain, "FarAgain": FarAgain, "Front": Front, "WaitGrace": WaitGrace,
 	}
