@@ -83,24 +83,26 @@ end
 -- lengthof returns how long a call of weight 1 is in virtual time.
 local function lengthof(o, cost)
   if not o.t then return C.TagStep end
+  if cost < 0 then return -lengthof(o, -cost) end
   return math.min(math.min(cost * o.t, C.MaxDebt), C.MaxTagged) * C.TagMicro
 end
 
--- turn returns whether it is the turn of a call of fair shares within so much time, and how long the rate takes at least for those before it.
+-- turn returns whether it is the turn of a call of fair shares within so much time, and for how long it need not ask because of those before it.
 function queue.turn(o, c, rank, at, within)
   if rank == 0 then return true, 0 end
   local least, virtual = -redis.call('ZSCORE', o.flows, -1), score(o.flows, 0) or 0
   local first = number(redis.call('ZRANGE', o.queue, 0, 0, 'WITHSCORES')[2], o.queue)
   local function micros(tags) return (tags - tags % C.TagMicro) / C.TagMicro end
   local few = math.min(rank * micros(least), C.MaxDebt)
-  local ahead = math.max(micros(at - virtual) * c.weight, (few - few % 2) / 2)
+  local ahead = math.max(math.min(micros(at - virtual) * c.weight, rank * C.Near), (few - few % 2) / 2)
   return few <= within and micros(at - first) * c.weight <= within, ahead
 end
 
--- advance notes where the flow's next call begins.
-local function advance(o, c, at, cost)
-  local length = lengthof(o, cost)
-  local step = (length - length % c.weight) / c.weight
+-- advance notes where the flow's next call begins, and what the shortest call is that came.
+local function advance(o, c, at, i)
+  local length = lengthof(o, c.costof(i))
+  local step = math.max(0, length + (c.owed[i] and lengthof(o, c.owed[i]) or 0))
+  step = (step - step % c.weight) / c.weight
   redis.call('ZADD', o.flows, at - at % C.TagUnit + math.max(C.TagUnit, step - step % C.TagUnit), c.flow)
   redis.call('ZADD', o.flows, 'GT', -length, -1)
   local own = score(o.flows, 0) and 2 or 1
@@ -110,8 +112,8 @@ local function advance(o, c, at, cost)
 end
 
 -- join puts a call in the queue, or keeps it there.
-function queue.join(o, c, at, till, cost)
-  if redis.call('ZADD', o.queue, 'NX', at, c.id) == 1 and o.flows then advance(o, c, at, cost) end
+function queue.join(o, c, at, till, i)
+  if redis.call('ZADD', o.queue, 'NX', at, c.id) == 1 and o.flows then advance(o, c, at, i) end
   redis.call('ZADD', o.waits, till, c.id)
   o.written, o.empty = true, false
 end
@@ -126,9 +128,11 @@ function queue.leave(o, id)
 end
 
 -- served notes in a fair queue that a call gets what it is for; inturn says that the queue has come so far.
-function queue.served(o, c, at, inturn, cost)
-  if redis.call('EXISTS', o.queue) == 0 then return end
-  if not score(o.queue, c.id) then advance(o, c, at, cost) end
+function queue.served(o, c, at, inturn, i)
+  local first = redis.call('ZRANGE', o.queue, 0, 0, 'WITHSCORES')
+  if not first[1] then return end
+  if not score(o.queue, c.id) then advance(o, c, at, i) end
+  if first[1] ~= c.id then at = math.min(at, number(first[2], o.queue)) end -- it went within reach before its turn
   at = at - at % C.TagUnit
   if inturn and at > (score(o.flows, 0) or 0) then
     redis.call('ZREMRANGEBYSCORE', o.flows, 0, at)

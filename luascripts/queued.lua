@@ -58,6 +58,7 @@ return function(entries, c, up, now, reply, size, changed)
   local of, costs, p, kind, whole, lead
 
   local function cost(i) return costs and costs[i] or c.cost end
+  c.costof = cost
 
   -- joint finds the first slot from an instant on at which all limits of some kinds admit the call, what binds it, and where each
   -- of them places it.
@@ -105,7 +106,7 @@ return function(entries, c, up, now, reply, size, changed)
     local o = of[i]
     if o.flows and (o.kind == 'leases' or not c.held) then
       local _, score = position(o)
-      queue.served(o, c, score, not early, cost(i))
+      queue.served(o, c, score, not early, i)
     end
     queue.leave(o, c.id)
   end
@@ -129,7 +130,7 @@ return function(entries, c, up, now, reply, size, changed)
   local function enqueue(v)
     -- They do not all ask again at the same time.
     local again = math.max(now + C.SoonAgain, math.min(v.again, now + C.FarAgain + c.id % C.FarAgain))
-    queue.join(of[v.binds], c, v.score, again + C.WaitGrace, cost(v.binds))
+    queue.join(of[v.binds], c, v.score, again + C.WaitGrace, v.binds)
     answer(1, v.binds, again, v.rank)
   end
 
@@ -270,7 +271,8 @@ return function(entries, c, up, now, reply, size, changed)
     for i = 1, p do
       local o, from = of[i], now + c.notbefore
       if o.kind == 'fair' and cost(i) > 1 then
-        before = math.max(before, o.run.earliest(o, now, from, cost(i), 0).at - o.run.earliest(o, now, from, 1, 0).at)
+        local further = o.run.earliest(o, now, from, cost(i), 0).at - o.run.earliest(o, now, from, 1, 0).at
+        before = math.max(before, math.min(further, debt(cost(i), o.t) + C.Near))
       end
     end
     near = math.max(C.Near, c.reach) + before

@@ -30,20 +30,34 @@ type Queue struct {
 // lengthOf returns how long a call of weight 1 is in virtual time: as long as a rate takes for its cost. Permits are alike, whatever a call
 // costs.
 func lengthOf(l *Limit, cost int64) int64 {
-	if l.Spec.Algorithm == policies.GCRA {
-		return min(debt(cost, l.Spec.Interval), numbers.MaxTagged) * numbers.TagMicro
+	switch {
+	case l.Spec.Algorithm != policies.GCRA:
+		return numbers.TagStep
+	case cost < 0:
+		return -lengthOf(l, -cost)
 	}
-	return numbers.TagStep
+	return min(debt(cost, l.Spec.Interval), numbers.MaxTagged) * numbers.TagMicro
 }
 
-// ahead returns how long a rate takes at least for the calls before one of fair shares: for those of its own flow, or half of so many of
-// the shortest.
+// toll returns that of a call.
+func (e *Entry) toll(c *Call, i int) (t toll) {
+	if e.fairly() {
+		t.length = lengthOf(&e.Limit, c.cost(i))
+	}
+	if c.Owed != nil {
+		t.owed = lengthOf(&e.Limit, c.Owed[i])
+	}
+	return t
+}
+
+// ahead returns for how long a call of fair shares need not ask again because of those before it: half of what the rate takes for so many of the
+// shortest, or for those of its own flow, if that is not much more. Some of these may have left.
 func (q *Queue) ahead(c *Call, rank, score int64) int64 {
 	if rank == 0 {
 		return 0
 	}
 	own := (score - q.virtual) / numbers.TagMicro * max(1, c.Weight)
-	return max(own, debt(rank, q.least/numbers.TagMicro)/2)
+	return max(min(own, debt(rank, numbers.Near)), debt(rank, q.least/numbers.TagMicro)/2)
 }
 
 // isNext reports whether it is the turn of a call within so much time of a rate, if the calls before it do not ask: those are few, and its
@@ -121,8 +135,12 @@ func (q *Queue) before(score int64) int64 {
 	return int64(i)
 }
 
-// join puts a call in the queue, or keeps it there. Of fair shares, length is that of the call; otherwise 0.
-func (q *Queue) join(c *Call, score, until, length int64) {
+// A toll is what a call costs the share of its flow, in virtual time for weight 1: its length, and what earlier calls of the flow owe. The zero toll
+// is that of a call in a queue without shares.
+type toll struct{ length, owed int64 }
+
+// join puts a call in the queue, or keeps it there.
+func (q *Queue) join(c *Call, score, until int64, t toll) {
 	if old, in := q.scores[c.ID]; in {
 		i, _ := q.find(waiter{id: c.ID, score: old})
 		q.waiting[i].until = until
@@ -133,21 +151,21 @@ func (q *Queue) join(c *Call, score, until, length int64) {
 		i, _ := q.find(waiter{id: c.ID, score: score})
 		q.waiting = slices.Insert(q.waiting, i, waiter{c.ID, score, until})
 		q.scores[c.ID] = score
-		if length > 0 {
-			q.advance(c, score, length)
+		if t.length > 0 {
+			q.advance(c, score, t)
 		}
 	}
 	q.soonest, q.furthest = min(q.soonest, until), max(q.furthest, until)
 }
 
 // advance notes where the flow's next call begins.
-func (q *Queue) advance(c *Call, score, length int64) {
+func (q *Queue) advance(c *Call, score int64, t toll) {
 	if q.finish == nil {
-		q.finish, q.least = make(map[int64]int64), length
+		q.finish, q.least = make(map[int64]int64), t.length
 	}
-	step := length / max(1, c.Weight)
+	step := max(0, t.length+t.owed) / max(1, c.Weight)
 	q.finish[c.Flow] = score - score%numbers.TagUnit + max(numbers.TagUnit, step-step%numbers.TagUnit)
-	q.least = min(q.least, length)
+	q.least = min(q.least, t.length)
 	if len(q.finish) <= numbers.MaxFlows {
 		return
 	}
@@ -177,12 +195,15 @@ func (q *Queue) leave(id int64) bool {
 func (q *Queue) isFirst(id int64) bool { return len(q.waiting) > 0 && q.waiting[0].id == id }
 
 // served notes in a fair queue that a call got its slot; inTurn tells whether it was the call's turn, so that the queue advances.
-func (q *Queue) served(c *Call, score, length int64, inTurn bool) {
+func (q *Queue) served(c *Call, score int64, t toll, inTurn bool) {
 	if len(q.waiting) == 0 {
 		return
 	}
 	if _, in := q.scores[c.ID]; !in {
-		q.advance(c, score, length)
+		q.advance(c, score, t)
+	}
+	if first := q.waiting[0]; first.id != c.ID { // it went within reach before its turn: nobody loses what its flow lags behind
+		score = min(score, first.score)
 	}
 	tag := score - score%numbers.TagUnit
 	if !inTurn || tag <= q.virtual {
