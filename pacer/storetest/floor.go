@@ -25,12 +25,12 @@ func parties(s *Session, p policies.Policy) (st store.Stack, kept map[string]uin
 	return s.Stack(keys...), kept
 }
 
-// spending is what parties have spent of windows, as a judge knows it who shares no code with the engine.
+// spending is what parties have spent of windows. It shares no code with the engine.
 type spending struct {
 	limit  int64
 	floors map[string]int64
 	length time.Duration
-	spent  map[time.Duration]map[string]int64 // by the begin of the window, and then by party
+	spent  map[time.Duration]map[string]int64 // by when the window begins, and then by party
 }
 
 // room returns whether a call may start at a time, which is in the window that began then.
