@@ -124,7 +124,7 @@ func WithClock(fragment string) Scripts {
 	plain := define("[C.GCRA]", gcra) +
 		read("define[C.Adaptive] = define[C.GCRA]\ndefine[C.Exact] = define[C.GCRA]\ndefine[C.ExactQueued] = define[C.GCRA]") +
 		define(".starts", starts) +
-		define("[C.Window]", window) +
+		define("[C.Window]", window) + read("define[C.Part] = define[C.Window]") +
 		define("[C.Allowance]", allowance)
 	lines := plain + define("[C.Concurrency]", concurrency) + read("define[C.Queued] = define[C.GCRA]") + define(".queue", queue)
 	fragment = read(fragment)

@@ -4,7 +4,7 @@
 --        queue: a sorted set, member = id, score = when it was first requested (µs since the epoch), or of fair shares its start tag
 --        waits: a sorted set, member = id, score = until when it is believed to be alive (µs since the epoch)
 --        flows: of fair shares: a sorted set, member = flow, score = the tag where its last call ends; member 0 has the start
---        tag of the call that was served last
+--        tag of the call that was served last, and member -1 the length of the shortest that came, negative
 -- TTL    of all: longer than anybody queued is believed to be alive without asking
 
 local queue, changes = {}, {}
@@ -80,19 +80,40 @@ function queue.position(o, c, now)
   return redis.call('ZCOUNT', o.queue, '-inf', at), at
 end
 
--- advance notes where the flow's next call begins.
-local function advance(o, c, at)
-  local length = (C.TagStep - C.TagStep % c.weight) / c.weight
-  redis.call('ZADD', o.flows, at - at % C.TagUnit + length - length % C.TagUnit, c.flow)
-  local virtual = score(o.flows, 0) and 1 or 0
-  if redis.call('ZCARD', o.flows) - virtual > C.MaxFlows then
-    redis.call('ZREMRANGEBYRANK', o.flows, virtual, virtual)
+-- lengthof returns how long a call of weight 1 is in virtual time.
+local function lengthof(o, cost)
+  if not o.t then return C.TagStep end
+  if cost < 0 then return -lengthof(o, -cost) end
+  return math.min(math.min(cost * o.t, C.MaxDebt), C.MaxTagged) * C.TagMicro
+end
+
+-- turn returns whether it is the turn of a call of fair shares within so much time, and for how long it need not ask because of those before it.
+function queue.turn(o, c, rank, at, within)
+  if rank == 0 then return true, 0 end
+  local least, virtual = -redis.call('ZSCORE', o.flows, -1), score(o.flows, 0) or 0
+  local first = number(redis.call('ZRANGE', o.queue, 0, 0, 'WITHSCORES')[2], o.queue)
+  local function micros(tags) return (tags - tags % C.TagMicro) / C.TagMicro end
+  local few = math.min(rank * micros(least), C.MaxDebt)
+  local ahead = math.max(math.min(micros(at - virtual) * c.weight, rank * C.Near), (few - few % 2) / 2)
+  return few <= within and micros(at - first) * c.weight <= within, ahead
+end
+
+-- advance notes where the flow's next call begins, and what the shortest call is that came.
+local function advance(o, c, at, i)
+  local length = lengthof(o, c.costof(i))
+  local step = math.max(0, length + (c.owed[i] and lengthof(o, c.owed[i]) or 0))
+  step = (step - step % c.weight) / c.weight
+  redis.call('ZADD', o.flows, at - at % C.TagUnit + math.max(C.TagUnit, step - step % C.TagUnit), c.flow)
+  redis.call('ZADD', o.flows, 'GT', -length, -1)
+  local own = score(o.flows, 0) and 2 or 1
+  if redis.call('ZCARD', o.flows) - own > C.MaxFlows then
+    redis.call('ZREMRANGEBYRANK', o.flows, own, own)
   end
 end
 
 -- join puts a call in the queue, or keeps it there.
-function queue.join(o, c, at, till)
-  if redis.call('ZADD', o.queue, 'NX', at, c.id) == 1 and o.flows then advance(o, c, at) end
+function queue.join(o, c, at, till, i)
+  if redis.call('ZADD', o.queue, 'NX', at, c.id) == 1 and o.flows then advance(o, c, at, i) end
   redis.call('ZADD', o.waits, till, c.id)
   o.written, o.empty = true, false
 end
@@ -107,12 +128,14 @@ function queue.leave(o, id)
 end
 
 -- served notes in a fair queue that a call gets what it is for; inturn says that the queue has come so far.
-function queue.served(o, c, at, inturn)
-  if redis.call('EXISTS', o.queue) == 0 then return end
-  if not score(o.queue, c.id) then advance(o, c, at) end
+function queue.served(o, c, at, inturn, i)
+  local first = redis.call('ZRANGE', o.queue, 0, 0, 'WITHSCORES')
+  if not first[1] then return end
+  if not score(o.queue, c.id) then advance(o, c, at, i) end
+  if first[1] ~= c.id then at = math.min(at, number(first[2], o.queue)) end -- it went within reach before its turn
   at = at - at % C.TagUnit
   if inturn and at > (score(o.flows, 0) or 0) then
-    redis.call('ZREMRANGEBYSCORE', o.flows, '-inf', at)
+    redis.call('ZREMRANGEBYSCORE', o.flows, 0, at)
     redis.call('ZADD', o.flows, at, 0)
   end
   o.written = true

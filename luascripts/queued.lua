@@ -51,14 +51,14 @@ end
 
 return function(entries, c, up, now, reply, size, changed)
   if changed then known = {} end
-  local near = math.max(C.Near, c.reach)
-  local lastmoment = near - C.Near / 2
+  local near, lastmoment -- of the choice that is looked at
 
   -- The choice that is looked at: its accounts, what the call costs them, how many they are, their roles, and how long before its slot
   -- the call may go without asking again: near, or less if it would have permits for so long.
   local of, costs, p, kind, whole, lead
 
   local function cost(i) return costs and costs[i] or c.cost end
+  c.costof = cost
 
   -- joint finds the first slot from an instant on at which all limits of some kinds admit the call, what binds it, and where each
   -- of them places it.
@@ -102,10 +102,11 @@ return function(entries, c, up, now, reply, size, changed)
 
   -- served takes the call out of a queue because it has what the queue is for. Who gets a slot before its turn does not move
   -- the queue on; who had one has paid for its turn.
-  local function served(o, early)
+  local function served(i, early)
+    local o = of[i]
     if o.flows and (o.kind == 'leases' or not c.held) then
       local _, score = position(o)
-      queue.served(o, c, score, not early)
+      queue.served(o, c, score, not early, i)
     end
     queue.leave(o, c.id)
   end
@@ -129,7 +130,7 @@ return function(entries, c, up, now, reply, size, changed)
   local function enqueue(v)
     -- They do not all ask again at the same time.
     local again = math.max(now + C.SoonAgain, math.min(v.again, now + C.FarAgain + c.id % C.FarAgain))
-    queue.join(of[v.binds], c, v.score, again + C.WaitGrace)
+    queue.join(of[v.binds], c, v.score, again + C.WaitGrace, v.binds)
     answer(1, v.binds, again, v.rank)
   end
 
@@ -143,7 +144,7 @@ return function(entries, c, up, now, reply, size, changed)
       local o = of[i]
       if o.kind == 'leases' then
         if v.class == goes then
-          served(o, false)
+          served(i, false)
           o.run.renew(o, now, c.id, v.at)
         end
         size = addcharge(reply, size, permit(c.id, v.class == goes))
@@ -151,7 +152,7 @@ return function(entries, c, up, now, reply, size, changed)
         local from, to, spare, holds = o.run.commit(o, now, places[i], cost(i))
         size = addcharge(reply, size, from, to, holds)
         if spare < slack then slack = spare end
-        if o.kind then served(o, v.class == sleeps) end
+        if o.kind then served(i, v.class == sleeps) end
       elseif o.kind == 'lane' then
         queue.leave(o, c.id) -- lent: it goes, and the lane is not charged
         size = addcharge(reply, size, 0, 0)
@@ -169,17 +170,15 @@ return function(entries, c, up, now, reply, size, changed)
     for i = 1, p do
       local o = of[i]
       if o.kind == 'lane' or o.kind == 'fair' then
-        local rank = position(o)
-        local behind = s + debt(rank * cost(i), o.step)
-        local behindothers = rank > 0 and behind - now > near
-        turn = turn and not behindothers
-        if o.kind == 'lane' then
-          lane, own, ahead = i, math.max(own, behind - near), math.max(ahead, debt(rank * cost(i), of[whole[i]].step))
+        local rank, score = position(o)
+        if o.kind == 'fair' then
+          local next, ahead = queue.turn(o, c, rank, score, now + near - s)
+          turn, fairturn = turn and next, fairturn and next
+          if s + ahead - near > again then blocks, again = i, s + ahead - near end
         else
-          fairturn = fairturn and not behindothers
-          -- Those before it may cost half as much: calls of one queue of a process cost the same up to a factor of two.
-          local soon = s + debt(rank * math.max(1, math.floor(cost(i) / 2)), o.step) - near
-          if soon > again then blocks, again = i, soon end
+          local behind = s + debt(rank * cost(i), o.step)
+          turn = turn and (rank == 0 or behind - now <= near)
+          lane, own, ahead = i, math.max(own, behind - near), math.max(ahead, debt(rank * cost(i), of[whole[i]].step))
         end
       end
     end
@@ -267,6 +266,17 @@ return function(entries, c, up, now, reply, size, changed)
     of, costs, p = choice, theirs, #choice
     if not roles[of] then roles[of] = rolesof(of) end
     kind, whole = roles[of].kind, roles[of].whole
+    -- Who needs much of what is shared fairly goes when one that needs little would.
+    local before = 0
+    for i = 1, p do
+      local o, from = of[i], now + c.notbefore
+      if o.kind == 'fair' and cost(i) > 1 then
+        local further = o.run.earliest(o, now, from, cost(i), 0).at - o.run.earliest(o, now, from, 1, 0).at
+        before = math.max(before, math.min(further, debt(cost(i), o.t) + C.Near))
+      end
+    end
+    near = math.max(C.Near, c.reach) + before
+    lastmoment = near - C.Near / 2
   end
 
   for i = 1, c.held and #entries or 0 do

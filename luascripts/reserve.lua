@@ -15,9 +15,10 @@
 --          cost: 0 if it differs from account to account
 --          notbefore: µs from now
 --          maxwait: µs
---          flags: 2 for one call bound by a limit that calls queue for, and 4 more for calls bound by one of
---          some choices of these accounts
+--          flags: 2 for one call bound by a limit that calls queue for, 4 more for calls bound by one of some choices of these accounts, and 8
+--          more for calls that leave what some accounts keep for others
 --          costs: if cost is 0, one for each account
+--          kept: with flag 8, a bit for each of those accounts, from 1: they cost a call nothing
 --          and with flag 4
 --          choices: how many; 0 for those of the run before; for each
 --            size: of how many accounts
@@ -31,6 +32,7 @@
 --          reach: µs
 --          held: 0, or the number of accounts, and for each its charge and when that was made, as in cancel.lua, which the call gives back
 --          first
+--          owed: 0, or the number of accounts, and for each how much more earlier calls of the flow cost than they were charged
 -- Reply  now, then for each call or some at once, in order (slots: µs since the epoch; slacks: µs):
 --          n > 0, slack, charges            n calls go now; these are the charges of the first (see below); the slack is
 --                                           that of the windows (0 for a rate whose windows are exact), −1 if there is none
@@ -138,7 +140,7 @@ end
 local entries, decide, queued, changed, alones, choices = all, nil, false, false, {}, nil
 local alone = nextarg == #ARGV
 while nextarg <= #ARGV and spent < enough do
-  local left, cost, notbefore, maxwait, costs, mayqueue, first, wrote = 1, 1, 0, 0, nil, nil, nil, false
+  local left, cost, notbefore, maxwait, costs, mayqueue, first, keeps, wrote = 1, 1, 0, 0, nil, nil, nil, false, false
   if alone then
     maxwait = arg()
   else
@@ -148,12 +150,24 @@ while nextarg <= #ARGV and spent < enough do
       for i = 1, refs do entries[i] = all[arg()] end
     end
     left, cost, notbefore, maxwait, flags = arg(), arg(), arg(), arg(), arg()
-    if flags < 0 or flags > C.MayQueue + C.AnyOf or flags % C.MayQueue ~= 0 then unknown('flags', flags) end
-    mayqueue, first = flags % C.AnyOf >= C.MayQueue, flags >= C.AnyOf
+    if flags < 0 or flags > C.MayQueue + C.AnyOf + C.Keeps or flags % C.MayQueue ~= 0 then unknown('flags', flags) end
+    mayqueue, first, keeps = flags % C.AnyOf >= C.MayQueue, flags % C.Keeps >= C.AnyOf, flags >= C.Keeps
   end
   if cost == 0 then
     costs = {}
     for i = 1, #entries do costs[i] = arg() end
+  end
+  -- What a window keeps for parties comes after it.
+  local bits, whole = keeps and arg() or 0, nil
+  for i = 1, #entries do
+    local o = entries[i]
+    if o.part then
+      o.others = bits % 2 == 1
+      whole.parts[#whole.parts + 1] = o
+    else
+      whole, o.parts = o, entries[i + 1] and entries[i + 1].part and {}
+    end
+    bits = (bits - bits % 2) / 2
   end
   if first then
     choices = readchoices(entries, costs, choices)
@@ -167,6 +181,8 @@ while nextarg <= #ARGV and spent < enough do
     local held = arg()
     if held > 0 then c.held = {} end
     for i = 1, 3 * held do c.held[i] = arg() end
+    c.owed = {}
+    for i = 1, arg() do c.owed[i] = arg() end
     if first then c.choices, c.first = choices, first end
     decide = decide or define.queued()
     size, wrote = decide(entries, c, up, now, reply, size, changed)

@@ -21,6 +21,7 @@
 --        width: of a bucket (µs)
 --        m: buckets before its own that a bucket counts
 --        guard: at the end of a window, in which nothing goes (µs)
+--        floor: of what is kept for a party (algorithm 9): how much
 --        bounds: how many follow: begins of calendar windows (µs since the epoch), ascending; none for windows that arithmetic can
 --        tell
 -- TTL    until ends and until are past
@@ -56,10 +57,12 @@ function window.blank(account, unit, limit, width, m, tail)
   return o
 end
 
-function window.parse(_, account)
-  local limit, width, m, tail, n = arg(), arg(), arg(), arg(), arg()
-  local unit = (n > 0 and 'c' or 'w') .. ARGV[nextarg - 4] .. '.' .. ARGV[nextarg - 3] .. ' '
-  local o = window.blank(account, unit, limit, width, m, tail)
+function window.parse(which, account)
+  local limit, width, m, tail = arg(), arg(), arg(), arg()
+  local grid, part = ARGV[nextarg - 3] .. '.' .. ARGV[nextarg - 2] .. ' ', which == C.Part and arg()
+  local n = arg()
+  local o = window.blank(account, (n > 0 and 'c' or 'w') .. grid, limit, width, m, tail)
+  o.part = part
   for i = 1, n do o.bounds[i] = arg() end
   return o
 end
@@ -227,6 +230,8 @@ end
 -- room returns how many calls of cost n may go now: as many as the fullest of the windows that hold them, or if all that is in any of
 -- these leaves room for as many as are wanted, as many as that.
 function window.room(o, now, n, many)
+  if o.part then return many end
+  if o.parts then return 0 end
   local k = floor(o, now)
   if now >= after(o, k) - o.guard then return 0 end
   if o.fulllimit == o.most and floor(o, o.full) > k then return 0 end
@@ -403,9 +408,9 @@ function window.rest()
     end
   end
 
-  -- earliest returns where a call would be placed: at, begin of its bucket, and full, before which no bucket has room for even one call,
-  -- if that is news. It changes nothing.
-  function window.earliest(o, now, e, n, round)
+  -- search returns where a call would be placed but for what is kept for others: at, begin of its bucket, and full, before which no bucket has
+  -- room for even one call, if that is news. It changes nothing.
+  local function search(o, now, e, n, round)
     local k = floor(o, e)
     if e >= after(o, k) - o.guard then k = after(o, k) end
     local present = floor(o, now)
@@ -429,8 +434,46 @@ function window.rest()
     return { at = k > e and k or e, begin = k, full = frontier > present and frontier }
   end
 
+  -- kept returns what the parts of a window that begins then keep at t, for others and for the party of the call. No call starts after ends.
+  local function kept(o, begin, t, ends)
+    local others, own, last = 0, 0, ends - begin + 1
+    last = (last - last % C.LetGo) / C.LetGo
+    for i = 1, #o.parts do
+      local part = o.parts[i]
+      local most = part.part - count(part, begin)
+      if ends - t < last then most = math.min(most, math.floor(part.part * ((ends - t) / last))) end
+      if most > 0 then
+        if part.others then others = others + most else own = most end
+      end
+    end
+    return others, own
+  end
+
+  -- earliest returns where a call would be placed. The reasoning about parts is in package engine, floor.go.
+  function window.earliest(o, now, e, n, round)
+    if o.part then return { at = e, begin = floor(o, e) } end
+    local place = search(o, now, e, n, round)
+    while o.parts and place.begin < window.horizon(o) do
+      local next = after(o, place.begin)
+      local ends, spare = next - o.guard - 1, math.max(0, o.most - count(o, place.begin) - n)
+      local low, high, others, own = place.at, ends, kept(o, place.begin, place.at, ends)
+      if spare >= others or n <= own then return place end
+      if spare >= kept(o, place.begin, ends, ends) then
+        while high - low > 1 do
+          local mid = low + math.floor((high - low) / 2)
+          if spare < kept(o, place.begin, mid, ends) then low = mid else high = mid end
+        end
+        place.at = high
+        return place
+      end
+      place = search(o, now, next, n, round)
+    end
+    return place
+  end
+
   -- commit charges a call of cost n to its placement.
   function window.commit(o, now, place, n)
+    if o.others then return 0, 0, math.huge, 0 end
     tidy(o, now)
     local k = place.begin
     local holds = add(o, k, n)
@@ -560,8 +603,9 @@ function window.heeding()
     local nextat = window.earliest(o, now, now, 1, 0).at
     local k, backlog, remaining = floor(o, now), 0, 0
     for i = find(o, k + 1), o.size do backlog = backlog + o.held[i] end
-    if now < after(o, k) - o.guard then remaining = math.max(0, o.most - fullest(o, k, math.huge)) end
-    return remaining, nextat, backlog, 0, o.most, 0, marginat(o, now), full(o, now)
+    local most = o.part or o.most
+    if now < after(o, k) - o.guard then remaining = math.max(0, most - fullest(o, k, math.huge)) end
+    return remaining, nextat, backlog, 0, most, 0, marginat(o, now), full(o, now)
   end
 end
 

@@ -121,8 +121,8 @@
 //
 // # Documentation
 //
-// The folder docs/ of the module has more: docs/concepts.md explains the terms in pictures, docs/policies.md how to choose
-// policies, docs/config.md how to keep them in a file, docs/queues.md permits, lanes and fair shares, docs/inbound.md how to limit
-// requests to your own server, docs/observe.md how to try a limit before you enforce it, docs/reliability.md every fault and its
-// effect, docs/operating.md how to run it, and docs/architecture.md how the code is organised.
+// The folder docs/ of the module has more: docs/concepts.md explains the terms in pictures, docs/policies.md how to choose policies,
+// docs/errors.md what an error means and what a loop does about it, docs/config.md how to keep policies in a file, docs/inbound.md how
+// to limit requests to your own server, docs/observe.md how to try a limit before you enforce it, docs/guarantees.md what holds and what
+// an outage does, and docs/operating.md how to run it. ARCHITECTURE.md explains how the code is organised.
 package pacer

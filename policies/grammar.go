@@ -69,6 +69,11 @@ func settingForms() []form {
 			percent := w.number()
 			return p.Lane(w.rest(), percent)
 		}},
+		{words: "N % of it kept", example: "30 % of it kept", read: func(p Policy, w *words) Policy { return p.floor(w.number()) }},
+		{words: "N % kept for *", example: "30 % kept for support", many: true, read: func(p Policy, w *words) Policy {
+			percent := w.number()
+			return p.Reserve(w.rest(), percent)
+		}},
 		{words: "fair by *", example: "fair by tenant", read: func(p Policy, w *words) Policy { return p.Fair(w.rest()) }},
 		{words: "adaptive *", example: "adaptive (floor 10 %)", read: func(p Policy, w *words) Policy {
 			p = p.Adaptive(Adaptation{})

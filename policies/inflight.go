@@ -64,10 +64,11 @@ func (p Policy) LongerThan(d time.Duration) Policy {
 // maxLanes is how many lanes a policy may name.
 const maxLanes = 16
 
-// lane is a part of a policy to which some calls are limited.
+// lane is a part of a policy to which some calls are limited, or that is kept for them.
 type lane struct {
 	name    string
 	percent int64
+	kept    bool
 }
 
 // Lane returns a copy of which the calls of a lane may use only the given percentage, from 1 to 100. The rest is kept free for calls of
@@ -90,7 +91,7 @@ func (p Policy) Lane(name string, percent int64) Policy {
 			return p.mistake("Lane", strconv.Quote(name), "has a share already: leave one of them out")
 		}
 	}
-	p.lanes = append(slices.Clip(p.lanes), lane{name, percent})
+	p.lanes = append(slices.Clip(p.lanes), lane{name: name, percent: percent})
 	switch {
 	case p.shape == shapeInFlight:
 		return p.mistake("Lane", strconv.Quote(name), "an in-flight policy has no lanes: give some of the calls an InFlight of their own, Per a scope that is Optional")
@@ -117,9 +118,9 @@ func (p Policy) Lanes() []string {
 // or lets it use everything.
 func (p Policy) InLane(name string) (Policy, bool) {
 	for _, l := range p.lanes {
-		if l.name == name && l.percent < 100 {
+		if l.name == name && (l.percent < 100 || l.kept) {
 			part := p
-			part.name, part.lanes, part.percent = p.Name()+"."+name, nil, l.percent
+			part.name, part.lanes, part.percent, part.kept = p.Name()+"."+name, nil, l.percent, l.kept
 			return part, true
 		}
 	}
@@ -149,6 +150,7 @@ func (p Policy) checkLanes() *Error {
 		switch {
 		case (p.shape == shapeRate || p.shape == shapeAtMost) && p.bursts() < 2:
 			return &Error{Field: field, Value: "a part of a rate with a burst of 1", Reason: "what a lane leaves free can only be used with a burst of 2 or more: make it Burst(2), or leave the lane out"}
+		case l.kept:
 		case p.shape != shapeRate && p.shape != shapeAtMost && part.limit*l.percent/100 < 1:
 			return &Error{Field: field, Value: strconv.FormatInt(l.percent, 10) + " %", Reason: "is less than one call: raise the limit or the share"}
 		case part.Spec().Interval > specs.MaxPeriod.Microseconds():
@@ -167,6 +169,10 @@ func (p Policy) checkLanes() *Error {
 // cut returns a lane's part of a spec.
 func (p Policy) cut(s specs.Spec) specs.Spec {
 	if p.percent == 0 {
+		return s
+	}
+	if p.kept {
+		s.Floor = max(1, s.Limit/100*p.percent+s.Limit%100*p.percent/100)
 		return s
 	}
 	if s.Algorithm == specs.Window {

@@ -178,7 +178,7 @@ func (p Policy) with(with Policy, values []string) (Policy, *Error) {
 	}
 	q := with
 	q.name, q.scopes, q.optional, q.observed = p.Name(), p.scopes, p.optional, p.observed
-	q.lanes, q.percent, q.fair = p.lanes, p.percent, p.fair
+	q.lanes, q.percent, q.kept, q.fair = p.lanes, p.percent, p.kept, p.fair
 	if q.err == nil {
 		q.err = p.err
 	}
@@ -187,7 +187,7 @@ func (p Policy) with(with Policy, values []string) (Policy, *Error) {
 	}
 	whole := q
 	if q.percent > 0 { // a lane's part must be usable, as in the policy that names the lane
-		whole.name, whole.percent, whole.lanes = "whole", 0, []lane{{"part", q.percent}}
+		whole.name, whole.percent, whole.kept, whole.lanes = "whole", 0, false, []lane{{"part", q.percent, q.kept}}
 	}
 	if err := cmp.Or(q.checkOwn(), whole.checkOwn()); err != nil {
 		return bad(err.Field, err.Value, err.Reason)

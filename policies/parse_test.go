@@ -110,14 +110,14 @@ func TestExamplesParse(t *testing.T) {
 	t.Parallel()
 	limits, settings := examples(t, "nonsense"), examples(t, "9/s, nonsense")
 	require.Len(t, limits, 12)
-	require.Len(t, settings, 11)
+	require.Len(t, settings, 13)
 	for _, limit := range limits {
 		_, err := policies.Parse(limit)
 		require.NoError(t, err)
 	}
 	for _, setting := range settings {
 		read := false
-		for _, limit := range []string{"9/s, burst 2, ", "9/s, ", "9/s, per a, ", "at most 9 in any 1s, ", "9 in flight, "} {
+		for _, limit := range []string{"9/s, burst 2, ", "9/s, ", "9/s, per a, ", "at most 9 in any 1s, ", "9 in flight, ", "9 per window of 1m, "} {
 			_, err := policies.Parse(limit + setting)
 			read = read || err == nil
 		}

@@ -63,6 +63,7 @@ type Policy struct {
 	longer  time.Duration // in flight: calls count once they run for so long
 	lanes   []lane
 	percent int64  // of a lane's part: how much of the policy that is; 0 for a whole one
+	kept    bool   // the part is kept for a party, and no bound
 	fair    string // the scope whose values share it; "" for none
 
 	overrides *overrides // nil: all keys have the same numbers

@@ -25,6 +25,10 @@ func (p Policy) Share(n int) specs.Spec {
 		return s
 	case s.Algorithm == specs.Window:
 		s.Limit = max(1, s.Limit/parts)
+		s.Floor /= parts
+		if p.kept {
+			s.Floor = max(1, s.Floor)
+		}
 	case p.shape == shapeAtMost && p.percent == 0 && p.limit >= parts:
 		// In any period each process has limit/n calls at most, wherever the period begins.
 		p.burst = max(1, p.bursts()/parts)

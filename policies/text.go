@@ -17,10 +17,18 @@ func (p Policy) String() string {
 	fmt.Fprintf(&b, "%s: ", p.Name())
 	p.writeLimit(&b)
 	if p.percent > 0 {
-		fmt.Fprintf(&b, ", %d %% of it", p.percent)
+		what := "of it"
+		if p.kept {
+			what = "of it kept"
+		}
+		fmt.Fprintf(&b, ", %d %% %s", p.percent, what)
 	}
 	for _, l := range p.lanes {
-		fmt.Fprintf(&b, ", %d %% for lane %s", l.percent, l.name)
+		what := "for lane"
+		if l.kept {
+			what = "kept for"
+		}
+		fmt.Fprintf(&b, ", %d %% %s %s", l.percent, what, l.name)
 	}
 	if p.fair != "" {
 		fmt.Fprintf(&b, ", fair by %s", p.fair)

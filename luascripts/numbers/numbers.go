@@ -16,6 +16,7 @@ const (
 	Exact       = 6 // a rate whose windows are exact
 	ExactQueued = 7 // the same, and calls are queued for it or it adapts
 	Allowance   = int64(specs.Allowance)
+	Part        = 9 // what a window keeps for a party
 )
 
 // Queues on the wire.
@@ -29,6 +30,7 @@ const (
 const (
 	MayQueue = 2 // it is bound by a limit that calls queue for
 	AnyOf    = 4 // it is bound by one of some choices of limits
+	Keeps    = 8 // it leaves what some limits keep for others
 )
 
 // Forgot is the first answer of a reply that says that the server has forgotten: no number of calls.
@@ -158,9 +160,17 @@ const (
 // LongerBy is by which part of its usual length a window of a calendar is longer at most: a day of 25 hours, a month of 31 days.
 const LongerBy = 24
 
+// LetGo is in which part of a window at its end what is kept for parties is let go: the last quarter. With a twelfth, others cannot use all of it if
+// they ask for no more than one and a half times the mean pace; a party that comes later than that finds less than its part.
+const LetGo = 4
+
 // Parameters of queues.
 const (
-	// TagStep is the length of a call of weight 1 in virtual time: 2^53 of it last for nine thousand million calls in one queue, and of
+	// TagMicro is the length of a microsecond of a rate in virtual time, for weight 1: 2^53 of it last for a hundred days in which the queue is
+	// never empty. MaxTagged is how many of them a call has at most: four days.
+	TagMicro  = 1000
+	MaxTagged = 345_600_000_000
+	// TagStep is the length of a call of weight 1 that needs a permit: 2^53 of it last for nine thousand million calls in one queue, and of
 	// weight 100 it is a hundred units. It is not round, because emulators of Redis cannot read scores that end in many
 	// zeros.
 	TagStep = 1_012_400
@@ -212,7 +222,7 @@ func Named() map[string]int64 {
 		"WholeShare": WholeShare, "SameEpisode": SameEpisode, "StepFades": StepFades, "LittleLess": LittleLess,
 		"Allowance": Allowance, "Thousand": Thousand, "Second": Second, "TenSeconds": TenSeconds, "Minute": Minute, "TenMinutes": TenMinutes, "Hour": Hour, "Day": Day, "Month": Month, "Apart": Apart, "Generation": Generation, "AllowanceLives": AllowanceLives,
 		"LongestGuess": LongestGuess, "Lesson": Lesson, "Calms": Calms, "Calmly": Calmly, "MaxListed": MaxListed, "AnswerRefused": AnswerRefused, "AnswerGuessed": AnswerGuessed, "AnswerTeaches": AnswerTeaches, "AnswerOpen": AnswerOpen,
-		"TagStep": TagStep, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,
+		"LetGo": LetGo, "Part": Part, "Keeps": Keeps, "TagStep": TagStep, "TagMicro": TagMicro, "MaxTagged": MaxTagged, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,
 		"Near": Near, "PermitNear": PermitNear,
 		"SoonAgain": SoonAgain, "FrontAgain": FrontAgain, "FarAgain": FarAgain, "Front": Front, "WaitGrace": WaitGrace,
 	}

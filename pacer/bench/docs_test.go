@@ -13,10 +13,10 @@ import (
 
 // checkedPages are the pages whose names of Go are checked.
 var checkedPages = []string{"concepts.md", "config.md", "policies.md", "operating.md", "observe.md", "migrating.md", "jobs.md",
-	"pools.md", "vendors.md", "tutorial.md", "guarantees.md"}
+	"pools.md", "vendors.md", "tutorial.md", "guarantees.md", "errors.md", "redis.md"}
 
 // foreign are packages of others that the pages speak of.
-var foreign = strings.Fields("asynq context errors fmt http log redis rate redis_rate retryablehttp river rivertype time ratelimit logging slog url slices oauth2")
+var foreign = strings.Fields("asynq context errors fmt http log redis rate redis_rate os retryablehttp river rivertype temporal time tls workflow ratelimit logging slog url slices oauth2")
 
 // TestThePagesNameWhatExists requires that each pkg.Name of the pages, and each Type.Member in backticks, is in the source.
 func TestThePagesNameWhatExists(t *testing.T) {
@@ -59,14 +59,14 @@ func TestThePagesNameWhatExists(t *testing.T) {
 
 // isVariable reports whether it is a variable of the pages' code rather than a package.
 func isVariable(name string) bool {
-	return slices.Contains(strings.Fields("busy c call client ctx j later limit limiter mu mux one p pool q r req res shared"), name)
+	return slices.Contains(strings.Fields("busy c call client ctx j later limit limiter mu mux one opts p pool q r req res shared"), name)
 }
 
 // TestTheTableOfVendors requires a row for each package with a profile, with its Limits and with all that it exports of calls
 // in flight.
 func TestTheTableOfVendors(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/policies.md")
+	page, err := os.ReadFile("../../docs/vendors.md")
 	require.NoError(t, err)
 	rows := make(map[string]string)
 	for _, m := range regexp.MustCompile(`(?m)^\| \[(\w+)\]\(\.\./policies/(\w+)/doc\.go\) .*$`).FindAllStringSubmatch(string(page), -1) {
@@ -83,7 +83,7 @@ func TestTheTableOfVendors(t *testing.T) {
 			continue
 		}
 		vendors++
-		require.NotEmpty(t, rows[vendor], "docs/policies.md has no row for %s", vendor)
+		require.NotEmpty(t, rows[vendor], "docs/vendors.md has no row for %s", vendor)
 		require.True(t, known[vendor]["Profile"])
 		require.Contains(t, rows[vendor], "`"+vendor+".Limits(")
 		for _, name := range []string{"Concurrent", "EndpointConcurrent", "Mailbox"} {
@@ -93,13 +93,13 @@ func TestTheTableOfVendors(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, strings.Contains(string(source), "\tSettle:"), strings.Contains(rows[vendor], "then settled"), "%s settles", vendor)
 	}
-	require.Len(t, rows, vendors, "a row of docs/policies.md is about no vendor")
+	require.Len(t, rows, vendors, "a row of docs/vendors.md is about no vendor")
 }
 
 // TestThePagesLinkToWhatExists requires that relative links lead to files, and anchors to headings.
 func TestThePagesLinkToWhatExists(t *testing.T) {
 	t.Parallel()
-	for _, page := range append(slices.Clip(checkedPages), "queues.md", "recipes.md", "testing.md") {
+	for _, page := range append(slices.Clip(checkedPages), "evidence.md", "figures.md", "inbound.md", "managed.md", "recipes.md", "telemetry.md", "testing.md") {
 		text, err := os.ReadFile(filepath.Join("../../docs", page))
 		require.NoError(t, err)
 		prose := regexp.MustCompile("(?s)```.*?```").ReplaceAllString(string(text), "")
@@ -117,6 +117,61 @@ func TestThePagesLinkToWhatExists(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestTheQuestionsHaveAnswers requires of each question of a new user that the section which answers it exists, at most two clicks away from
+// the README.
+func TestTheQuestionsHaveAnswers(t *testing.T) {
+	t.Parallel()
+	pages := regexp.MustCompile(`\]\((?:\./)?([\w/.]+\.md)`)
+	linked := func(from string) (all []string) {
+		text, err := os.ReadFile(filepath.Join("../..", from))
+		require.NoError(t, err)
+		shown := regexp.MustCompile("(?s)<!--.*?-->").ReplaceAllString(string(text), "")
+		for _, m := range pages.FindAllStringSubmatch(shown, -1) {
+			all = append(all, filepath.Join(filepath.Dir(from), m[1]))
+		}
+		return all
+	}
+	near := linked("README.md")
+	for _, page := range slices.Clone(near) {
+		near = append(near, linked(page)...)
+	}
+	text, err := os.ReadFile("../../.ci/docs/questions.txt")
+	require.NoError(t, err)
+	questions := regexp.MustCompile(`(?m)^[^#\n].*$`).FindAllString(string(text), -1)
+	require.Len(t, questions, 30)
+	for _, q := range questions {
+		parts := strings.Split(q, " | ")
+		require.Len(t, parts, 3, q)
+		page, section, _ := strings.Cut(parts[2], "#")
+		require.Contains(t, near, page, q)
+		answer, err := os.ReadFile(filepath.Join("../..", page))
+		require.NoError(t, err, q)
+		if section != "" {
+			require.Contains(t, anchors(string(answer)), section, q)
+		}
+	}
+}
+
+// TestThePagesAreShort requires that a reader can finish them.
+func TestThePagesAreShort(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("../../docs/*.md")
+	require.NoError(t, err)
+	words := func(pages ...string) (n int) {
+		for _, page := range pages {
+			text, err := os.ReadFile(page)
+			require.NoError(t, err)
+			n += len(strings.Fields(string(text)))
+		}
+		return n
+	}
+	require.LessOrEqual(t, words(pages...), 20_000, "words in docs/*.md")
+	require.LessOrEqual(t, words("../../README.md"), 900, "words in README.md")
+	glossary, err := os.ReadFile("../../docs/glossary.md")
+	require.NoError(t, err)
+	require.LessOrEqual(t, strings.Count(string(glossary), "\n|")-2, 20, "terms in the glossary")
 }
 
 // anchors returns those of a page's headings.

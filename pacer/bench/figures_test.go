@@ -20,13 +20,13 @@ type quotingPage struct {
 }
 
 var quotingPages = []quotingPage{
-	{"../figures.md", func(r report) map[string][][]string {
+	{"summary.md", func(r report) map[string][][]string {
 		return map[string][][]string{
 			"| a decision | Headway |": r.decisions(),
 			"| four processes against a strict upstream | Headway | best peer without a refusal | a peer with its usual settings |": r.fleets(),
 		}
 	}, nil},
-	{"../operating.md", func(r report) map[string][][]string {
+	{"../redis.md", func(r report) map[string][][]string {
 		return map[string][][]string{"| a decision about three limits | Redis CPU per decision | decisions per second |": r.sizes()}
 	}, nil},
 	{"../../README.md", nil, report.summary},

@@ -13,7 +13,6 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/ratelimit"
 	"golang.org/x/time/rate"
 
 	"github.com/headway-go/headway/pacer"
@@ -141,23 +140,6 @@ func retriesAfter(use func(*http.Client)) error {
 	return nil
 }
 
-func uberBefore() {
-	// before
-	limiter := ratelimit.New(100)
-	limiter.Take()
-}
-
-func uberAfter(ctx context.Context) error {
-	// after
-	p, err := pacer.New(pacer.Config{Upstream: "crm", Policies: []policies.Policy{policies.PerSecond(100)}})
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	err = p.Wait(ctx)
-	return err
-}
-
 func TestTheMigrations(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/migrating.md")
@@ -165,7 +147,7 @@ func TestTheMigrations(t *testing.T) {
 	here, err := os.ReadFile("migrating_test.go")
 	require.NoError(t, err)
 	blocks := goBlocks(string(page))
-	require.Len(t, blocks, 10)
+	require.Len(t, blocks, 8)
 	for _, block := range blocks {
 		if !strings.Contains(unindented(string(here)), unindented(block)) {
 			t.Fatalf("a snippet of docs/migrating.md is not what is tested:\n%s", block)
@@ -189,8 +171,6 @@ func TestTheMigrations(t *testing.T) {
 	require.NoError(t, redisRateAfter(ctx, call, b.rdb))
 	retriesBefore(use)
 	require.NoError(t, retriesAfter(use))
-	uberBefore()
-	require.NoError(t, uberAfter(ctx))
 	require.Equal(t, 8, calls)
 }
 

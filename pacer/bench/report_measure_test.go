@@ -14,7 +14,7 @@ import (
 )
 
 // TestReport measures everything and writes the report. Without HEADWAY_BENCH it makes next to no decisions, and only what
-// does not depend on time is checked. The race detector draws no charts. The whole report also goes into the tables of docs/figures.md.
+// does not depend on time is checked. The race detector draws no charts. The whole report also goes into the tables of docs/benchmarks/summary.md.
 func TestReport(t *testing.T) {
 	dir := os.Getenv(outputEnv)
 	full := dir != ""

@@ -19,7 +19,7 @@ import (
 )
 
 // TestRedisSizes measures what accounts take of a server's memory: used_memory of INFO, by how much it grows for each of
-// thousands. The table of docs/operating.md says the same, give or take what servers differ by.
+// thousands. The table of docs/redis.md says the same, give or take what servers differ by.
 func TestRedisSizes(t *testing.T) {
 	t.Parallel()
 	reported := statedSizes(t)
@@ -103,8 +103,8 @@ func TestRedisSizes(t *testing.T) {
 		}
 		bytes := grew / float64(one.n)
 		t.Logf("%s: %.0f bytes of %d", one.what, bytes, one.n)
-		require.Contains(t, reported, one.what, "docs/operating.md does not say it")
-		require.InDelta(t, reported[one.what], bytes, 25+reported[one.what]*0.35, "%s: docs/operating.md is off", one.what)
+		require.Contains(t, reported, one.what, "docs/redis.md does not say it")
+		require.InDelta(t, reported[one.what], bytes, 25+reported[one.what]*0.35, "%s: docs/redis.md is off", one.what)
 		require.NoError(t, p.Close())
 	}
 }
@@ -153,8 +153,8 @@ func TestRedisSizesOfTheRegistry(t *testing.T) {
 		one.report()
 		bytes := (sizeOfKeys(t, b.rdb, "*") - before) / float64(one.n)
 		t.Logf("%s: %.0f bytes", one.what, bytes)
-		require.Contains(t, reported, one.what, "docs/operating.md does not say it")
-		require.InDelta(t, reported[one.what], bytes, 25+reported[one.what]*0.35, "%s: docs/operating.md is off", one.what)
+		require.Contains(t, reported, one.what, "docs/redis.md does not say it")
+		require.InDelta(t, reported[one.what], bytes, 25+reported[one.what]*0.35, "%s: docs/redis.md is off", one.what)
 	}
 }
 
@@ -167,10 +167,10 @@ func sparing(t *testing.T) *backend {
 	return b
 }
 
-// statedSizes reads the table of docs/operating.md: "| what | 123 bytes | …".
+// statedSizes reads the table of docs/redis.md: "| what | 123 bytes | …".
 func statedSizes(t *testing.T) map[string]float64 {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/operating.md")
+	page, err := os.ReadFile("../../docs/redis.md")
 	require.NoError(t, err)
 	reported := make(map[string]float64)
 	for _, m := range regexp.MustCompile(`(?m)^\| (.+?) \| (?:about )?(\d+) bytes`).FindAllStringSubmatch(string(page), -1) {

@@ -134,7 +134,7 @@ func (w *world) part(from, to time.Time) (least float64, when time.Time) {
 	return w.least(from, to, length, s.rate)
 }
 
-// judgeMost judges that no bound is exceeded, but for what docs/reliability.md says: calls of which not all processes know at a loss are
+// judgeMost judges that no bound is exceeded, but for what docs/guarantees.md says: calls of which not all processes know at a loss are
 // at most as many as there are permits, and so many may begin beside them.
 func (w *world) judgeMost(t *testing.T) {
 	t.Helper()

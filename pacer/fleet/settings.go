@@ -188,7 +188,7 @@ type Setting struct {
 // None reports whether nothing is set.
 func (s *Settings) None() bool { return s == nil || s.Policies == nil && len(s.Limits) == 0 }
 
-// settingsJSON are Settings as scripts get them: docs/command.md describes the fields.
+// settingsJSON are Settings as scripts get them: texts has one for each policy, and behind it one for each of its overrides.
 type settingsJSON struct {
 	Upstream string        `json:"upstream"`
 	Changed  *time.Time    `json:"changed"`

@@ -99,10 +99,10 @@ func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Gr
 	for i := range calls {
 		c := &calls[i]
 		ask := engine.Call{
-			Cost: c.Cost, Costs: c.Costs, NotBefore: engine.MicrosUp(c.NotBefore), MaxWait: engine.Micros(c.MaxWait),
+			Cost: c.Cost, Costs: c.Costs, NotBefore: engine.MicrosUp(c.NotBefore), MaxWait: engine.Micros(c.MaxWait), Kept: c.Kept,
 		}
 		if c.ID != 0 {
-			ask.ID, ask.Since, ask.Flow, ask.Weight = c.ID, int64(c.Since), c.Flow, c.Weight
+			ask.ID, ask.Since, ask.Flow, ask.Weight, ask.Owed = c.ID, int64(c.Since), c.Flow, c.Weight, c.Owed
 			ask.Slot, ask.Reach = int64(c.Slot), engine.Micros(c.Reach)
 			for _, held := range c.Held {
 				ask.Held = append(ask.Held, engine.Charge(held))

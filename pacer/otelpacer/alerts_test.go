@@ -63,14 +63,11 @@ type scraped struct {
 // alerts returns the rules of the documentation.
 func alerts(t *testing.T) (all []*alert) {
 	t.Helper()
-	text, err := os.ReadFile(docs + ".md")
+	text, err := os.ReadFile(docs + "/alerts.yaml")
 	require.NoError(t, err)
-	_, rules, found := strings.Cut(string(text), "```yaml\n")
-	require.True(t, found)
-	rules, _, _ = strings.Cut(rules, "```")
-	for _, rule := range strings.Split(rules, "- alert: ")[1:] {
+	for _, rule := range strings.Split(string(text), "- alert: ")[1:] {
 		name, rest, _ := strings.Cut(rule, "\n")
-		rest, _, found = strings.Cut(rest, "annotations:")
+		rest, _, found := strings.Cut(rest, "annotations:")
 		require.True(t, found, rule)
 		expr, pending, _ := strings.Cut(rest, "for:")
 		one := &alert{name: name, since: make(map[string]time.Time)}

@@ -27,34 +27,43 @@ import (
 
 const docs = "../../docs/telemetry"
 
-// A row is one of the table of metrics.
+// A row is a metric of the list in doc.go.
 type row struct {
 	otel, unit, prometheus, kind string
 	attributes                   []string
 	about                        string
 }
 
-// documented returns the table of metrics.
+// documented returns the list of metrics in doc.go: "headway.calls, counter, {call}; upstream, policy: Calls that started."
 func documented(t *testing.T) []row {
 	t.Helper()
-	text, err := os.ReadFile(docs + ".md")
+	text, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
+	joined := strings.ReplaceAll(string(text), "\n//     ", " ")
 	var rows []row
-	for line := range strings.Lines(string(text)) {
-		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
-		if len(cells) != 6 || !strings.HasPrefix(cells[0], "`headway.") {
-			continue
+	for _, m := range regexp.MustCompile(`(?m)^//   - (headway[\w.]+), (\w+), (\S+); (.*?): (.*)$`).FindAllStringSubmatch(joined, -1) {
+		name, kind, unit, about := m[1], m[2], m[3], m[5]
+		attributes := slices.DeleteFunc(strings.Split(m[4], ", "), func(s string) bool { return s == "–" })
+		for i, a := range attributes {
+			if a != "scopes" && a != "error.type" {
+				attributes[i] = "headway." + a
+			}
 		}
-		for i := range 5 {
-			cells[i] = strings.ReplaceAll(cells[i], "`", "")
-		}
-		attributes := slices.DeleteFunc(strings.Split(cells[4], ", "), func(s string) bool { return s == "–" })
 		slices.Sort(attributes)
-		rows = append(rows, row{cells[0], cells[1], cells[2], cells[3], attributes, cells[5]})
+		rows = append(rows, row{name, unit, inPrometheus(name, unit, kind), kind, attributes, about})
 	}
 	require.NotEmpty(t, rows)
 	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.otel, b.otel) })
 	return rows
+}
+
+// inPrometheus returns a metric's name there, as doc.go explains it.
+func inPrometheus(name, unit, kind string) string {
+	name = strings.ReplaceAll(name, ".", "_") + map[string]string{"s": "_seconds", "1": "_ratio", "{unit}/s": "_per_second"}[unit]
+	if kind == "counter" {
+		name += "_total"
+	}
+	return name
 }
 
 // everything records every metric with every attribute that it can have, and returns what the SDK reads of it, and a registry of Prometheus
@@ -135,7 +144,7 @@ func TestTheTableIsTrue(t *testing.T) {
 	})
 }
 
-// attributesOf returns the attributes that some point of the metric has, as the table calls them.
+// attributesOf returns the attributes that some point of the metric has, as the list calls them.
 func attributesOf(t *testing.T, m metricdata.Metrics) []string {
 	t.Helper()
 	names := []string{}

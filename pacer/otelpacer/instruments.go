@@ -67,7 +67,7 @@ func storeBuckets() []float64 {
 	return []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1}
 }
 
-// makeInstruments makes all of them. docs/telemetry.md has a row for each.
+// makeInstruments makes all of them. doc.go has a line for each.
 func (t *Telemetry) makeInstruments() error {
 	m := maker{meter: t.meter}
 	t.events = events{

@@ -23,11 +23,11 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Every recipe, and the program of docs/jobs.md, runs as it is pasted, and prints what the page says.
+// Every recipe, and the programs of docs/errors.md, docs/inbound.md and docs/jobs.md, run as they are pasted, and print what the page shows.
 func TestTheRecipes(t *testing.T) {
 	t.Parallel()
 	_, sections := readPage(t, "recipes.md")
-	require.Len(t, sections, 10)
+	require.Len(t, sections, 4)
 	var all []*pasted
 	for i, section := range sections {
 		title, _, _ := strings.Cut(section, "\n")
@@ -46,15 +46,17 @@ func TestTheRecipes(t *testing.T) {
 			}
 			require.Equal(t, n[1]+n[2], n[0], "the pods of a rollout are processes, too")
 		}
-		for _, part := range []string{"**Problem.**", "**What to watch.**"} {
-			require.Equal(t, 1, strings.Count(section, part), "%s: %s", title, part)
+		require.Equal(t, 1, strings.Count(section, "**What to watch.**"), title)
+		all = append(all, p)
+	}
+	for _, name := range []string{"errors", "inbound", "jobs"} {
+		page, _ := readPage(t, name+".md")
+		p := newPasted(t, name, "docs/"+name+".md", goBlock.FindStringSubmatch(page)[1])
+		if text := textBlock.FindStringSubmatch(page); text != nil {
+			p.prints = text[1]
 		}
 		all = append(all, p)
 	}
-	page, _ := readPage(t, "jobs.md")
-	jobs := newPasted(t, "jobs", "docs/jobs.md", goBlock.FindStringSubmatch(page)[1])
-	jobs.prints = textBlock.FindStringSubmatch(page)[1]
-	all = append(all, jobs)
 	bin := build(t, all...)
 	vendors := serve(t)
 	for _, p := range all {
@@ -88,7 +90,7 @@ func rollout(t *testing.T, command ...string) {
 
 	var out strings.Builder
 	pod := exec.CommandContext(t.Context(), command[0], command[1:]...)
-	pod.Env = append(os.Environ(), "REDIS_ADDR="+rdb.Options().Addr, "LISTEN="+addr, "HOSTNAME=sync-1")
+	pod.Env = append(os.Environ(), "REDIS_URL=redis://"+rdb.Options().Addr, "LISTEN="+addr, "HOSTNAME=sync-1")
 	pod.Stdout, pod.Stderr = &out, &out
 	require.NoError(t, pod.Start())
 	ask := func(method, path string) int {

@@ -21,7 +21,7 @@
 //
 // # Pauses
 //
-// The script that writes a pause also publishes it, on the channel pacer:5:{upstream}/pauses, so that calls that sleep in other
+// The script that writes a pause also publishes it, on the channel pacer:6:{upstream}/pauses, so that calls that sleep in other
 // processes move behind it. A Store subscribes when a call of one of its Pacers begins to sleep, with one connection for all
 // upstreams, and unsubscribes when the last such Pacer is closed. In a Cluster the nodes forward messages to each other. The same
 // channel announces a new epoch, that is, that the server has lost the data and started again. A user without permission to publish
@@ -37,7 +37,7 @@
 //
 // # Outages
 //
-// A Pacer handles outages: see its documentation and docs/reliability.md. The store contributes three things. It sends no
+// A Pacer handles outages: see its documentation and docs/guarantees.md. The store contributes three things. It sends no
 // command twice, because a script whose reply was lost may have run. It keeps an epoch in the upstream's key, so that clients
 // notice lost data. And it keeps a list of the processes that are alive. Store time does not follow a server clock that steps back:
 // the upstream's key holds the difference.

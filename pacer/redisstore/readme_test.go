@@ -2,6 +2,8 @@ package redisstore_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io/fs"
 	"log"
@@ -32,17 +34,39 @@ import (
 
 // readmeRedis is compiled, and not run: there need not be a server at that address.
 func readmeRedis(limits []policies.Policy) (*pacer.Pacer, error) {
-	store, err := redisstore.New(redis.NewClient(&redis.Options{Addr: "localhost:6379", ContextTimeoutEnabled: true}))
+	opts, err := redis.ParseURL(os.Getenv("REDIS_URL")) // rediss://user:password@host:6379/0
 	if err != nil {
 		log.Fatal(err)
 	}
-	p, err := pacer.New(pacer.Config{Upstream: "example", Policies: limits, Store: store})
+	opts.ContextTimeoutEnabled = true // the client gives up when Headway does
+	store, err := redisstore.New(redis.NewClient(opts))
+	if err != nil {
+		log.Fatal(err)
+	}
+	p, err := pacer.New(pacer.Config{Upstream: "vendor", Policies: limits, Store: store})
 	return p, err
 }
 
-func readmeLimits() (*pacer.Pacer, error) {
-	limits := []policies.Policy{policies.PerSecond(10), policies.Daily(10_000, time.UTC)}
-	return readmeRedis(limits)
+// pageRedis is what docs/redis.md has: a client whose address is in the environment.
+func pageRedis(use func(*redis.Client) error) error {
+	opts, err := redis.ParseURL(os.Getenv("REDIS_URL")) // rediss://user:password@host:6379/0, where rediss is TLS
+	if err != nil {
+		return err
+	}
+	opts.ContextTimeoutEnabled = true
+	rdb := redis.NewClient(opts) // for redisstore.New; close it when the program ends
+	defer rdb.Close()
+	return use(rdb)
+}
+
+// pageSecrets is the same with a variable for each.
+func pageSecrets(roots *x509.CertPool) *redis.Options {
+	opts := &redis.Options{
+		Addr: os.Getenv("REDIS_ADDR"), Username: os.Getenv("REDIS_USER"), Password: os.Getenv("REDIS_PASSWORD"),
+		TLSConfig:             &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, // nil roots: those of the machine
+		ContextTimeoutEnabled: true,
+	}
+	return opts
 }
 
 func readmeVendor(store *redisstore.Store) error {
@@ -59,13 +83,10 @@ func readmeVendor(store *redisstore.Store) error {
 	}
 	defer p.Close()
 	ctx := pacer.With(context.Background(), pacer.Scope("tenant", "acme"))
-	return errors.Join(readmeUse(ctx, p, client), readmeAcquire(ctx, p))
+	return errors.Join(readmeUse(ctx, client), readmeAcquire(ctx, p))
 }
 
-func readmeUse(ctx context.Context, p *pacer.Pacer, client *http.Client) error {
-	if err := p.Wait(ctx); err != nil {
-		return err // refused or cancelled: nothing was charged
-	}
+func readmeUse(ctx context.Context, client *http.Client) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, upstreamURL, nil)
 	if err != nil {
 		return err
@@ -101,13 +122,6 @@ func readmeDo(ctx context.Context, p *pacer.Pacer, client mailer, message string
 	return err
 }
 
-func readmeError(err error) {
-	var limit *pacer.LimitError
-	if wait, ok := pacer.RetryAfter(err); ok && errors.As(err, &limit) {
-		log.Printf("%s limits %s: retry in %v", limit.Policy, limit.Scope, wait)
-	}
-}
-
 func readmeAcquire(ctx context.Context, p *pacer.Pacer) error {
 	call, err := p.Acquire(ctx)
 	if err != nil {
@@ -122,7 +136,7 @@ func readmeLines(ctx context.Context, loc *time.Location) error {
 		policies.PerSecond(100).Burst(10).Lane("batch", 80), // batch work gets 80 calls a second, and what the others leave
 		policies.Daily(100_000, loc).Lane("batch", 80),      // and never more than 80,000 calls a day
 	}
-	fair := policies.PerSecond(100).Burst(10).Fair("tenant").Named("fair") // equal shares for tenants that compete
+	fair := policies.PerSecond(100).Burst(10).Fair("tenant").Named("fair") // equal parts for tenants that compete
 	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Policies: append(batch, fair)})
 	if err != nil {
 		return err
@@ -131,14 +145,14 @@ func readmeLines(ctx context.Context, loc *time.Location) error {
 	ctx = pacer.With(ctx, pacer.Scope("tenant", "acme"))
 
 	ctx = pacer.With(ctx, pacer.Lane("batch")) // or the option pacer.Lane("batch"), or transport.WithLane
-	err = p.Wait(ctx, pacer.Weight(3))         // use one weight for all calls of a tenant; this one's share is three times that of weight 1
+	err = p.Wait(ctx, pacer.Weight(3))         // one weight for all calls of a tenant: three times as much as one of weight 1
 	return err
 }
 
 // upstreamURL is where an upstream listens.
 var upstreamURL string
 
-func TestTheREADME(t *testing.T) { //nolint:paralleltest // it redirects the log
+func TestTheREADME(t *testing.T) { //nolint:paralleltest // it sets the environment
 	pages := make(map[string]string)
 	for _, page := range []string{"README.md", "docs/tutorial.md", "docs/redis.md"} {
 		text, err := os.ReadFile("../../" + page)
@@ -150,7 +164,8 @@ func TestTheREADME(t *testing.T) { //nolint:paralleltest // it redirects the log
 	code := flat(string(here))
 	blocks := strings.Split(pages["README.md"], "```go\n")[2:]
 	blocks = append(blocks, strings.Split(pages["docs/tutorial.md"], "```go\n")[1:]...)
-	require.Len(t, blocks, 9)
+	blocks = append(blocks, strings.Split(pages["docs/redis.md"], "```go\n")[1:]...)
+	require.Len(t, blocks, 8)
 	for _, b := range blocks {
 		block, _, found := strings.Cut(b, "```")
 		require.True(t, found)
@@ -164,25 +179,26 @@ func TestTheREADME(t *testing.T) { //nolint:paralleltest // it redirects the log
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer upstream.Close()
 	upstreamURL = upstream.URL
-	rdb := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr, ContextTimeoutEnabled: true})
-	defer rdb.Close()
+	_ = readmeRedis
+	t.Setenv("REDIS_ADDR", "localhost:6380")
+	require.Equal(t, "localhost:6380", pageSecrets(nil).Addr)
+	t.Setenv("REDIS_URL", "redis://"+redistest.Start(t).Addr)
+	require.NoError(t, pageRedis(func(rdb *redis.Client) error { return useTheSnippets(t, rdb) }))
+}
+
+// useTheSnippets runs what needs a store.
+func useTheSnippets(t *testing.T, rdb *redis.Client) error {
+	t.Helper()
 	store, err := redisstore.New(rdb)
 	require.NoError(t, err)
 	require.NoError(t, readmeVendor(store))
-	_ = readmeLimits
 	p, err := pacer.New(pacer.Config{Upstream: "mail", Store: store, Policies: []policies.Policy{policies.PerSecond(10)}})
 	require.NoError(t, err)
 	defer p.Close()
 	require.NoError(t, readmeDo(t.Context(), p, mailer{}, "hello"))
 	busy := &BusyError{RetryAfter: time.Second}
 	require.ErrorIs(t, readmeDo(t.Context(), p, mailer{busy}, "hello"), busy)
-	require.NoError(t, readmeLines(t.Context(), time.UTC))
-
-	var out strings.Builder
-	log.SetOutput(&out)
-	defer log.SetOutput(os.Stderr)
-	readmeError(&pacer.LimitError{Policy: "peak", Scope: "tenant=acme", Wait: time.Second})
-	require.Contains(t, out.String(), "peak limits tenant=acme: retry in 1s")
+	return readmeLines(t.Context(), time.UTC)
 }
 
 // The list of commands in docs/redis.md is what the scripts run, and what the client needs besides: no more and no less.
@@ -209,10 +225,10 @@ func flat(s string) string {
 	return b.String()
 }
 
-// The table in docs/reliability.md names tests: they exist.
+// The table in docs/evidence.md names tests: they exist.
 func TestTheTablesTestsExist(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/reliability.md")
+	text, err := os.ReadFile("../../docs/evidence.md")
 	require.NoError(t, err)
 	all := testNames(t, "../..")
 	names := regexp.MustCompile("`((?:Test|Fuzz)\\w+)(…?)`").FindAllStringSubmatch(string(text), -1)
@@ -220,7 +236,7 @@ func TestTheTablesTestsExist(t *testing.T) {
 	for _, name := range names {
 		require.True(t, slices.ContainsFunc(all, func(test string) bool {
 			return test == name[1] || name[2] != "" && strings.HasPrefix(test, name[1])
-		}), "%s is named in docs/reliability.md", name[0])
+		}), "%s is named in docs/evidence.md", name[0])
 	}
 }
 

@@ -218,7 +218,11 @@ func (r *request) limits(upstream string, limits []store.Limit, first prelude, n
 			if s.Calendar != nil {
 				bounds = s.Calendar.Bounds(now, until)
 			}
-			r.numbers(int64(s.Algorithm), s.Limit, s.Interval, s.Buckets, s.Guard, int64(len(bounds)))
+			if s.Floor > 0 {
+				r.numbers(numbers.Part, s.Limit, s.Interval, s.Buckets, s.Guard, s.Floor, int64(len(bounds)))
+			} else {
+				r.numbers(int64(s.Algorithm), s.Limit, s.Interval, s.Buckets, s.Guard, int64(len(bounds)))
+			}
 			r.numbers(bounds...)
 		case specs.Concurrency:
 			fair := int64(0)

@@ -119,8 +119,14 @@ func (r *request) calls(refs []int64, calls []store.Call) {
 		if c.ID != 0 {
 			flags += numbers.MayQueue
 		}
+		if c.Kept != 0 {
+			flags += numbers.Keeps
+		}
 		r.numbers(int64(n), cost, engine.MicrosUp(c.NotBefore), engine.Micros(c.MaxWait), flags)
 		r.numbers(c.Costs...)
+		if c.Kept != 0 {
+			r.numbers(int64(c.Kept)) //nolint:gosec // a stack has fewer limits than a float has bits
+		}
 		if c.AnyOf != nil {
 			r.choices(c, i > 0 && sameChoices(c, &calls[i-1]))
 		}
@@ -129,6 +135,8 @@ func (r *request) calls(refs []int64, calls []store.Call) {
 			for _, held := range c.Held {
 				r.numbers(held.From, held.To, held.Made)
 			}
+			r.numbers(int64(len(c.Owed)))
+			r.numbers(c.Owed...)
 		}
 		i += n
 	}
@@ -167,13 +175,13 @@ func sameChoices(a, b *store.Call) bool {
 
 // plain reports whether all that is to be said of a call is its MaxWait.
 func plain(c *store.Call) bool {
-	return c.Cost == 1 && c.Costs == nil && c.NotBefore == 0 && c.ID == 0 && c.AnyOf == nil
+	return c.Cost == 1 && c.Costs == nil && c.NotBefore == 0 && c.ID == 0 && c.AnyOf == nil && c.Kept == 0
 }
 
 // alike reports whether two calls ask for the same.
 func alike(a, b *store.Call) bool {
 	return a.ID == 0 && b.ID == 0 && a.Costs == nil && b.Costs == nil && a.Cost == b.Cost && a.NotBefore == b.NotBefore && a.MaxWait == b.MaxWait &&
-		a.First == b.First && slices.EqualFunc(a.AnyOf, b.AnyOf, slices.Equal)
+		a.First == b.First && a.Kept == b.Kept && slices.EqualFunc(a.AnyOf, b.AnyOf, slices.Equal)
 }
 
 // grants reads the answers to the calls of a batch: see reserve.lua. Where the reply ends, calls are deferred, but for the first

@@ -23,11 +23,18 @@ type Call struct {
 	AnyOf [][]int
 	First int
 
+	// Kept says of which limits of the stack the call only leaves what they keep for others ([specs.Spec].Floor), by their indexes from the
+	// lowest bit on. Such a limit is charged the zero Charge.
+	Kept uint64
+
 	// Of a call bound by a limit that calls queue for: permits, lanes and fair shares. See [Grant].Queued.
 	ID     int64   // of this call, at random; 0 for all others
 	Since  Instant // when it first asked, which is its position in the queue; 0: now
 	Flow   int64   // by whom fair shares are counted, from 1
 	Weight int64   // of the flow, from 1
+	// Owed is how much more earlier calls of the flow have cost each limit than they were charged, as was found out since: the call counts as so
+	// much dearer for the share of its flow, or cheaper. Nil: nothing.
+	Owed []int64
 	// Reach is how long before its slot the call may get it: it asks again so long before, and the answer has to be there in
 	// time. Less than 40 ms counts as 40 ms; less than 10 ms as 10 ms, if the call is queued for permits alone and holds no slot, so
 	// that it does not have its permits long before it needs them.
@@ -37,6 +44,9 @@ type Call struct {
 
 	_ struct{}
 }
+
+// Keeps reports whether the call only leaves what the limit at i of the stack keeps for others.
+func (c *Call) Keeps(i int) bool { return i >= 0 && c.Kept>>i&1 == 1 }
 
 // CostOf returns what the call costs the limit at i of the stack; its own cost if there is no such limit, as for [BindsNothing].
 func (c *Call) CostOf(i int) int64 {

@@ -186,7 +186,7 @@ func (d *drive) goes(a *asking, g store.Grant) {
 	w.over = w.at + store.Instant(a.by.runs.Microseconds())
 	d.went = append(d.went, w)
 	d.at(w.over, func() {
-		if a.call.ID != 0 {
+		if a.call.ID != 0 && anyLeases(&a.stack) {
 			d.s.release(a.stack, &a.call)
 			d.askAll()
 		}

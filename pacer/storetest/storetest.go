@@ -72,7 +72,7 @@ func Cases() []Case {
 	var all []Case
 	for _, part := range [][]Case{
 		gcraCases(), exactCases(), windowCases(), jointCases(), cancelCases(), pauseCases(), heedCases(), allowanceCases(), marginCases(), changedCases(), costCases(), claimCases(), longQueueCases(),
-		choiceCases(), choicePermitCases(), sharedCases(), registryCases(), settingsCases(), bookingCases(), statusCases(), inFlightCases(), laneCases(), fairCases(), propertyCases(),
+		choiceCases(), choicePermitCases(), sharedCases(), registryCases(), settingsCases(), bookingCases(), statusCases(), inFlightCases(), laneCases(), fairCases(), floorCases(), propertyCases(),
 	} {
 		all = append(all, part...)
 	}

@@ -93,6 +93,9 @@ type Spec struct {
 	First int64
 	// Queue is how calls wait their turn. It is for rates and calls in flight only.
 	Queue Queue
+	// Floor is how much of a window is kept for a party: an account of that counts what the party spends, and bounds the other calls of the
+	// window that comes before it in the stack. 0 for all others.
+	Floor int64
 	// Calendar computes the bounds of calendar windows; nil for all other policies.
 	Calendar *Calendar
 	// Adapt says how a rate slows down and recovers; nil if it does not.

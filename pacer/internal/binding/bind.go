@@ -43,7 +43,7 @@ func (r *Reader) Bind(a *Ask, room []store.Limit) ([]store.Limit, error) {
 	}
 	for i := range a.Set.All {
 		l := &a.Set.All[i]
-		if l.Lane != "" && l.Lane != a.Lane || !a.Which.has(l) {
+		if l.Lane != "" && l.Lane != a.Lane && l.Spec.Floor == 0 || !a.Which.has(l) {
 			continue
 		}
 		scope, missing := a.scopeOf(l)

@@ -42,6 +42,7 @@ func (r *Reader) queueUp(a *Ask, q *dispatch.Request) error {
 		return nil
 	}
 	fair := ""
+	q.Call.Kept = a.Kept(q.Limits)
 	for i := range q.Limits {
 		l := &q.Limits[i]
 		q.HasQueue = q.HasQueue || l.Spec.HasQueue()
@@ -63,4 +64,14 @@ func (r *Reader) queueUp(a *Ask, q *dispatch.Request) error {
 		q.Call.Flow = FlowOf(who)
 	}
 	return nil
+}
+
+// Kept returns which of some limits are parts that are kept for parties to which the call does not belong: see [store.Call].
+func (a *Ask) Kept(limits []store.Limit) (kept uint64) {
+	for i := range limits {
+		if limits[i].Spec.Floor > 0 && a.Set.Named(limits[i].Policy).Lane != a.Lane {
+			kept |= 1 << i
+		}
+	}
+	return kept
 }

@@ -100,7 +100,7 @@ type bookable struct {
 	limits  []store.Limit // that slots are charged to
 	costs   []int64       // of the call, for each of them
 	permits []store.Limit // that it needs when it goes
-	choices store.Call    // its choices, if it is by any one of some credentials
+	choices store.Call    // its choices, if it is by any one of some credentials, and what it leaves to others
 }
 
 // bind returns what binds a call that is booked. What its settlement has to know goes to settling.
@@ -135,6 +135,7 @@ func (s *Bookings) bind(a *binding.Ask, settling *binding.Settling) (b bookable,
 			b.limits, b.costs = append(b.limits, l), append(b.costs, call.CostOf(i))
 		}
 	}
+	b.choices.Kept = a.Kept(b.limits)
 	return b, nil
 }
 
@@ -175,7 +176,7 @@ func (s *Bookings) bookSlot(ctx context.Context, a *binding.Ask, b *bookable, t 
 	if err != nil {
 		return g, &dispatch.StoreError{Op: OpBook, Err: err}
 	}
-	call := store.Call{AnyOf: b.choices.AnyOf, First: b.choices.First, Cost: a.Cost, Costs: b.costs, NotBefore: a.NotBefore, MaxWait: a.MaxWait}
+	call := store.Call{AnyOf: b.choices.AnyOf, First: b.choices.First, Kept: b.choices.Kept, Cost: a.Cost, Costs: b.costs, NotBefore: a.NotBefore, MaxWait: a.MaxWait}
 	c := &dispatch.Call{}
 	ctx = context.WithoutCancel(ctx) // its deadline is not the slot's
 	began := time.Now()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // admit has the first calls of the queue ask the store. If the furthest slot has to come within reach before that, it returns in how long; 0
@@ -64,11 +65,26 @@ func (s *Dispatcher) admit(q *queue) time.Duration {
 
 // mayLeave reports whether one more call may enter the store's queue, or hold a slot. The caller holds mu.
 func (s *Dispatcher) mayLeave(q *queue, now time.Time) bool {
-	reach := s.way.Reach()
 	if q.passes && q.queuedInStore() >= keepQueued {
 		return false
 	}
-	return len(q.out) < q.inStore.Most(reach) && q.furthest().Sub(now) <= reach
+	most := q.inStore.Most(s.way.Reach())
+	if q.head.request[0].Flow != 0 && most == MinQueued { // what is settled counts for calls that come to the store's queue then
+		most = keepQueued
+	}
+	return len(q.out) < most && q.furthest().Sub(now) <= s.reachOf(q)
+}
+
+// reachOf returns how far ahead the calls of a queue get their slots in the store's queue: of fair shares, so much further as a rate takes for one.
+func (s *Dispatcher) reachOf(q *queue) time.Duration {
+	further := time.Duration(0)
+	for i := range q.limits {
+		if l := &q.limits[i].Spec; l.Queue == specs.FairQueue && l.Algorithm == specs.GCRA {
+			micros := min(q.head.request[0].CostOf(i), specs.MaxPeriod.Microseconds()/l.Interval) * l.Interval
+			further = max(further, time.Duration(micros)*time.Microsecond)
+		}
+	}
+	return s.way.Reach() + further
 }
 
 // letOut takes out the calls that may leave the queue. If none may before the furthest slot is near, it returns when: a timer then has
@@ -81,8 +97,8 @@ func (s *Dispatcher) letOut(q *queue, now time.Time) (again time.Time) {
 		c.due, c.known = now, s.changes.Load() // it asks for itself
 		c.signal()
 	}
-	if reach := s.way.Reach(); q.head != nil && q.furthest().Sub(now) > reach {
-		return q.furthest().Add(-reach)
+	if q.head != nil && q.furthest().Sub(now) > s.reachOf(q) {
+		return q.furthest().Add(-s.reachOf(q))
 	}
 	return time.Time{}
 }

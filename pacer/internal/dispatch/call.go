@@ -168,7 +168,8 @@ func (c *Call) Settle(ctx context.Context, free []store.Limit, actual func(polic
 	var all []store.Note
 	for i := range c.stack.Limits {
 		cost := c.request[0].CostOf(i)
-		if n := actual(c.stack.Limits[i].Policy); n >= 0 && n != cost {
+		if n := actual(c.stack.Limits[i].Policy); n >= 0 && n != cost && !c.request[0].Keeps(i) {
+			s.owe(c, i, n-cost)
 			s.Meter.Settle(&c.stack.Limits[i], c.grant[0].At, counted, n-cost)
 			one := store.Note{Kind: store.NoteSettle, Limit: i, Charge: c.grant[0].Charges[i], Cost: cost, Actual: n, Local: c.grant[0].Local}
 			if early {

@@ -136,7 +136,7 @@ func (c *Call) bindsAlike(r *Request) bool {
 		limits, anyOf = c.choices.limits, c.choices.anyOf
 	}
 	return alike(limits, r.Limits) && slices.EqualFunc(anyOf, r.Call.AnyOf, slices.Equal) && (call.ID != 0) == r.HasQueue &&
-		call.Flow == r.Call.Flow && call.Weight == r.Call.Weight
+		call.Kept == r.Call.Kept && call.Flow == r.Call.Flow && call.Weight == r.Call.Weight
 }
 
 // rebind binds a call that has neither a slot nor a position anew, if it is stale. The caller holds mu.
@@ -150,9 +150,9 @@ func (s *Dispatcher) rebind(c *Call) {
 	call := &c.request[0]
 	c.stack.Limits, c.choices = r.Limits, nil
 	call.AnyOf, call.First = r.Call.AnyOf, r.Call.First
-	call.Cost, call.Costs, call.Flow, call.Weight = r.Call.Cost, r.Call.Costs, r.Call.Flow, r.Call.Weight
+	call.Cost, call.Costs, call.Kept, call.Flow, call.Weight = r.Call.Cost, r.Call.Costs, r.Call.Kept, r.Call.Flow, r.Call.Weight
 	delete(s.byID, call.ID)
-	call.ID, call.Reach, call.Slot, call.Held = 0, 0, 0, nil
+	call.ID, call.Reach, call.Slot, call.Held, call.Owed = 0, 0, 0, nil, nil
 	if r.HasQueue {
 		call.ID, call.Reach, call.Since = newID(), s.way.Lead(), s.sinceArrival(c)
 		if _, waits := s.waiting[c]; waits {

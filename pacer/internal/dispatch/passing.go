@@ -121,8 +121,10 @@ func (s *Dispatcher) yield(c *Call) (taken bool) {
 	fits := func(o *Call) bool {
 		return c.grant[0].Queued || (o.latest.IsZero() || !c.due.After(o.latest)) && o.costsAs(c)
 	}
+	behind := c.grant[0].OK // those that are queued are behind it
 	for _, o := range slices.Concat(q.held, q.out) {
-		sooner := c.grant[0].OK && o.grant[0].Queued || c.grant[0].OK == o.grant[0].OK && c.due.Before(o.due)
+		behind = behind || o == c
+		sooner := behind && o.grant[0].Queued || c.grant[0].OK && o.grant[0].OK && c.due.Before(o.due)
 		if _, asleep := s.waiting[o]; asleep && o.state == reserved && o.moving == nil && sooner && fits(o) {
 			s.swap(c, o)
 		}

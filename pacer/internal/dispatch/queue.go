@@ -47,6 +47,7 @@ func (qs *queues) hashOf(c *Call) uint64 {
 	for _, cost := range call.Costs {
 		mix(int64(bits.Len64(uint64(cost)))) //nolint:gosec // as above
 	}
+	mix(int64(call.Kept)) //nolint:gosec // as above
 	mix(call.Flow)
 	mix(call.Weight)
 	return h

@@ -48,7 +48,8 @@ type state struct {
 	changed map[store.Key]changed // what this process received of limits; of all of them, by the empty key
 	todo    []func()              // see later
 	doing   bool
-	flying  int64 // the cost of calls that went and are not answered, and whose answers will be reported
+	owed    map[flow]int64 // see owe
+	flying  int64          // the cost of calls that went and are not answered, and whose answers will be reported
 }
 
 // asleep are the calls whose owners wait.

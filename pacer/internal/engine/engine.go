@@ -188,12 +188,14 @@ type Call struct {
 	Costs     []int64 // for each entry; nil: Cost
 	NotBefore int64   // relative to now
 	MaxWait   int64   // the longest wait that is granted
+	Kept      uint64  // the entries of what is kept for others: see place
 
 	// Of ReserveQueued.
 	ID     int64    // of the call; 0 for others
 	Since  int64    // when it was first requested; 0: now
 	Flow   int64    // to whom it belongs, for fair shares
 	Weight int64    // of its flow
+	Owed   []int64  // for each entry, by how much earlier calls of the flow cost more than they were charged; nil: nothing
 	Reach  int64    // how long before its slot it may get it; no less than 40 ms, or 10 ms with its permits
 	Held   []Charge // of a slot that it holds and gives back first
 	Slot   int64    // that slot
@@ -246,7 +248,7 @@ func Reserve(now int64, stack []Entry, c Call, charges []Charge) (Grant, []Charg
 		places = placements(&few, len(stack))
 	}
 	for quiet, i, round := 0, 0, 0; quiet < len(stack); {
-		p := stack[i].earliest(now, g.At, c.cost(i), round)
+		p := place(stack, i, now, g.At, &c, round)
 		places[i] = p
 		if p.At > g.At {
 			g.At, g.Binds = p.At, i
@@ -271,6 +273,10 @@ func Reserve(now int64, stack []Entry, c Call, charges []Charge) (Grant, []Charg
 	}
 	g.OK, g.Slack = true, math.MaxInt64
 	for i := range stack {
+		if c.Kept>>i&1 == 1 {
+			charges = append(charges, Charge{})
+			continue
+		}
 		charge, slack := stack[i].commit(now, places[i], c.cost(i))
 		charges = append(charges, charge)
 		g.Slack = min(g.Slack, slack)

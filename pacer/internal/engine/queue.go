@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/headway-go/headway/luascripts/numbers"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A Queue holds the calls that wait for an account, in order. A queued call is charged nothing, and retries from time to time: when its
@@ -13,7 +14,7 @@ import (
 //
 // Calls are ordered by a score: when a call was first requested or, in a fair queue, its start tag. Tags are those of start-time fair
 // queueing: a call of a flow (calls with the same value of the scope) begins, in virtual time, where the previous call of its flow ends,
-// but not before the call that was served last. It ends a step later; the greater its weight, the shorter the step. Serving calls in the
+// but not before the call that was served last. It ends its length later, divided by its weight: see lengthOf. Serving calls in the
 // order of these starts gives each flow its share by weight, and what a flow does not use to the others. An empty queue forgets all tags.
 type Queue struct {
 	waiting  []waiter        // in order
@@ -23,6 +24,46 @@ type Queue struct {
 
 	virtual int64           // the start tag of the call that was served last
 	finish  map[int64]int64 // by flow, where its last call ends
+	least   int64           // no call was shorter that came since there is a queue, for weight 1
+}
+
+// lengthOf returns how long a call of weight 1 is in virtual time: as long as a rate takes for its cost. Permits are alike, whatever a call
+// costs.
+func lengthOf(l *Limit, cost int64) int64 {
+	switch {
+	case l.Spec.Algorithm != specs.GCRA:
+		return numbers.TagStep
+	case cost < 0:
+		return -lengthOf(l, -cost)
+	}
+	return min(debt(cost, l.Spec.Interval), numbers.MaxTagged) * numbers.TagMicro
+}
+
+// toll returns that of a call.
+func (e *Entry) toll(c *Call, i int) (t toll) {
+	if e.fairly() {
+		t.length = lengthOf(&e.Limit, c.cost(i))
+	}
+	if c.Owed != nil {
+		t.owed = lengthOf(&e.Limit, c.Owed[i])
+	}
+	return t
+}
+
+// ahead returns for how long a call of fair shares need not ask again because of those before it: half of what the rate takes for so many of the
+// shortest, or for those of its own flow, if that is not much more. Some of these may have left.
+func (q *Queue) ahead(c *Call, rank, score int64) int64 {
+	if rank == 0 {
+		return 0
+	}
+	own := (score - q.virtual) / numbers.TagMicro * max(1, c.Weight)
+	return max(min(own, debt(rank, numbers.Near)), debt(rank, q.least/numbers.TagMicro)/2)
+}
+
+// isNext reports whether it is the turn of a call within so much time of a rate, if the calls before it do not ask: those are few, and its
+// flow does not get more than that before the first of them.
+func (q *Queue) isNext(c *Call, rank, score, within int64) bool {
+	return rank == 0 || debt(rank, q.least/numbers.TagMicro) <= within && (score-q.waiting[0].score)/numbers.TagMicro*max(1, c.Weight) <= within
 }
 
 // A waiter is a queued call that is considered alive.
@@ -94,8 +135,12 @@ func (q *Queue) before(score int64) int64 {
 	return int64(i)
 }
 
+// A toll is what a call costs the share of its flow, in virtual time for weight 1: its length, and what earlier calls of the flow owe. The zero toll
+// is that of a call in a queue without shares.
+type toll struct{ length, owed int64 }
+
 // join puts a call in the queue, or keeps it there.
-func (q *Queue) join(c *Call, score, until int64, fair bool) {
+func (q *Queue) join(c *Call, score, until int64, t toll) {
 	if old, in := q.scores[c.ID]; in {
 		i, _ := q.find(waiter{id: c.ID, score: old})
 		q.waiting[i].until = until
@@ -106,20 +151,21 @@ func (q *Queue) join(c *Call, score, until int64, fair bool) {
 		i, _ := q.find(waiter{id: c.ID, score: score})
 		q.waiting = slices.Insert(q.waiting, i, waiter{c.ID, score, until})
 		q.scores[c.ID] = score
-		if fair {
-			q.advance(c, score)
+		if t.length > 0 {
+			q.advance(c, score, t)
 		}
 	}
 	q.soonest, q.furthest = min(q.soonest, until), max(q.furthest, until)
 }
 
 // advance notes where the flow's next call begins.
-func (q *Queue) advance(c *Call, score int64) {
+func (q *Queue) advance(c *Call, score int64, t toll) {
 	if q.finish == nil {
-		q.finish = make(map[int64]int64)
+		q.finish, q.least = make(map[int64]int64), t.length
 	}
-	step := numbers.TagStep / max(1, c.Weight)
-	q.finish[c.Flow] = score - score%numbers.TagUnit + step - step%numbers.TagUnit
+	step := max(0, t.length+t.owed) / max(1, c.Weight)
+	q.finish[c.Flow] = score - score%numbers.TagUnit + max(numbers.TagUnit, step-step%numbers.TagUnit)
+	q.least = min(q.least, t.length)
 	if len(q.finish) <= numbers.MaxFlows {
 		return
 	}
@@ -149,12 +195,15 @@ func (q *Queue) leave(id int64) bool {
 func (q *Queue) isFirst(id int64) bool { return len(q.waiting) > 0 && q.waiting[0].id == id }
 
 // served notes in a fair queue that a call got its slot; inTurn tells whether it was the call's turn, so that the queue advances.
-func (q *Queue) served(c *Call, score int64, inTurn bool) {
+func (q *Queue) served(c *Call, score int64, t toll, inTurn bool) {
 	if len(q.waiting) == 0 {
 		return
 	}
 	if _, in := q.scores[c.ID]; !in {
-		q.advance(c, score)
+		q.advance(c, score, t)
+	}
+	if first := q.waiting[0]; first.id != c.ID { // it went within reach before its turn: nobody loses what its flow lags behind
+		score = min(score, first.score)
 	}
 	tag := score - score%numbers.TagUnit
 	if !inTurn || tag <= q.virtual {

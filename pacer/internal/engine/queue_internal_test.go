@@ -21,7 +21,11 @@ func (q *Queue) ids() []int64 {
 // enqueue puts a queued call, as one that asks at now and is waited for until then, and returns how many are before it.
 func (q *Queue) enqueue(c Call, now, until int64, fair bool) int64 {
 	rank, score := q.position(&c, now, fair)
-	q.join(&c, score, until, fair)
+	var t toll
+	if fair {
+		t.length = numbers.TagStep
+	}
+	q.join(&c, score, until, t)
 	return rank
 }
 
@@ -134,7 +138,7 @@ func TestLineTags(t *testing.T) {
 
 	serve := func(c Call, inTurn bool) {
 		_, score := q.position(&c, 0, true)
-		q.served(&c, score, inTurn)
+		q.served(&c, score, toll{length: numbers.TagStep}, inTurn)
 		q.leave(c.ID)
 	}
 	serve(call(5, 2, 3), false)
@@ -180,14 +184,14 @@ func TestLineForgetsFlows(t *testing.T) {
 	t.Parallel()
 	var q Queue
 	for flow := range int64(numbers.MaxFlows) {
-		q.advance(&Call{Flow: flow + 1, Weight: 1}, 1000*numbers.TagUnit+flow*numbers.TagUnit)
+		q.advance(&Call{Flow: flow + 1, Weight: 1}, 1000*numbers.TagUnit+flow*numbers.TagUnit, toll{length: numbers.TagStep})
 	}
 	require.Len(t, q.finish, numbers.MaxFlows)
-	q.advance(&Call{Flow: 9999, Weight: 1}, 5000*numbers.TagUnit)
+	q.advance(&Call{Flow: 9999, Weight: 1}, 5000*numbers.TagUnit, toll{length: numbers.TagStep})
 	require.Len(t, q.finish, numbers.MaxFlows)
 	require.NotContains(t, q.finish, int64(1))
 	require.Contains(t, q.finish, int64(2))
-	q.advance(&Call{Flow: 10_000, Weight: 1}, 0)
+	q.advance(&Call{Flow: 10_000, Weight: 1}, 0, toll{length: numbers.TagStep})
 	require.NotContains(t, q.finish, int64(10_000))
 }
 
@@ -213,7 +217,7 @@ func TestLineIsFair(t *testing.T) {
 			first := Call{ID: q.waiting[0].id}
 			f := int(first.ID % 10)
 			first.Flow, first.Weight = int64(f)+1, weights[f]
-			q.served(&first, q.scores[first.ID], true)
+			q.served(&first, q.scores[first.ID], toll{length: numbers.TagStep}, true)
 			stand(f) // before the queue can be empty
 			q.leave(first.ID)
 			got[f]++

@@ -254,12 +254,18 @@ func (q *queuedCall) purge(freed []Account) []Account {
 	return freed
 }
 
-// before returns how long before its slot the call is charged, if it costs more than a burst: its turn is that much earlier.
+// before returns how long before its slot it is the call's turn: it is charged so much earlier if it costs more than the burst of a lane.
+// Where shares are fair, it goes when one that needs little would: otherwise those would always be before it. It is no further ahead than it takes
+// the rate: those that need little also fit into gaps.
 func (q *queuedCall) before() (most int64) {
 	for i := range q.stack {
-		if q.roles[i].kind&(ofLane|fair) != 0 {
-			s := q.stack[i].Limit.Spec
+		switch s := q.stack[i].Limit.Spec; q.roles[i].kind { //nolint:exhaustive // the others have no turns
+		case ofLane:
 			most = max(most, debt(q.call.cost(i)-1, s.Interval)-s.Tolerance())
+		case fair:
+			e, from := &q.stack[i], q.now+q.call.NotBefore
+			further := e.earliest(q.now, from, q.call.cost(i), 0).At - e.earliest(q.now, from, 1, 0).At
+			most = max(most, min(further, debt(q.call.cost(i), s.Interval)+numbers.Near))
 		}
 	}
 	return most
@@ -299,7 +305,7 @@ func (q *queuedCall) joint(from int64, kinds kind, g *Grant, places []Placement)
 		if q.roles[i].kind&kinds == 0 {
 			continue
 		}
-		p := q.stack[i].earliest(q.now, g.At, q.call.cost(i), tries/n)
+		p := place(q.stack, i, q.now, g.At, &q.call, tries/n)
 		if places != nil {
 			places[i] = p
 		}
@@ -370,19 +376,18 @@ func (q *queuedCall) inTurn(begin, slot Grant) verdict {
 		if q.roles[i].kind&(ofLane|fair) == 0 {
 			continue
 		}
-		rank, _ := e.queue().position(&q.call, q.now, e.fairly())
-		behind := slot.At + debt(rank*q.call.cost(i), e.step(q.now))
-		waits := rank > 0 && behind-q.now > q.near
-		turn = turn && !waits
-		if q.roles[i].kind == ofLane {
-			lane, own, ahead = i, max(own, behind-q.near), max(ahead, debt(rank*q.call.cost(i), q.stack[q.roles[i].whole].step(q.now)))
+		rank, score := e.queue().position(&q.call, q.now, e.fairly())
+		if q.roles[i].kind == fair {
+			next := e.queue().isNext(&q.call, rank, score, q.now+q.near-slot.At)
+			turn, fairTurn = turn && next, fairTurn && next
+			if at := slot.At + e.queue().ahead(&q.call, rank, score) - q.near; at > again {
+				blocks, again = i, at
+			}
 			continue
 		}
-		fairTurn = fairTurn && !waits
-		// Those before it may cost half as much: calls of one queue of a process cost the same up to a factor of two.
-		if at := slot.At + debt(rank*max(1, q.call.cost(i)/2), e.step(q.now)) - q.near; at > again {
-			blocks, again = i, at
-		}
+		behind := slot.At + debt(rank*q.call.cost(i), e.step(q.now))
+		turn = turn && (rank == 0 || behind-q.now <= q.near)
+		lane, own, ahead = i, max(own, behind-q.near), max(ahead, debt(rank*q.call.cost(i), q.stack[q.roles[i].whole].step(q.now)))
 	}
 	var lent Grant
 	lost := forever
@@ -477,7 +482,7 @@ func (q *queuedCall) enqueue(v *verdict) {
 	e := &q.stack[v.at.Binds]
 	// The calls do not all retry at the same time.
 	v.at.At = max(q.now+numbers.SoonAgain, min(v.again, q.now+numbers.FarAgain+q.call.ID%numbers.FarAgain))
-	e.queue().join(&q.call, v.score, v.at.At+numbers.WaitGrace, e.fairly())
+	e.queue().join(&q.call, v.score, v.at.At+numbers.WaitGrace, e.toll(&q.call, v.at.Binds))
 }
 
 // served takes the call out of a queue because it has what the queue is for. A call that gets a slot before its turn does not advance the
@@ -486,7 +491,7 @@ func (q *queuedCall) served(i int, early bool) {
 	e := &q.stack[i]
 	if e.fairly() && (q.roles[i].kind == leases || q.call.Held == nil) {
 		_, score := e.queue().position(&q.call, q.now, true)
-		e.queue().served(&q.call, score, !early)
+		e.queue().served(&q.call, score, e.toll(&q.call, i), !early)
 	}
 	e.queue().leave(q.call.ID)
 }
@@ -522,6 +527,7 @@ func (q *queuedCall) charge(v *verdict, charges []Charge) []Charge {
 				f := e.Account.(*Concurrency) //nolint:forcetypeassert // of leases
 				f.Renew(&e.Limit, q.now, q.call.ID, g.At)
 			}
+		case q.call.Kept>>i&1 == 1:
 		case k&kinds != 0:
 			timed = true
 			c, slack = e.commit(q.now, places[i], q.call.cost(i))

@@ -215,6 +215,9 @@ func (w *Window) Inspect(l *Limit, now int64) Inspection {
 	for _, one := range w.buckets[w.find(cur+1):] {
 		in.Backlog += one.n
 	}
+	if l.Spec.Floor > 0 {
+		limit, in.Pace = l.Spec.Floor, l.Spec.Floor
+	}
 	if now < l.next(cur)-l.Spec.Guard {
 		in.Remaining = max(0, limit-w.most(l, cur))
 	}

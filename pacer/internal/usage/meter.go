@@ -71,6 +71,9 @@ func (m *Meter) Add(limits []store.Limit, call *store.Call, at store.Instant, wa
 	second = max(SecondOf(int64(at)), m.reported)
 	for i := range limits {
 		l := &limits[i]
+		if call.Keeps(i) {
+			continue
+		}
 		cost := call.CostOf(i)
 		what := store.Second{Cost: cost}
 		if i == waitedFor {

@@ -63,7 +63,7 @@ Exit codes: 0 success; 1 failure, for example Redis is out of reach or a file ha
 paces the upstream.
 
 With --json, results go to stdout as JSON, and errors to stderr as {"error": "...", "code": 1}. Durations are
-numbers of seconds. docs/command.md lists the fields.`,
+numbers of seconds.`,
 		Example: `  headway ls
   headway status zendesk --scope tenant=acme
   headway top zendesk

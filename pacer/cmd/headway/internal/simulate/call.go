@@ -36,7 +36,7 @@ type call struct {
 // offer has a process make a call now. next, if not nil, is called when the call is over or may be repeated.
 func (s *sim) offer(process int, st *stack, l *Load, next func(at store.Instant)) {
 	c := &call{stack: st, requested: s.now, latest: math.MaxInt64, binds: store.BindsNothing, runs: s.callTime(l), next: next}
-	c.call = store.Call{Cost: l.Cost, MaxWait: time.Duration(s.plan.MaxWait)}
+	c.call = store.Call{Cost: l.Cost, Kept: st.kept, MaxWait: time.Duration(s.plan.MaxWait)}
 	if c.call.MaxWait < pacer.Forever {
 		c.latest = s.now + s.plan.MaxWait.micros()
 	}

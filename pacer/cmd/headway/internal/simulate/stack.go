@@ -38,6 +38,7 @@ type stack struct {
 	keys     []int  // of each limit: its number among all limits
 	hasQueue bool   // calls may have to queue
 	flow     int64  // by whom shares are fair
+	kept     uint64 // what its calls leave to others: see store.Call
 	group    *group // in which its calls are counted
 }
 
@@ -73,7 +74,8 @@ func (b *binder) bind(l *Load, tenant, lane string) *stack {
 	}
 	for i := range b.parts {
 		one := &b.parts[i]
-		if one.lane != "" && one.lane != lane {
+		spec := one.Spec()
+		if one.lane != "" && one.lane != lane && spec.Floor == 0 {
 			continue
 		}
 		var values []string
@@ -85,9 +87,12 @@ func (b *binder) bind(l *Load, tenant, lane string) *stack {
 		if missing {
 			continue // it is optional
 		}
-		limit := store.Limit{Policy: one.Name(), Spec: one.Spec()}
+		limit := store.Limit{Policy: one.Name(), Spec: spec}
 		if len(values) > 0 {
 			limit.Scope = store.EscapeScope(values...)
+		}
+		if spec.Floor > 0 && one.lane != lane {
+			s.kept |= 1 << len(s.Limits)
 		}
 		s.Limits, s.parts = append(s.Limits, limit), append(s.parts, i)
 		key, known := number(b.keys, [2]string{limit.Policy, limit.Scope})

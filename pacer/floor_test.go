@@ -1,0 +1,89 @@
+package pacer_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/policies"
+)
+
+// A batch job that spends a daily quota from midnight on leaves the desk what is kept for it, and spends the rest by the end of the day.
+func TestADeskFindsItsPartOfTheDay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)))
+		p, err := pacer.New(pacer.Config{Upstream: "crm", Policies: []policies.Policy{policies.Daily(2000, time.UTC).Reserve("support", 30).Named("day")}})
+		require.NoError(t, err)
+		defer p.Close()
+		ctx, end := context.WithTimeout(t.Context(), 24*time.Hour-time.Second)
+		defer end()
+		var batch, night atomic.Int64
+		for range 4 {
+			go func() {
+				for p.Wait(ctx, pacer.MaxWait(pacer.Forever)) == nil {
+					if batch.Add(1); time.Now().Hour() < 9 {
+						night.Add(1)
+					}
+					time.Sleep(time.Second)
+				}
+			}()
+		}
+		time.Sleep(9 * time.Hour)
+		require.Equal(t, int64(1400), night.Load())
+		desk := pacer.With(t.Context(), pacer.Lane("support"))
+		for range 480 {
+			require.NoError(t, p.Wait(desk, pacer.MaxWait(0)), "at %v", time.Now())
+			time.Sleep(time.Minute)
+		}
+		s, err := p.Status(desk)
+		require.NoError(t, err)
+		require.Equal(t, []string{"day", "day.support"}, []string{s.Policies[0].Policy.Name(), s.Policies[1].Policy.Name()})
+		require.Equal(t, int64(120), s.Policies[1].Remaining)
+		<-ctx.Done()
+		synctest.Wait()
+		require.GreaterOrEqual(t, batch.Load()+480, int64(1990))
+		require.LessOrEqual(t, batch.Load()+480, int64(2000))
+	})
+}
+
+// Calls in no party are refused at once if they cannot wait until something is let go, and what is settled counts for the party alone.
+func TestWhatIsKeptIsSettledToo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, err := pacer.New(pacer.Config{
+			Upstream: "crm", MaxWait: time.Second,
+			Policies: []policies.Policy{policies.Fixed(100, time.Minute).Reserve("support", 50).Reserve("sync", 10).Named("quota")},
+		})
+		require.NoError(t, err)
+		defer p.Close()
+		r, err := p.Reserve(t.Context(), pacer.Lane("support"), pacer.EstimateOf("quota", 10, policies.Learned{}))
+		require.NoError(t, err)
+		require.NoError(t, r.Wait(t.Context()))
+		require.NoError(t, r.Settle(t.Context(), policies.Cost{Policy: "quota", N: 30}))
+		require.NoError(t, p.Wait(t.Context(), pacer.Cost(40)))
+		var limit *pacer.LimitError
+		err = p.Wait(t.Context())
+		require.True(t, errors.As(err, &limit), "%v", err)
+		require.Equal(t, "quota", limit.Policy)
+		require.NoError(t, p.Wait(t.Context(), pacer.Lane("support"), pacer.Cost(19)))
+		_, _, err = p.Book(t.Context())
+		require.ErrorIs(t, err, pacer.ErrNotYet)
+		tok, wait, err := p.Book(t.Context(), pacer.Lane("support"))
+		require.NoError(t, err)
+		require.Zero(t, wait)
+		_, err = p.Redeem(t.Context(), tok)
+		require.NoError(t, err)
+		require.NoError(t, p.Wait(t.Context(), pacer.Lane("sync"), pacer.Cost(10)))
+		synctest.Wait()
+		s, err := p.Status(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, int64(0), s.Policies[0].Remaining)
+	})
+}

@@ -1,0 +1,63 @@
+package dispatch
+
+import (
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies/specs"
+)
+
+// A fair share is of what calls really cost, which is known when they are settled. So the next call of the flow counts as so much dearer, or
+// cheaper. What a flow is owed is forgotten with the process: it had its share of what it said that its calls would cost.
+
+// maxOwed bounds for how many flows a process remembers that.
+const maxOwed = 1 << 14
+
+// A flow is whose share of which limit it is.
+type flow struct {
+	store.Key
+
+	id int64
+}
+
+// flowOf returns the flow of a call in limit i; false if that has no fair shares.
+func (c *Call) flowOf(i int) (flow, bool) {
+	l := &c.stack.Limits[i]
+	return flow{l.Key(), c.request[0].Flow}, l.Spec.Queue == specs.FairQueue && l.Spec.Algorithm == specs.GCRA
+}
+
+// owe notes that a call has cost so much more than it was charged, or less.
+func (s *Dispatcher) owe(c *Call, i int, more int64) {
+	f, fair := c.flowOf(i)
+	if !fair {
+		return
+	}
+	s.lock()
+	defer s.unlock()
+	if _, known := s.owed[f]; !known && len(s.owed) >= maxOwed {
+		return
+	}
+	if s.owed == nil {
+		s.owed = make(map[flow]int64)
+	}
+	s.owed[f] += more
+}
+
+// settleUp has a call that asks for the first time count as what earlier calls of its flow have cost besides. A call costs one at least; the
+// rest is left to the next one. The caller holds mu.
+func (s *Dispatcher) settleUp(c *Call) {
+	r := &c.request[0]
+	if r.Since != 0 || len(s.owed) == 0 {
+		return
+	}
+	for i := range c.stack.Limits {
+		f, fair := c.flowOf(i)
+		if owed := s.owed[f]; fair && owed != 0 {
+			if r.Owed == nil {
+				r.Owed = make([]int64, len(c.stack.Limits))
+			}
+			r.Owed[i] = max(owed, 1-r.CostOf(i))
+			if s.owed[f] -= r.Owed[i]; s.owed[f] == 0 {
+				delete(s.owed, f)
+			}
+		}
+	}
+}
