@@ -43,7 +43,7 @@ func TestFairSharesAreOfWhatCallsReallyCost(t *testing.T) {
 							return
 						}
 						time.Sleep(300 * time.Millisecond)
-						_ = r.Settle(t.Context(), policies.Cost{Policy: "tokens", N: one.real})
+						_ = r.Settle(context.WithoutCancel(ctx), policies.Cost{Policy: "tokens", N: one.real})
 						r.Release()
 						if time.Since(began) > 10*time.Second {
 							one.used.Add(one.real)

@@ -2,7 +2,6 @@ package pacer_test
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -70,7 +69,7 @@ func TestWhatIsKeptIsSettledToo(t *testing.T) {
 		require.NoError(t, p.Wait(t.Context(), pacer.Cost(40)))
 		var limit *pacer.LimitError
 		err = p.Wait(t.Context())
-		require.True(t, errors.As(err, &limit), "%v", err)
+		require.ErrorAs(t, err, &limit)
 		require.Equal(t, "quota", limit.Policy)
 		require.NoError(t, p.Wait(t.Context(), pacer.Lane("support"), pacer.Cost(19)))
 		_, _, err = p.Book(t.Context())

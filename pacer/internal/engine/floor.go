@@ -5,8 +5,8 @@ import "github.com/headway-go/headway/luascripts/numbers"
 // A fixed or calendar window may keep parts for parties. Each part is an account of what its party spends, and comes after the window in the
 // stack of every call: the window has what all have spent. A call that is of another party leaves what is kept:
 //
-//	left of the window - cost of the call >= sum of what is kept
-//	kept = min(floor - spent by the party, floor * the rest of the window / a quarter of it), at least 0
+//	left of the window - cost of the call >= sum of all shares
+//	share = min(floor - spent by the party, floor * the rest of the window / a quarter of it), at least 0
 //
 // or the call costs no more than what is kept for its own party. So nothing is lost if a party does not come, and what is let go in the last
 // quarter can still be used. What is kept shrinks with time. So if a call must leave too much at one instant, the first at which it need not is

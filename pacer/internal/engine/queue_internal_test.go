@@ -144,15 +144,21 @@ func TestLineTags(t *testing.T) {
 	serve(call(5, 2, 3), false)
 	require.Zero(t, q.virtual, "a call that is not in its turn does not move the queue on")
 	serve(call(6, 2, 3), true)
-	require.Equal(t, int64(674_800), q.virtual)
-	serve(call(4, 2, 3), true)
-	require.Equal(t, int64(674_800), q.virtual, "nor back")
-	require.Equal(t, int64(2), q.enqueue(call(10, 4, 1), 0, 1000, true), "one that comes: behind 1 and 8")
-	require.Equal(t, int64(674_800), q.scores[10])
+	require.Zero(t, q.virtual, "nor does one that goes before the first: its flow would lose what it lags behind")
+	for _, c := range []Call{call(1, 1, 1), call(4, 2, 3), call(8, 3, 0), call(7, 2, 3)} {
+		serve(c, true)
+	}
+	require.Equal(t, int64(1_012_200), q.virtual)
+	require.Equal(t, int64(0), q.enqueue(call(10, 4, 1), 0, 1000, true), "one that comes")
+	require.Equal(t, int64(1_012_200), q.scores[10])
+	require.Equal(t, int64(4), q.enqueue(call(11, 1, 1), 0, 1000, true))
 	serve(call(9, 3, 1), true)
-	require.Equal(t, map[int64]int64{1: 3 * numbers.TagStep, 2: 1_349_600, 3: 2 * numbers.TagStep, 4: 674_800 + numbers.TagStep}, q.finish)
-	serve(call(3, 1, 1), true)
-	require.Equal(t, map[int64]int64{1: 3 * numbers.TagStep}, q.finish, "who has no lead is forgotten")
+	require.Equal(t, int64(1_012_200), q.virtual)
+	require.Equal(t, map[int64]int64{1: 4 * numbers.TagStep, 2: 1_349_600, 3: 2 * numbers.TagStep, 4: 1_012_200 + numbers.TagStep}, q.finish)
+	for _, c := range []Call{call(10, 4, 1), call(2, 1, 1), call(3, 1, 1)} {
+		serve(c, true)
+	}
+	require.Equal(t, map[int64]int64{1: 4 * numbers.TagStep}, q.finish, "who has no lead is forgotten")
 
 	// A call that is served without having been queued is one of its flow all the same.
 	serve(call(20, 5, 1), true)

@@ -378,8 +378,7 @@ func (q *queuedCall) inTurn(begin, slot Grant) verdict {
 		}
 		rank, score := e.queue().position(&q.call, q.now, e.fairly())
 		if q.roles[i].kind == fair {
-			next := e.queue().isNext(&q.call, rank, score, q.now+q.near-slot.At)
-			turn, fairTurn = turn && next, fairTurn && next
+			fairTurn = fairTurn && e.queue().isNext(&q.call, rank, score, q.now+q.near-slot.At)
 			if at := slot.At + e.queue().ahead(&q.call, rank, score) - q.near; at > again {
 				blocks, again = i, at
 			}
@@ -389,6 +388,7 @@ func (q *queuedCall) inTurn(begin, slot Grant) verdict {
 		turn = turn && (rank == 0 || behind-q.now <= q.near)
 		lane, own, ahead = i, max(own, behind-q.near), max(ahead, debt(rank*q.call.cost(i), q.stack[q.roles[i].whole].step(q.now)))
 	}
+	turn = turn && fairTurn
 	var lent Grant
 	lost := forever
 	if lane >= 0 && (!turn || slot.At > begin.At) {
