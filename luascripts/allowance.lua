@@ -266,15 +266,17 @@ function allowance.heeding()
     return left
   end
 
-  local function patient(o, slot, refused, left, wait)
+  local function patient(o, slot, cost, refused, left, wait)
     if o.till == 0 and o.width > 0 and slot >= o.start then
-      if refused and o.oks == 0 then
+      if refused and o.oks <= cost then
         o.waits = math.min(5, o.waits + 1)
       elseif left > 1 then
         o.waits = math.max(0, o.waits - 1)
       end
     end
-    if left == 0 and o.waits > 1 then wait = wait * 2 ^ (o.waits - 1) end
+    if left == 0 and o.waits > 1 and (refused or wait <= math.max(o.till, o.start) - o.at) then
+      wait = wait * math.min(2 ^ (o.waits - 1), math.max(1, floor(o.most, 4)))
+    end
     return o.since + wait
   end
 
@@ -352,7 +354,7 @@ function allowance.heeding()
       if o.said == 0 then o.said, o.step = 1, 0 end
     end
     left = corrected(o, left, cost, refused, o.till > 0 and was >= 0 and open == cost)
-    return read(o, now, slot, left, patient(o, slot, refused, left, wait), refused, was)
+    return read(o, now, slot, left, patient(o, slot, cost, refused, left, wait), refused, was)
   end
 
   function allowance.resume(o, now)

@@ -195,25 +195,54 @@ func allowanceCases() []Case {
 			s.Go(st, 1, 5002*ms)
 			s.Go(st, 1, 10002*ms)
 		}},
-		{"allowance/patience", "if the first call after a reset is refused again and again, others are there first: it waits longer", func(t testing.TB, s *Session) {
+		{"allowance/patience", "if no more than one call is admitted after a reset, again and again, others are there first: it waits longer", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
-			a := s.Go(st, 1, 0)
-			changed(t, s, st, 1, left(&a, 0, time.Second))
-			for _, wait := range []time.Duration{time.Second, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 16 * time.Second} {
+			a, b := s.Go(st, 1, 0), s.Go(st, 1, 0)
+			changed(t, s, st, 0, left(&a, 63, time.Second), refused(left(&b, 0, time.Second)))
+			for i, wait := range []time.Duration{time.Second, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 16 * time.Second} {
+				s.At(Since(s.now) + wait)
+				g := s.Go(st, 1, Since(s.now))
+				if i%2 > 0 {
+					h := s.Go(st, 1, Since(s.now)+100*ms)
+					changed(t, s, st, 2, left(&g, -1, 0), refused(left(&h, 0, time.Second)))
+					continue
+				}
+				changed(t, s, st, 1, refused(left(&g, 0, time.Second)))
+			}
+		}},
+		{"allowance/patience/few", "no longer than until a quarter of the most that was left may be back", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a, b := s.Go(st, 1, 0), s.Go(st, 1, 0)
+			changed(t, s, st, 0, left(&a, 11, time.Second), refused(left(&b, 0, time.Second)))
+			for _, wait := range []time.Duration{time.Second, time.Second, 2 * time.Second, 3 * time.Second, 3 * time.Second} {
 				s.At(Since(s.now) + wait)
 				g := s.Go(st, 1, Since(s.now))
 				changed(t, s, st, 1, refused(left(&g, 0, time.Second)))
 			}
 		}},
-		{"allowance/admitted", "if the first call after a reset is admitted, others are not there first, even if a later one is refused", func(t testing.TB, s *Session) {
+		{"allowance/patience/full", "a reset that moves away with each call is when a bucket is full: it is waited for once", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
-			a := s.Go(st, 1, 0)
-			changed(t, s, st, 1, left(&a, 0, time.Second))
+			a, b := s.Go(st, 1, 0), s.Go(st, 1, 0)
+			changed(t, s, st, 0, left(&a, 63, time.Minute), refused(left(&b, 0, time.Second)))
+			for _, wait := range []time.Duration{time.Second, time.Second, 2 * time.Second} {
+				s.At(Since(s.now) + wait)
+				g := s.Go(st, 1, Since(s.now))
+				changed(t, s, st, 1, refused(left(&g, 0, time.Second)))
+			}
+			s.At(8 * time.Second)
+			g := s.Go(st, 1, 8*time.Second)
+			changed(t, s, st, 1, left(&g, 0, 90*time.Second))
+			s.Go(st, 1, 98*time.Second)
+		}},
+		{"allowance/admitted", "if more than one call is admitted after a reset, others are not there first, even if a later one is refused", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a, b := s.Go(st, 1, 0), s.Go(st, 1, 0)
+			changed(t, s, st, 0, left(&a, 63, time.Second), refused(left(&b, 0, time.Second)))
 			for range 4 {
 				s.At(Since(s.now) + time.Second)
-				g := s.Go(st, 1, Since(s.now))
-				h := s.Go(st, 1, Since(s.now)+100*ms)
-				changed(t, s, st, 2, left(&g, -1, 0), refused(left(&h, 0, time.Second)))
+				f, g := s.Go(st, 1, Since(s.now)), s.Go(st, 1, Since(s.now)+100*ms)
+				h := s.Go(st, 1, Since(s.now)+200*ms)
+				changed(t, s, st, 2, left(&f, -1, 0), left(&g, -1, 0), refused(left(&h, 0, time.Second)))
 			}
 		}},
 		{"allowance/unknown", "if nobody says when there is more, the usual periods are tried, and what was right is remembered", func(t testing.TB, s *Session) {

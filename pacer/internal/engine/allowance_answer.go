@@ -229,17 +229,19 @@ func (a *Allowance) corrected(r Answered, should bool) int64 {
 	return r.Left
 }
 
-// patient returns until when n are left. If others were there first after until, it waits until there is more: for 2, 4 to 16 resets.
+// patient returns until when n are left. If others were there first after until, so that not more than one call was admitted, it waits until
+// there is more: for 2, 4 to 16 resets, as long as a quarter of the most that was ever left cannot have come back. A reset that moved further
+// away is that of a bucket that is full then, and is waited for once.
 func (a *Allowance) patient(r Answered, n int64) int64 {
 	switch {
 	case a.until > 0 || a.width == 0 || r.Slot < a.start:
-	case r.Refused && a.oks == 0:
+	case r.Refused && a.oks <= r.Cost:
 		a.waits = min(5, a.waits+1)
 	case n > 1:
 		a.waits = max(0, a.waits-1)
 	}
-	if n == 0 && a.waits > 1 {
-		r.Reset <<= a.waits - 1
+	if n == 0 && a.waits > 1 && (r.Refused || r.Reset <= max(a.until, a.start)-a.at) {
+		r.Reset *= min(1<<(a.waits-1), max(1, a.most/4))
 	}
 	return a.since + r.Reset
 }
