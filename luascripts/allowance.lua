@@ -149,13 +149,13 @@ end
 
 -- heeding defines what calls that look for a slot can do without.
 function allowance.heeding()
-  -- drop takes a call out of what is open.
-  local function drop(o, now, slot, n)
+  -- drop takes a call out of what is open that was granted at an instant.
+  local function drop(o, now, slot, n, made)
     o.dirty = true
-    if o.till > 0 and slot >= o.till and o.ahead > 0 then
-      o.ahead = math.max(0, o.ahead - n)
-    elseif slot > now and o.early > 0 then
+    if slot > now and o.early > 0 and made < o.at then
       o.early = math.max(0, o.early - n)
+    elseif o.till > 0 and slot >= o.till and o.ahead > 0 then
+      o.ahead = math.max(0, o.ahead - n)
     elseif slot >= o.mark_ then
       local young = math.min(o.open, n)
       o.open, o.older = o.open - young, math.max(0, o.older - n + young)
@@ -174,7 +174,7 @@ function allowance.heeding()
 
   function allowance.cancel(o, now, slot, n, made)
     turn(o, now)
-    drop(o, now, slot, n)
+    drop(o, now, slot, n, made)
     if o.step > 0 and slot >= now and made >= o.at then o.next_ = math.max(0, o.next_ - taking(o, now, n)) end
   end
 
@@ -334,7 +334,7 @@ function allowance.heeding()
     local was, refused = o.low - 1 - open, flags % 2 == C.AnswerRefused
     o.since, o.dirty = now, true
     if slot ~= 0 or cost > 0 and not refused then o.reported = 1 end
-    if slot == 0 then slot = blind(o, now, cost) else drop(o, now, slot, cost) end
+    if slot == 0 then slot = blind(o, now, cost) else drop(o, now, slot, cost, slot) end
     local old = slot < o.start
     if not refused and not old then went(o, slot, cost) end
     if refused and (left == 0 and teaches and o.said == 0 or left < 0 and (wait > 0 or guessed)) then

@@ -125,6 +125,19 @@ func allowanceCases() []Case {
 			s.At(30060 * ms)
 			s.Go(st, 1, 30250*ms) // two may be on their way
 		}},
+		{"allowance/later/moved", "calls that hold such slots have no part of what is left once they gave them back, wherever they were", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a, b := s.Go(st, 1, 0), s.Go(st, 1, 0)
+			s.Go(st, 1, 0)
+			changed(t, s, st, 1, left(&a, 1, 30*time.Second))
+			c, d := s.Go(st, 1, 30*time.Second), s.Go(st, 1, 30100*ms)
+			s.At(time.Second)
+			changed(t, s, st, 1, left(&b, 2, 29050*ms)) // one is on its way
+			s.Cancel(st, c)
+			s.Go(st, 1, 30050*ms)
+			s.Cancel(st, d)
+			s.Go(st, 1, time.Second)
+		}},
 		{"allowance/outdated", "no call goes in place of one whose answer is of a window that is over", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
 			a := s.Go(st, 1, 0)

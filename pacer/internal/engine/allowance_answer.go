@@ -37,7 +37,7 @@ func (a *Allowance) Answer(l *Limit, now int64, r Answered) News {
 	if a.since = now; r.Slot == 0 {
 		r.Slot = a.blind(now, r.Cost)
 	} else {
-		a.drop(now, r.Slot, r.Cost)
+		a.drop(now, r.Slot, r.Cost, r.Slot)
 	}
 	old := r.Slot < a.start
 	if !r.Refused && !old {
