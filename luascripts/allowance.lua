@@ -275,7 +275,8 @@ function allowance.heeding()
       end
     end
     if left == 0 and o.waits > 1 and (refused or wait <= math.max(o.till, o.start) - o.at) then
-      wait = wait * math.min(2 ^ (o.waits - 1), math.max(1, floor(o.most, 4)))
+      local longer = wait * (math.min(2 ^ (o.waits - 1), math.max(1, floor(o.most, 4))) - 1)
+      wait = wait + (refused and longer or math.min(longer, C.Minute))
     end
     return o.since + wait
   end
@@ -314,7 +315,7 @@ function allowance.heeding()
   local function refuse(o, now, wait, teaches)
     local till = now + wait
     if teaches and o.said == 0 and o.oks > 0 and (o.step == 0 or o.till == 0 or o.oks >= C.Lesson) then
-      local took, of = math.min(C.Month, math.max(C.Second, till - o.first)), o.step > 0 and math.min(C.Lesson, o.oks) or C.Lesson
+      local took, of = math.min(C.Month, math.max(C.Second, till - o.first)), math.min(C.Lesson, o.oks)
       o.step = floor(o.step * (C.Lesson - of) + floor(took, o.oks) * of, C.Lesson)
       o.span = math.min(C.Month, math.max(math.min(took, C.TenMinutes), C.Calms * o.step))
     end

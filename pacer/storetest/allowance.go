@@ -284,24 +284,31 @@ func allowanceCases() []Case {
 		}},
 		{"allowance/pace", "refusals teach how long a call takes, and with time calls go faster again", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
-			a, b := s.Go(st, 2, 0), s.Go(st, 1, 0)
+			a, b := s.Go(st, 16, 0), s.Go(st, 1, 0)
 			changed(t, s, st, 0, left(&a, -1, 0))
 			s.At(4 * time.Second)
-			changed(t, s, st, 1, bare(&b, 6*time.Second)) // two in ten seconds
-			c := s.Go(st, 1, 10*time.Second)
-			d, e := s.Go(st, 1, 15*time.Second), s.Go(st, 1, 20*time.Second)
+			changed(t, s, st, 1, bare(&b, 76*time.Second)) // 16 in 80 s
+			c := s.Go(st, 1, 80*time.Second)
+			d, e := s.Go(st, 1, 85*time.Second), s.Go(st, 1, 90*time.Second)
 			s.Cancel(st, e) // another may have its slot
-			s.Go(st, 1, 20*time.Second)
-			s.At(11 * time.Second)
+			s.Go(st, 1, 90*time.Second)
+			s.At(81 * time.Second)
 			changed(t, s, st, 0, left(&c, -1, 0))
-			s.Go(st, 1, 25*time.Second)
-			s.At(330 * time.Second) // twice as fast after 64 of them
-			s.Go(st, 1, 330*time.Second)
-			s.Go(st, 1, 332439024*time.Microsecond)
-			s.At(700 * time.Second) // nine times, at most
-			s.Go(st, 1, 700*time.Second)
-			s.Go(st, 1, 700549450*time.Microsecond)
+			s.Go(st, 1, 95*time.Second)
+			s.At(400 * time.Second) // twice as fast after 64 of them
+			s.Go(st, 1, 400*time.Second)
+			s.Go(st, 1, 402439024*time.Microsecond)
+			s.At(770 * time.Second) // nine times, at most
+			s.Go(st, 1, 770*time.Second)
+			s.Go(st, 1, 770549450*time.Microsecond)
 			changed(t, s, st, 1, bare(&d, 10*time.Second))
+		}},
+		{"allowance/first", "a first refusal after few calls teaches as little: the pace is that of 16 in the same time", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a, b := s.Go(st, 2, 0), s.Go(st, 1, 0)
+			changed(t, s, st, 1, left(&a, -1, 0), bare(&b, 16*time.Second))
+			s.Go(st, 1, 16*time.Second)
+			s.Go(st, 1, 17*time.Second)
 		}},
 		{"allowance/lesson", "a refusal after few calls changes the pace by a part, and others of its burst do not", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
@@ -351,14 +358,14 @@ func allowanceCases() []Case {
 		}},
 		{"allowance/taught", "readings of good answers take the place of the pace", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
-			a, b := s.Go(st, 1, 0), s.Go(st, 1, 0)
-			changed(t, s, st, 1, left(&a, -1, 0), bare(&b, 5*time.Second))
-			s.At(5 * time.Second)
-			c := s.Go(st, 1, 5*time.Second)
-			s.Go(st, 1, 10*time.Second)
+			a, b := s.Go(st, 16, 0), s.Go(st, 1, 0)
+			changed(t, s, st, 1, left(&a, -1, 0), bare(&b, 80*time.Second))
+			s.At(80 * time.Second)
+			c := s.Go(st, 1, 80*time.Second)
+			s.Go(st, 1, 85*time.Second)
 			changed(t, s, st, 1, left(&c, 9, 5*time.Second))
-			s.Go(st, 8, 5*time.Second)
-			s.Go(st, 1, 10*time.Second)
+			s.Go(st, 8, 80*time.Second)
+			s.Go(st, 1, 85*time.Second)
 		}},
 		{"allowance/pause", "a pause is an allowance of nothing, and one call goes first after it", func(t testing.TB, s *Session) {
 			st := s.Stack(key)

@@ -230,8 +230,8 @@ func (a *Allowance) corrected(r Answered, should bool) int64 {
 }
 
 // patient returns until when n are left. If others were there first after until, so that not more than one call was admitted, it waits until
-// there is more: for 2, 4 to 16 resets, as long as a quarter of the most that was ever left cannot have come back. A reset that moved further
-// away is that of a bucket that is full then, and is waited for once.
+// there is more: for 2, 4 to 16 resets, as long as a quarter of the most that was ever left cannot have come back. What a good answer states
+// it doubts by a minute at most, and not if that moved away, as when a bucket is full does with each call.
 func (a *Allowance) patient(r Answered, n int64) int64 {
 	switch {
 	case a.until > 0 || a.width == 0 || r.Slot < a.start:
@@ -241,7 +241,11 @@ func (a *Allowance) patient(r Answered, n int64) int64 {
 		a.waits = max(0, a.waits-1)
 	}
 	if n == 0 && a.waits > 1 && (r.Refused || r.Reset <= max(a.until, a.start)-a.at) {
-		r.Reset *= min(1<<(a.waits-1), max(1, a.most/4))
+		longer := r.Reset * (min(1<<(a.waits-1), max(1, a.most/4)) - 1)
+		if !r.Refused {
+			longer = min(longer, numbers.Minute)
+		}
+		r.Reset += longer
 	}
 	return a.since + r.Reset
 }
