@@ -216,11 +216,7 @@ type row struct {
 const plays = 24
 
 // The study's table, in the cells that the study plays: twenty of each row, and 12 or 15 of a second. With HEADWAY_LONG=1 only, as it takes
-// minutes. Three rows miss a bound, and are held to what they reach less three standard errors:
-//
-//   - tenth, high: 90 are refused in a window, and not 68. Most are by buckets that report their next token.
-//   - 429, right: 94.4 % are used, and not 95.
-//   - of a second, none: 51.5 % are used, and not 53.8, but 0.6 are refused in a window where it was 95.
+// minutes. One row misses a bound, 429 and right: 94.9 % are used, and not 95. It is held to what it reaches less three standard errors.
 func TestTheTableOfReadings(t *testing.T) {
 	if os.Getenv("HEADWAY_LONG") == "" {
 		t.Skip("it takes minutes: HEADWAY_LONG=1")
@@ -232,7 +228,7 @@ func TestTheTableOfReadings(t *testing.T) {
 		{"every", "low", false, 70.9, 0, "70.9 % / 0", 0, 0},
 		{"every", "none", false, 99, 2.7, "99.9 % / 0.9", 0, 0},
 		{"tenth", "right", false, 99, 7.6, "99.1 % / 3.1", 0, 0},
-		{"tenth", "high", false, 99, 34, "98.6 % / 43.2", 0, 92},
+		{"tenth", "high", false, 99, 34, "98.6 % / 43.2", 0, 0},
 		{"tenth", "low", false, 70.9, 0, "70.9 % / 0", 0, 0},
 		{"tenth", "none", false, 99.7, 3.5, "99.7 % / 3.5", 0, 0},
 		{"429", "right", false, 98, 3, "96.4 % / 3.6", 93.8, 0},
@@ -242,7 +238,7 @@ func TestTheTableOfReadings(t *testing.T) {
 		{"every", "right", true, 77.6, 2.5, "68.5 % / 0.5", 0, 0},
 		{"every", "high", true, 69.8, 19.1, "72.5 % / 0.8", 0, 0},
 		{"every", "low", true, 73.1, 0.3, "59.1 % / 0.2", 0, 0},
-		{"every", "none", true, 56.8, 94.7, "55.9 % / 0.6", 50.8, 1},
+		{"every", "none", true, 56.8, 94.7, "55.9 % / 0.6", 0, 1},
 	} {
 		name := r.header + "," + r.declared
 		if r.short {
