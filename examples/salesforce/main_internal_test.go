@@ -33,7 +33,10 @@ type direct struct{ http.Handler }
 func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	reply := httptest.NewRecorder()
 	d.ServeHTTP(reply, r.Clone(r.Context()))
-	return reply.Result(), r.Context().Err()
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	return reply.Result(), nil
 }
 
 // directly returns a transport that calls a handler directly. A test in virtual time ends after the timeouts of its calls: the SDK does not

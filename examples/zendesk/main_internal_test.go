@@ -29,7 +29,10 @@ type direct struct{ http.Handler }
 func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	reply := httptest.NewRecorder()
 	d.ServeHTTP(reply, r.Clone(r.Context()))
-	return reply.Result(), r.Context().Err()
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	return reply.Result(), nil
 }
 
 // work1m runs the whole program for a minute of virtual time.
