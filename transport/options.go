@@ -36,6 +36,7 @@ type options struct {
 	endpoint   func(*http.Request) string
 	cost       func(*http.Request) int64
 	lane       func(*http.Request) string
+	call       func(*http.Request) []pacer.Option
 	sign       func(*http.Request) error
 	apiHosts   hosts[bool]
 	logger     *slog.Logger
@@ -167,6 +168,19 @@ func WithLane(lane func(*http.Request) string) Option {
 			return bad("Lane", "nil", "give a function that reads the lane from a request, or leave the option out")
 		}
 		o.lane = lane
+		return nil
+	}
+}
+
+// WithCallOptions adds options of the call that the function reads from its request: a MaxWait of its own, a cost only for some requests, or
+// scopes whose names are not known beforehand. They override the profile and the other options. The function is called once for each
+// request, and must not change it or read its body. Defaults to none.
+func WithCallOptions(call func(*http.Request) []pacer.Option) Option {
+	return func(o *options) error {
+		if call == nil {
+			return bad("CallOptions", "nil", "give a function that reads options from a request, or leave the option out")
+		}
+		o.call = call
 		return nil
 	}
 }

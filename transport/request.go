@@ -39,6 +39,9 @@ func (t *Transport) describe(opts []pacer.Option, req *http.Request) []pacer.Opt
 	if t.cost != nil {
 		opts = append(opts, pacer.Cost(t.cost(req)))
 	}
+	if t.call != nil {
+		opts = append(opts, t.call(req)...)
+	}
 	return opts
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
@@ -227,6 +228,24 @@ func (f *File) Profile(upstream string) (policies.Profile, bool) {
 func (f *File) Hosts(upstream string) []string {
 	if u := f.byName[upstream]; u != nil {
 		return slices.Clone(u.hosts)
+	}
+	return nil
+}
+
+// URL returns where a proxy, such as that of the command "headway serve", sends the requests to an upstream: the url that the file states,
+// or https and the first of its hosts that is no wildcard. It returns nil if the file states neither.
+func (f *File) URL(upstream string) *url.URL {
+	u := f.byName[upstream]
+	switch {
+	case u == nil:
+		return nil
+	case u.base != nil:
+		return new(*u.base)
+	}
+	for _, host := range u.hosts {
+		if !strings.HasPrefix(host, "*.") {
+			return &url.URL{Scheme: "https", Host: host}
+		}
 	}
 	return nil
 }

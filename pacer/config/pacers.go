@@ -316,6 +316,7 @@ func (p *Pacers) restarts(f *File) []error {
 		}{
 			{"its store", u.at, u.store.key(), was.store.key()},
 			{"its profile, leave or backOff", u.at, u.profileName + u.changed, was.profileName + was.changed},
+			{"its url", u.at, fmt.Sprint(u.base), fmt.Sprint(was.base)},
 			{"the list of its hosts", u.hostsAt, fmt.Sprint(u.hosts), fmt.Sprint(was.hosts)},
 			{settingsText, u.at, u.settingsKey(), was.settingsKey()},
 		} {

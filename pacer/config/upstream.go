@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +40,7 @@ type upstream struct {
 	changed     string                                    // the same, for comparing
 	hosts       []string
 	hostsAt     place
+	base        *url.URL // nil: that of its first host
 
 	config pacer.Config     // the rest: durations and such
 	given  map[string]value // where the fields of config stand
@@ -77,6 +79,7 @@ func readUpstream(name string, at, v value, stores known, taken map[string]place
 		"leave":     u.readLeave,
 		"backOff":   u.readBackOff,
 		"hosts":     u.readHosts,
+		"url":       u.readURL,
 	}
 	maps.Copy(known, u.settings())
 	v.fields(known)
@@ -291,6 +294,20 @@ func (u *upstreamReader) readHosts(v value) {
 		return
 	}
 	v.items("hosts", read)
+}
+
+// readURL reads where a proxy sends the requests.
+func (u *upstreamReader) readURL(v value) {
+	s, ok := v.text("a URL such as https://api.github.com")
+	if !ok {
+		return
+	}
+	base, err := url.Parse(s)
+	if err != nil || base.Scheme != "https" && base.Scheme != "http" || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "" {
+		v.failf("is not a URL of the form https://host or https://host/path, without a user, a query or a fragment")
+		return
+	}
+	u.base = base
 }
 
 // check sees to it that a pacer can be made of all of it.
