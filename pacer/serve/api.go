@@ -115,7 +115,8 @@ func handle[In, Out any](s *Server, do func(context.Context, *In) (string, Out, 
 		}
 		upstream, out, err := do(r.Context(), &in)
 		switch {
-		case r.Context().Err() != nil: // the client is gone
+		case r.Context().Err() != nil:
+			panic(http.ErrAbortHandler) // the client is gone
 		case err != nil:
 			s.fail(w, upstream, err)
 		default:

@@ -78,10 +78,12 @@ func problemOf(err error, refusal int) Problem {
 		}
 	case isToken:
 		p.Status, p.Reason = http.StatusGone, ReasonReservation
+		p.Detail = "the reservation has expired, or the store has lost it: acquire without it, if the job has not run"
 		if errors.Is(token, pacer.ErrSpent) {
 			p.Status = http.StatusConflict
+			p.Detail = "the reservation was used or released before: a later attempt of the same job needs attempt, another job a reservation of its own"
 		} else if errors.Is(token, pacer.ErrBadToken) {
-			p.Status = http.StatusNotFound
+			p.Status, p.Detail = http.StatusNotFound, "the reservation is not one of this upstream: was it cut, or changed?"
 		}
 	case errors.Is(err, pacer.ErrSettled), errors.Is(err, pacer.ErrSpent):
 		p.Status, p.Reason = http.StatusConflict, ReasonReservation

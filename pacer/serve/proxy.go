@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headway-go/headway/pacer"
@@ -134,6 +136,9 @@ func matches(pattern, host string) bool {
 	return pattern == host
 }
 
+// errBody is the error of a request whose body ends too early, or does not go on.
+var errBody = refusef(http.StatusRequestTimeout, "the body did not arrive in full, or too slowly")
+
 // keepBody reads a short body, so that the request can be repeated and does not take a slot before it is there.
 func keepBody(r *http.Request) error {
 	if r.ContentLength <= 0 || r.ContentLength > repeatable {
@@ -141,7 +146,7 @@ func keepBody(r *http.Request) error {
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return refusef(http.StatusBadRequest, "the body did not arrive in full")
+		return errBody
 	}
 	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	r.Body, _ = r.GetBody()
@@ -169,8 +174,10 @@ func (s *Server) newProxy(u *upstream, rt http.RoundTripper) http.Handler {
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			if r.Context().Err() != nil {
-				return // the client is gone
+			if c, ok := w.(*client); ok && c.broken.Load() {
+				err = errBody
+			} else if r.Context().Err() != nil {
+				panic(http.ErrAbortHandler) // the client is gone
 			}
 			if p := problemOf(err, 0); p.Reason == ReasonUpstream || p.Reason == ReasonStore {
 				s.log.Warn("headway serve: a request failed", "upstream", u.name, "method", r.Method, "error", err)
@@ -222,6 +229,8 @@ type client struct {
 
 	control *http.ResponseController
 	status  int
+	replied atomic.Bool // a reply has begun
+	broken  atomic.Bool // the body has not arrived in full, and nothing waits for the rest
 }
 
 // Unwrap lets a [http.ResponseController] find what the server can do.
@@ -230,7 +239,7 @@ func (c *client) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 // WriteHeader implements [http.ResponseWriter].
 func (c *client) WriteHeader(status int) {
 	if c.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
-		c.status = status
+		c.begin(status)
 	}
 	c.ResponseWriter.WriteHeader(status)
 }
@@ -238,7 +247,7 @@ func (c *client) WriteHeader(status int) {
 // Write implements [http.ResponseWriter].
 func (c *client) Write(p []byte) (int, error) {
 	if c.status == 0 {
-		c.status = http.StatusOK
+		c.begin(http.StatusOK)
 	}
 	c.within(slowClient)
 	defer c.within(0) // over HTTP/2, a deadline that passes later would end the stream
@@ -261,18 +270,35 @@ func (c *client) within(d time.Duration) {
 	_ = c.control.SetWriteDeadline(deadline)
 }
 
+// begin notes that a reply begins. From then on, both directions are a stream, whose client may be idle.
+func (c *client) begin(status int) {
+	c.status = status
+	c.replied.Store(true)
+	if !c.broken.Load() {
+		_ = c.control.SetReadDeadline(time.Time{})
+	}
+}
+
 // clientBody is the body of a request. Between two reads the client may be as slow as it likes: the request waits, or was read in full.
 type clientBody struct {
 	io.ReadCloser
 
-	control *http.ResponseController
+	of *client
 }
 
 // Read implements [io.Reader].
 func (b *clientBody) Read(p []byte) (int, error) {
-	_ = b.control.SetReadDeadline(time.Now().Add(slowClient))
-	defer func() { _ = b.control.SetReadDeadline(time.Time{}) }()
-	return b.ReadCloser.Read(p)
+	_ = b.of.control.SetReadDeadline(time.Now().Add(slowClient))
+	if b.of.replied.Load() {
+		_ = b.of.control.SetReadDeadline(time.Time{})
+	}
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.of.broken.Store(true)
+		return n, err
+	}
+	_ = b.of.control.SetReadDeadline(time.Time{})
+	return n, err
 }
 
 // watched returns a handler that bounds slow clients and counts requests by what serve returns, the upstream.
@@ -281,7 +307,7 @@ func (s *Server) watched(by string, serve func(w http.ResponseWriter, r *http.Re
 		c := &client{ResponseWriter: w, control: http.NewResponseController(w)}
 		c.within(0) // as it was for the end of the request before, on the same connection
 		if r.Body != nil && r.Body != http.NoBody {
-			r.Body = &clientBody{r.Body, c.control}
+			r.Body = &clientBody{r.Body, c}
 		}
 		began, upstream := time.Now(), ""
 		defer func() { s.metrics.served(by, upstream, c.status, time.Since(began)) }()

@@ -390,6 +390,7 @@ func TestHosts(t *testing.T) {
 		r := newRig(t, `  desk: {hosts: ["*.desk.example"], policies: ["9/s burst 9"]}
   many: {hosts: [a.example, "b.example:8443", "*.c.example"], policies: ["9/s burst 9"]}
   none: {policies: ["9/s"]}`, nil)
+		r.deaf.Store(true)
 		for _, want := range []struct {
 			path, host, problem, dialed string
 		}{
@@ -414,7 +415,7 @@ func TestHosts(t *testing.T) {
 				fields = []string{"Headway-Host", want.host}
 			}
 			r.dialed = nil
-			_, p := r.refused(want.path, fields...) // also for those that are dialed: this upstream speaks no TLS
+			_, p := r.refused(want.path, fields...) // also for those that are dialed
 			if want.problem != "" {
 				require.Contains(t, p.Detail, want.problem, "%v", want)
 				require.Empty(t, r.dialed)

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,7 +71,9 @@ type rig struct {
 	stop     func() // as by a signal
 	stopped  chan error
 	upstream *pipes
+	document spec // that the server serves
 
+	deaf   atomic.Bool // the upstream accepts no connections
 	mu     sync.Mutex
 	dialed []string        // addresses of upstreams
 	seen   []*http.Request // by the upstream
@@ -97,6 +102,9 @@ func newRig(t *testing.T, upstreams string, h http.HandlerFunc, change ...func(*
 		r.mu.Lock()
 		r.dialed = append(r.dialed, address)
 		r.mu.Unlock()
+		if r.deaf.Load() {
+			return nil, errors.New("the upstream does not accept connections")
+		}
 		return r.upstream.dial(ctx, network, address)
 	}}
 	f, err := config.Parse("headway.yaml", []byte("upstreams:\n"+upstreams))
@@ -175,7 +183,10 @@ func (r *rig) call(path, body string) (int, map[string]any) {
 	defer resp.Body.Close()
 	var out map[string]any
 	require.NoError(r.t, json.NewDecoder(resp.Body).Decode(&out))
-	document.check(r.t, path, resp.StatusCode, out)
+	if r.document.Paths == nil {
+		r.document = document(r)
+	}
+	r.document.check(r.t, path, resp.StatusCode, out)
 	return resp.StatusCode, out
 }
 
@@ -240,4 +251,11 @@ func (r *rig) count() int {
 func elapsed() func() time.Duration {
 	began := time.Now()
 	return func() time.Duration { return time.Since(began) }
+}
+
+// get returns what a handler answers.
+func get(h http.Handler, path string) string {
+	answer := httptest.NewRecorder()
+	h.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+	return answer.Body.String()
 }
