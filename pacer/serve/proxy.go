@@ -175,6 +175,7 @@ func (s *Server) newProxy(u *upstream, rt http.RoundTripper) http.Handler {
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if c, ok := w.(*client); ok && c.broken.Load() {
+				w.Header().Set("Connection", "close") // where the next request would begin is not known
 				err = errBody
 			} else if r.Context().Err() != nil {
 				panic(http.ErrAbortHandler) // the client is gone
