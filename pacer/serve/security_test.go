@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -159,6 +160,7 @@ func TestSlowAndLargeRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, crm, func(w http.ResponseWriter, req *http.Request) {
 			if req.Method == http.MethodGet {
+				w.Header().Set("Content-Length", strconv.Itoa(1<<20))
 				_, _ = w.Write(make([]byte, 1<<20))
 			}
 			if _, err := io.Copy(io.Discard, req.Body); err != nil {
