@@ -4,7 +4,7 @@
 released=(. pacer/config pacer/grpcpacer pacer/awspacer pacer/riverpacer pacer/asynqpacer pacer/otelpacer pacer/serve pacer/cmd/headway)
 
 # Tests, benchmarks and examples: nobody installs them.
-unreleased=(examples/salesforce examples/zendesk pacer/bench pacer/faulttest pacer/page/browsertest pacer/recipes transport/sdktest)
+unreleased=(examples/salesforce examples/zendesk pacer/bench pacer/faulttest pacer/page/browsertest pacer/recipes pacer/serve/clienttest transport/sdktest)
 
 module=github.com/headway-go/headway
 
