@@ -83,7 +83,7 @@ func (s *Server) API() http.Handler {
 	mux.Handle("POST /v1/release", handle(s, s.release))
 	mux.Handle("POST /v1/settle", handle(s, s.settle))
 	mux.Handle("POST /v1/report", handle(s, s.report))
-	mux.Handle("GET /v1/status", s.watched("api", s.status))
+	mux.Handle("GET /v1/status", s.counted("api", s.status))
 	mux.HandleFunc("GET /v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(openAPI)
@@ -107,7 +107,7 @@ const (
 
 // handle returns a handler that reads and writes JSON. do also returns the upstream of the request.
 func handle[In, Out any](s *Server, do func(context.Context, *In) (string, Out, error)) http.Handler {
-	return s.watched("api", func(w http.ResponseWriter, r *http.Request) string {
+	return s.counted("api", func(w http.ResponseWriter, r *http.Request) string {
 		var in In
 		if err := readJSON(w, r, &in); err != nil {
 			s.fail(w, "", err)

@@ -121,7 +121,7 @@ func TestSettle(t *testing.T) {
 	})
 }
 
-// What a client was told holds for all, whether it says which call was answered or not.
+// What one client reports holds for all, whether it says which call was answered or not.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -45,7 +45,7 @@ func callOptions(r *http.Request) []pacer.Option { return targetOf(r).options() 
 
 // Proxy returns the handler that forwards requests. Serve it by a [Listener], which bounds what clients may do.
 func (s *Server) Proxy() http.Handler {
-	return s.watched("proxy", func(w http.ResponseWriter, r *http.Request) string {
+	return s.counted("proxy", func(w http.ResponseWriter, r *http.Request) string {
 		u, prefix, path, err := s.route(r)
 		if err != nil {
 			s.fail(w, "", err)
@@ -302,8 +302,8 @@ func (b *clientBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// watched returns a handler that bounds slow clients and counts requests by what serve returns, the upstream.
-func (s *Server) watched(by string, serve func(w http.ResponseWriter, r *http.Request) (upstream string)) http.Handler {
+// counted returns a handler that bounds slow clients and counts requests by what serve returns, the upstream.
+func (s *Server) counted(by string, serve func(w http.ResponseWriter, r *http.Request) (upstream string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &client{ResponseWriter: w, control: http.NewResponseController(w)}
 		c.within(0) // as it was for the end of the request before, on the same connection

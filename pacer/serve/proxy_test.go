@@ -296,7 +296,7 @@ func TestBodiesAreRepeated(t *testing.T) {
 	}
 }
 
-// Each reply is read by the upstream's profile: what one client is told holds for all.
+// Each reply is read by the upstream's profile: what one of them says holds for all clients.
 func TestRepliesAreHeeded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -24,7 +24,7 @@ import (
 // noState turns the state file off.
 const noState = "none"
 
-// serveFlags are what serve is told.
+// serveFlags are the flags of serve.
 type serveFlags struct {
 	config, upstream, profile string
 	policies                  []string
