@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -147,7 +148,7 @@ func readJSON(w http.ResponseWriter, r *http.Request, in any) error {
 }
 
 func writeJSON(w http.ResponseWriter, out any) {
-	body, _ := json.Marshal(out) // what is written always can be
+	body, _ := json.Marshal(out) //nolint:errchkjson // what is written always can be
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(append(body, '\n')) // or the client is gone
 }
@@ -256,9 +257,9 @@ func (in *AcquireRequest) check() error {
 
 // costs returns costs by policy; of "", what it costs the others.
 func costs(cost *int64, byPolicy map[string]int64) map[string]int64 {
-	all := make(map[string]int64)
-	for policy, n := range byPolicy {
-		all[policy] = n
+	all := maps.Clone(byPolicy)
+	if all == nil {
+		all = make(map[string]int64)
 	}
 	if cost != nil {
 		all[""] = *cost

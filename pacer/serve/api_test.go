@@ -153,7 +153,7 @@ func TestAcquireGone(t *testing.T) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost:1/v1/acquire", strings.NewReader(`{"upstream": "crm"}`))
 		require.NoError(t, err)
 		req.Header.Set("Content-Type", "application/json")
-		_, err = r.client.Do(req) //nolint:bodyclose // there is none
+		_, err = r.client.Do(req)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		synctest.Wait()
 		require.InDelta(t, 9000, r.ok("/v1/acquire", `{"upstream": "crm", "wait": false}`)["wait_ms"], 0)

@@ -32,7 +32,7 @@ type secret struct {
 // readCredentials reads a file that only its owner may read. Errors repeat nothing of it.
 func readCredentials(path string) (credentials, error) {
 	if path == "" {
-		return nil, nil
+		return nil, nil //nolint:nilnil // there are none
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -40,9 +40,9 @@ func readCredentials(path string) (credentials, error) {
 	}
 	const others = 0o077
 	if info.Mode().Perm()&others != 0 {
-		return nil, bad("Credentials", path, fmt.Sprintf("can be read by others: chmod 600 %s", path))
+		return nil, bad("Credentials", path, "can be read by others: chmod 600 "+path)
 	}
-	data, err := os.ReadFile(path)
+	data, err := os.ReadFile(path) //nolint:gosec // the operator says which file
 	if err != nil {
 		return nil, bad("Credentials", path, "cannot be read")
 	}

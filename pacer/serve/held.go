@@ -3,7 +3,9 @@ package serve
 import (
 	"context"
 	"crypto/rand"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -115,10 +117,7 @@ func (h *held) permits() (n int) {
 // closeAll ends all calls.
 func (h *held) closeAll() {
 	h.mu.Lock()
-	var ids []string
-	for id := range h.byID {
-		ids = append(ids, id)
-	}
+	ids := slices.Collect(maps.Keys(h.byID))
 	h.mu.Unlock()
 	for _, id := range ids {
 		_ = h.release(id, true)

@@ -153,7 +153,7 @@ func TestClientGone(t *testing.T) {
 		all.Go(func() {
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/crm/gone", http.NoBody)
 			require.NoError(t, err)
-			_, err = r.client.Do(req) //nolint:bodyclose // there is none
+			_, err = r.client.Do(req)
 			require.ErrorIs(t, err, context.Canceled)
 		})
 		time.Sleep(time.Second)
@@ -193,7 +193,7 @@ func TestStreams(t *testing.T) {
 			started := make(chan error)
 			go func() {
 				var err error
-				resp, err = r.send(http.MethodPost, "/crm/chat", body) //nolint:bodyclose // it is
+				resp, err = r.send(http.MethodPost, "/crm/chat", body)
 				started <- err
 			}()
 			require.NoError(t, <-started)

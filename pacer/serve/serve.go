@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -184,7 +185,7 @@ func (s *Server) newUpstream(file *config.File, name string, secret *credential,
 		return nil, err
 	}
 	u.proxy = s.newProxy(u, rt)
-	return u, s.metrics.observe(p)
+	return u, s.metrics.observe(p) //nolint:contextcheck // it outlives the opening
 }
 
 // newBase returns the transport that sends requests. It verifies certificates, and passes content codings on as they are.
@@ -237,14 +238,7 @@ func (s *Server) named(name string) (*upstream, error) {
 	if name == "" && s.root != nil {
 		return s.root, nil
 	}
-	names := slices.Sorted(func(yield func(string) bool) {
-		for name := range s.upstreams {
-			if !yield(name) {
-				return
-			}
-		}
-	})
-	return nil, refusef(http.StatusNotFound, "no upstream has this name: there are %s", strings.Join(names, ", "))
+	return nil, refusef(http.StatusNotFound, "no upstream has this name: there are %s", strings.Join(slices.Sorted(maps.Keys(s.upstreams)), ", "))
 }
 
 // Drain refuses new requests. Those that wait are refused, too, and give their slots back; those that were sent go on. [Server.Run] drains
