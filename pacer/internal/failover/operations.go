@@ -52,7 +52,7 @@ func (w *Store) ReserveEach(ctx context.Context, batches []store.Batch) []error 
 
 // reserveShared has the shared store decide, and returns the batches of which it does not.
 func (w *Store) reserveShared(ctx context.Context, batches []store.Batch, errs []error) (rest []int) {
-	began, known := w.Now(), w.knownEpoch()
+	began, known, sent := w.Now(), w.knownEpoch(), time.Now()
 	for i := range batches {
 		w.returned(&batches[i].Stack, batches[i].Calls)
 	}
@@ -67,8 +67,8 @@ func (w *Store) reserveShared(ctx context.Context, batches []store.Batch, errs [
 		})
 	}
 	rest = where(errs, lost)
-	// A store that can be reached is reminded at once of what it forgot, unless the process can do without it meanwhile.
-	for n := 0; n < maxReminders && len(rest) > 0 && forgot(errs[rest[0]]) != nil && w.config.Mode != Local; n++ {
+	// A store that can be reached is reminded at once of what it forgot, unless the process can do without it meanwhile, or that takes long.
+	for n := 0; n < maxReminders && time.Since(sent) < w.config.Timeout && len(rest) > 0 && forgot(errs[rest[0]]) != nil && w.config.Mode != Local; n++ {
 		if _, failed := w.resync(ctx); failed != nil {
 			break
 		}
