@@ -85,11 +85,9 @@ var weathers = []weather{
 	{name: "read-only", kind: lost, spoil: steady(faulty.Faults{Write: faulty.ErrReadOnly, Away: near})},
 	{name: "full", kind: lost, spoil: steady(faulty.Faults{Write: faulty.ErrFull, Free: true, Away: near})},
 	{name: "flapping", kind: flaps, spoil: often(50*time.Millisecond, 1500*time.Millisecond, func(s *faulty.Store, rng *rand.Rand) {
-		if rng.IntN(2) == 0 {
-			s.Suffer(faulty.Faults{All: faulty.ErrDown, Away: near})
-		} else {
-			s.Suffer(faulty.Faults{Away: near})
-		}
+		s.Suffer(faulty.Faults{All: faulty.ErrDown, Away: near})
+		lasts(50*time.Millisecond + time.Duration(rng.Int64N(int64(1450*time.Millisecond))))
+		s.Suffer(faulty.Faults{Away: near})
 	})},
 	{name: "100 ms away", kind: slow, spoil: steady(faulty.Faults{Away: 100 * time.Millisecond})},
 	{name: "200 ms away", kind: slow, spoil: steady(faulty.Faults{Away: 200 * time.Millisecond})},

@@ -190,8 +190,8 @@ func (a *localStore) begin(ctx context.Context, known *ledger, stack, own *store
 func newID() int64 { return 1e14 + rand.Int64N(9e14) }
 
 // reserveShares returns reports that reserve, of each limit in use, what calls of this process may begin to use until the store decides
-// again, at the barrier: from then on others get slots and permits, perhaps before this process has reported what it spent. Of a rate with
-// cells of its own, that is the cell that has not ended by then. It owes the store the return of the permits.
+// again, at the barrier: from then on others get slots and permits, perhaps before this process has reported what it spent, and those that
+// have not lost the store get them before. Of a rate, these are the cells of this process. It owes the store the return of the permits.
 // Running are the calls that the store learns of with them. Calls that need more than maxReserved wait until the process is back.
 func (a *localStore) reserveShares(known *ledger, running []readings.Report, away absence, barrier int64) []readings.Report {
 	a.mu.Lock()
@@ -207,10 +207,13 @@ func (a *localStore) reserveShares(known *ledger, running []readings.Report, awa
 			continue
 		}
 		own := a.share(&store.Stack{Limits: []store.Limit{t.limit}}, away).Limits[0].Spec
-		if own.Phase > 0 { // a call may still start in its last cell, or did
-			cell, spent := barrier-(barrier-own.Phase)%own.Interval, a.spent[k]
-			if to := cell + t.limit.Spec.Interval; to > barrier && (cell >= now || spent != nil && spent.tail > cell) {
-				reserve.Add(&t.limit, store.Note{Kind: store.NoteClaim, Charge: store.Charge{From: cell, To: to}})
+		if n := int64(away.processes); own.Algorithm == policies.GCRA && n > 1 {
+			cell, spent := now-(now-int64(away.rank)*(own.Interval/n))%own.Interval, a.spent[k]
+			if spent == nil || spent.tail <= cell { // no call has started in it
+				cell += own.Interval
+			}
+			for ; cell < barrier && room > 0; cell, room = cell+own.Interval, room-1 {
+				reserve.Add(&t.limit, store.Note{Kind: store.NoteClaim, Charge: store.Charge{From: cell, To: cell + t.limit.Spec.Interval}})
 			}
 		}
 		if own.Algorithm != policies.Concurrency {
