@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -106,4 +107,26 @@ func TestProcessesStartInCellsOfTheirOwn(t *testing.T) {
 		}
 		require.LessOrEqual(t, slots[len(slots)-1].Sub(slots[0]), (calls+1)*n*interval)
 	})
+}
+
+// A call that costs more than the share of a window takes as much of the windows after its own, also of calls in the same request.
+func TestCallsThatCostMoreThanAShare(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []policies.Policy{policies.Fixed(40, time.Second), policies.Sliding(40, time.Second)} {
+		synctest.Test(t, func(t *testing.T) {
+			const n, cost, calls = 4, 20, 5
+			a := localStore{policy: Nobody{policy}.PolicyOf, store: memstore.New(), permits: func() []readings.Report { return nil }}
+			stack, away := store.Stack{Limits: []store.Limit{{Policy: "window", Spec: policy.Spec()}}}, absence{number: 1, processes: n, counted: true}
+			var known ledger
+			known.of(&stack.Limits[0], 0).seeded = away.number
+			var grants [calls]store.Grant
+			_, err := a.reserve(t.Context(), &known, &stack, slices.Repeat([]store.Call{{Cost: cost, MaxWait: time.Minute}}, calls), grants[:], away)
+			require.NoError(t, err)
+			require.Equal(t, int64(40/n), a.share(&stack, away).Limits[0].Spec.Limit)
+			for i, g := range grants[1:] {
+				require.GreaterOrEqual(t, g.At.Sub(grants[i].At), 2*time.Second)
+			}
+			require.Less(t, grants[calls-1].Wait(), 2*calls*time.Second)
+		})
+	}
 }

@@ -131,14 +131,19 @@ func (a *localStore) reserve(
 	if err := a.begin(ctx, known, stack, &own, away); err != nil {
 		return store.BindsNothing, err
 	}
-	if err := a.store.Reserve(ctx, own, calls, grants); err != nil {
-		return store.BindsNothing, err
-	}
 	limits := slices.Clone(stack.Limits) // the caller's may be used for something else
 	for i := range grants {
+		if err := a.store.Reserve(ctx, own, calls[i:i+1], grants[i:i+1]); err != nil {
+			return store.BindsNothing, err
+		}
 		g := &grants[i]
 		if !g.OK {
 			continue
+		}
+		if more := beyond(&own, g); len(more) > 0 {
+			if _, _, err := a.store.Report(ctx, own, more); err != nil {
+				return store.BindsNothing, err
+			}
 		}
 		t := &localGrant{limits: limits, shares: own.Limits, charges: slices.Clone(g.Charges), at: g.At}
 		g.Local, g.Receipt = true, t
@@ -148,6 +153,21 @@ func (a *localStore) reserve(
 		a.fold(a.store.Now())
 	}
 	return store.BindsNothing, nil
+}
+
+// beyond returns what a call takes of the windows after its own if it costs more than the share: an empty window admits it all the same.
+func beyond(own *store.Stack, g *store.Grant) (notes []store.Note) {
+	for i, c := range g.Charges {
+		s := &own.Limits[i].Spec
+		if s.Algorithm != policies.Window || s.Calendar != nil {
+			continue
+		}
+		period := s.Interval * (s.Buckets + 1)
+		for at, left := c.From+period, c.To-s.Limit; left > 0; at, left = at+period, left-s.Limit {
+			notes = append(notes, store.Note{Kind: store.NoteClaim, Limit: i, Charge: store.Charge{From: at, To: min(left, s.Limit)}})
+		}
+	}
+	return notes
 }
 
 // begin charges the local accounts of a stack, once in an absence, with what the store was known to hold.
