@@ -161,7 +161,7 @@ func (w *world) known(b *bound) []deed {
 }
 
 // beyond returns how many calls go beyond a bound at most. While the store answers, none does, however late, nor if it is lost once, but for
-// what docs/reliability.md says: calls that cost more than the burst of a share go all the same, one of each process at once, and of a pool
+// what docs/guarantees.md says: calls that cost more than the burst of a share go all the same, one of each process at once, and of a pool
 // what others were granted since the last heartbeat is granted again. If the store comes and goes, those that have lost it spend their shares
 // beside others that have not, until their next probe is answered. Losses do not add up: processes that all of a rate is too little for notice
 // each, and what the others had too much is used up before the next one. What writes that are lost had granted is granted again, and each
