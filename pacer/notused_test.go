@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/testing/faulty"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -137,6 +138,32 @@ func TestNotBeforeOutlivesAMove(t *testing.T) {
 				require.GreaterOrEqual(t, time.Since(began), 5*time.Second)
 				require.Less(t, time.Since(began), 6*time.Second)
 			})
+		})
+	}
+}
+
+// The slot of a reservation that nobody waits for is used by a call that waits behind it, however shortly before it was given back.
+func TestASlotThatIsGivenBackLate(t *testing.T) {
+	t.Parallel()
+	for _, shared := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.PerSecond(20)}, Jitter: pacer.NoJitter}
+			if shared {
+				c.Store = faulty.New()
+			}
+			p, err := pacer.New(c)
+			require.NoError(t, err)
+			defer closing(t, p)
+			require.NoError(t, p.Wait(t.Context()))
+			r, err := p.Reserve(t.Context())
+			require.NoError(t, err)
+			began := time.Now()
+			waited := make(chan error)
+			go func() { waited <- p.Wait(t.Context()) }()
+			time.Sleep(r.Delay() - time.Millisecond)
+			require.NoError(t, r.Cancel(t.Context()))
+			require.NoError(t, <-waited)
+			require.LessOrEqual(t, time.Since(began), 50*time.Millisecond)
 		})
 	}
 }

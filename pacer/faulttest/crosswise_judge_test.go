@@ -241,15 +241,13 @@ func (c *cell) promised() (during, after float64) {
 	after = 0.95
 	if s.bursts {
 		after = 0.6
-	} else if s.bounds[0].burst == 1 && c.end == callsCancel {
-		after = 0.9
 	}
 	switch {
 	case s.rests > 0: // its callers do not ask for all of it
 		return 0, 0
 	case c.weather.kind == works:
 		during = after
-	case c.weather.kind == lost && !permits && !s.book && (c.end == callsEnd || c.end == callsExpire):
+	case c.weather.kind == lost && !permits && !s.book && c.end != callsSettle:
 		during = min(after, 0.95)
 	}
 	return during, after

@@ -237,7 +237,7 @@ func (w *Store) owe(d debt) {
 // Exchangeable implements [store.Exchanger].
 func (w *Store) Exchangeable(g *store.Grant) bool {
 	t := localGrantOf(g)
-	return t != nil && !t.over.Load()
+	return t != nil && !t.over.Load() && w.state.Load() == shared
 }
 
 // Returning implements [store.Exchanger]. The others have all of the limits from the barrier on. What this process has spent may take
