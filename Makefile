@@ -51,7 +51,7 @@ bench: redis browser ## Measure against the peers, into docs/benchmarks, and fle
 	@go test -tags measure -count=1 -v -timeout 60m -run Fleet ./pacer/redisstore
 	@cd pacer/cmd/headway && go test -tags measure -count=1 -v -run Predicts ./internal/simulate
 	@for dir in pacer/asynqpacer pacer/riverpacer; do go -C $$dir test -tags measure -count=1 -v -run Fleet . || exit 1; done
-	@for dir in examples/zendesk examples/salesforce pacer/page/browsertest; do go -C $$dir test -tags measure -count=1 . || exit 1; done
+	@for dir in pacer/page/browsertest pacer/serve/clienttest; do go -C $$dir test -tags measure -count=1 . || exit 1; done
 
 .PHONY: pictures
 pictures: browser ## Draw the pictures of the documentation anew, into docs/pictures

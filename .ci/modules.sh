@@ -1,10 +1,10 @@
 # Which modules of go.work are released, and which changes are not. Sourced, from the root of the repository.
 
 # Each comes after those that it requires.
-released=(. pacer/config pacer/grpcpacer pacer/awspacer pacer/riverpacer pacer/asynqpacer pacer/otelpacer pacer/cmd/headway)
+released=(. pacer/config pacer/grpcpacer pacer/awspacer pacer/riverpacer pacer/asynqpacer pacer/otelpacer pacer/serve pacer/cmd/headway)
 
 # Tests, benchmarks and examples: nobody installs them.
-unreleased=(examples/salesforce examples/zendesk pacer/bench pacer/faulttest pacer/page/browsertest pacer/recipes transport/sdktest)
+unreleased=(examples/salesforce examples/zendesk pacer/bench pacer/faulttest pacer/page/browsertest pacer/recipes pacer/serve/clienttest transport/sdktest)
 
 module=github.com/headway-go/headway
 

@@ -149,13 +149,13 @@ end
 
 -- heeding defines what calls that look for a slot can do without.
 function allowance.heeding()
-  -- drop takes a call out of what is open.
-  local function drop(o, now, slot, n)
+  -- drop takes a call out of what is open that was granted at an instant.
+  local function drop(o, now, slot, n, made)
     o.dirty = true
-    if o.till > 0 and slot >= o.till and o.ahead > 0 then
-      o.ahead = math.max(0, o.ahead - n)
-    elseif slot > now and o.early > 0 then
+    if slot > now and o.early > 0 and made < o.at then
       o.early = math.max(0, o.early - n)
+    elseif o.till > 0 and slot >= o.till and o.ahead > 0 then
+      o.ahead = math.max(0, o.ahead - n)
     elseif slot >= o.mark_ then
       local young = math.min(o.open, n)
       o.open, o.older = o.open - young, math.max(0, o.older - n + young)
@@ -174,7 +174,7 @@ function allowance.heeding()
 
   function allowance.cancel(o, now, slot, n, made)
     turn(o, now)
-    drop(o, now, slot, n)
+    drop(o, now, slot, n, made)
     if o.step > 0 and slot >= now and made >= o.at then o.next_ = math.max(0, o.next_ - taking(o, now, n)) end
   end
 
@@ -266,15 +266,18 @@ function allowance.heeding()
     return left
   end
 
-  local function patient(o, slot, refused, left, wait)
+  local function patient(o, slot, cost, refused, left, wait)
     if o.till == 0 and o.width > 0 and slot >= o.start then
-      if refused and o.oks == 0 then
+      if refused and o.oks <= cost then
         o.waits = math.min(5, o.waits + 1)
       elseif left > 1 then
         o.waits = math.max(0, o.waits - 1)
       end
     end
-    if left == 0 and o.waits > 1 then wait = wait * 2 ^ (o.waits - 1) end
+    if left == 0 and o.waits > 1 and (refused or wait <= math.max(o.till, o.start) - o.at) then
+      local longer = wait * (math.min(2 ^ (o.waits - 1), math.max(1, floor(o.most, 4))) - 1)
+      wait = wait + (refused and longer or math.min(longer, C.Minute))
+    end
     return o.since + wait
   end
 
@@ -312,7 +315,7 @@ function allowance.heeding()
   local function refuse(o, now, wait, teaches)
     local till = now + wait
     if teaches and o.said == 0 and o.oks > 0 and (o.step == 0 or o.till == 0 or o.oks >= C.Lesson) then
-      local took, of = math.min(C.Month, math.max(C.Second, till - o.first)), o.step > 0 and math.min(C.Lesson, o.oks) or C.Lesson
+      local took, of = math.min(C.Month, math.max(C.Second, till - o.first)), math.min(C.Lesson, o.oks)
       o.step = floor(o.step * (C.Lesson - of) + floor(took, o.oks) * of, C.Lesson)
       o.span = math.min(C.Month, math.max(math.min(took, C.TenMinutes), C.Calms * o.step))
     end
@@ -332,7 +335,7 @@ function allowance.heeding()
     local was, refused = o.low - 1 - open, flags % 2 == C.AnswerRefused
     o.since, o.dirty = now, true
     if slot ~= 0 or cost > 0 and not refused then o.reported = 1 end
-    if slot == 0 then slot = blind(o, now, cost) else drop(o, now, slot, cost) end
+    if slot == 0 then slot = blind(o, now, cost) else drop(o, now, slot, cost, slot) end
     local old = slot < o.start
     if not refused and not old then went(o, slot, cost) end
     if refused and (left == 0 and teaches and o.said == 0 or left < 0 and (wait > 0 or guessed)) then
@@ -352,7 +355,7 @@ function allowance.heeding()
       if o.said == 0 then o.said, o.step = 1, 0 end
     end
     left = corrected(o, left, cost, refused, o.till > 0 and was >= 0 and open == cost)
-    return read(o, now, slot, left, patient(o, slot, refused, left, wait), refused, was)
+    return read(o, now, slot, left, patient(o, slot, cost, refused, left, wait), refused, was)
   end
 
   function allowance.resume(o, now)

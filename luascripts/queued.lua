@@ -177,7 +177,7 @@ return function(entries, c, up, now, reply, size, changed)
           if s + ahead - near > again then blocks, again = i, s + ahead - near end
         else
           local behind = s + debt(rank * cost(i), o.step)
-          turn = turn and (rank == 0 or behind - now <= near)
+          turn = turn and behind - now <= near
           lane, own, ahead = i, math.max(own, behind - near), math.max(ahead, debt(rank * cost(i), of[whole[i]].step))
         end
       end

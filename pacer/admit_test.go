@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -66,13 +67,13 @@ func compareWays(t *testing.T, r *rand.Rand, loc *time.Location) {
 			time.Sleep(time.Duration(r.IntN(400)) * ms)
 		}
 		name := func() string { return []string{"", "a", "b", "c", "a"}[r.IntN(5)] } // "" is none
-		ctx := pacer.WithScope(pacer.WithScope(t.Context(), "tenant", name()), "user", name())
-		var opts []pacer.Option
+		ctx := pacer.With(pacer.With(t.Context(), pacer.Scope("tenant", name())), pacer.Scope("user", name()))
+		opts, reported := []pacer.Option{pacer.MaxWait(0)}, []pacer.ScopeOption(nil)
 		if r.IntN(3) == 0 {
 			opts = append(opts, pacer.Cost(1+r.Int64N(4)*r.Int64N(4)))
 		}
 		if r.IntN(10) == 0 {
-			opts = append(opts, pacer.Scope("user", ""))
+			opts, reported = append(opts, pacer.Scope("user", "")), append(reported, pacer.Scope("user", ""))
 		}
 		if r.IntN(10) == 0 {
 			opts = append(opts, pacer.Tracked())
@@ -82,9 +83,9 @@ func compareWays(t *testing.T, r *rand.Rand, loc *time.Location) {
 			if r.IntN(2) == 0 {
 				f = policies.Feedback{Remaining: policies.Reported(r.Int64N(20)), Policies: []string{some[0].Name()}}
 			}
-			require.Equal(t, long.Report(ctx, f, opts...), short.Report(ctx, f, opts...))
+			require.Equal(t, long.Report(ctx, f, reported...), short.Report(ctx, f, reported...))
 		}
-		require.Equal(t, long.Allow(ctx, opts...), short.Allow(ctx, opts...), "step %d", step)
+		require.Equal(t, long.Wait(ctx, opts...), short.Wait(ctx, opts...), "step %d", step)
 		one, err := long.Status(ctx)
 		two, err2 := short.Status(ctx)
 		require.Equal(t, err, err2)
@@ -127,7 +128,7 @@ func TestAStackIsDecidedAsAWhole(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(w), 2))
 			for range tries {
 				tenant, user, n := fmt.Sprint(r.IntN(40)), fmt.Sprint(r.IntN(12)), 1+r.Int64N(3)
-				ctx := pacer.WithScope(pacer.WithScope(t.Context(), "tenant", tenant), "user", user)
+				ctx := pacer.With(pacer.With(t.Context(), pacer.Scope("tenant", tenant)), pacer.Scope("user", user))
 				switch r.IntN(4) {
 				case 0: // the long way, and back
 					if s, err := p.Reserve(ctx, pacer.Cost(n), pacer.MaxWait(0)); err == nil {
@@ -139,7 +140,7 @@ func TestAStackIsDecidedAsAWhole(t *testing.T) {
 						book.add(n, "", tenant, tenant+"/"+user)
 					}
 				default:
-					if p.Allow(ctx, pacer.Cost(n)) == nil {
+					if p.Wait(ctx, pacer.Cost(n), pacer.MaxWait(0)) == nil {
 						book.add(n, "", tenant, tenant+"/"+user)
 					}
 				}
@@ -173,7 +174,7 @@ func TestAnEvictedAccountIsNotUsedAgain(t *testing.T) {
 		busy.Store, busy.Upstream = store, "another"
 		for range 3 {
 			for range 3 { // it knows its account, by now
-				require.NoError(t, first.Allow(t.Context()))
+				require.NoError(t, first.Wait(t.Context(), pacer.MaxWait(0)))
 				time.Sleep(time.Second)
 			}
 			others := newPacer(t, busy)
@@ -183,11 +184,11 @@ func TestAnEvictedAccountIsNotUsedAgain(t *testing.T) {
 				require.NoError(t, others.Wait(t.Context()))
 			}
 			require.Equal(t, 1, store.Len(), "an idle key goes while others are used, all of which is short ways")
-			require.NoError(t, second.Allow(t.Context()))
-			require.ErrorIs(t, first.Allow(t.Context()), pacer.ErrNotYet)
+			require.NoError(t, second.Wait(t.Context(), pacer.MaxWait(0)))
+			require.ErrorIs(t, first.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet)
 			time.Sleep(time.Second)
-			require.NoError(t, first.Allow(t.Context()))
-			require.ErrorIs(t, second.Allow(t.Context()), pacer.ErrNotYet)
+			require.NoError(t, first.Wait(t.Context(), pacer.MaxWait(0)))
+			require.ErrorIs(t, second.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet)
 			time.Sleep(time.Second)
 		}
 	})
@@ -201,13 +202,13 @@ func TestTwoSpecsOfOneAccount(t *testing.T) {
 		wide, narrow := limits(policies.Fixed(5, time.Hour).Named("x")), limits(policies.Fixed(2, time.Hour).Named("x"))
 		wide.Store, narrow.Store = store, store
 		w, n := newPacer(t, wide), newPacer(t, narrow)
-		require.NoError(t, n.Allow(t.Context()))
-		require.NoError(t, w.Allow(t.Context()))
-		require.ErrorIs(t, n.Allow(t.Context()), pacer.ErrNotYet)
+		require.NoError(t, n.Wait(t.Context(), pacer.MaxWait(0)))
+		require.NoError(t, w.Wait(t.Context(), pacer.MaxWait(0)))
+		require.ErrorIs(t, n.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet)
 		for range 3 {
-			require.NoError(t, w.Allow(t.Context()))
+			require.NoError(t, w.Wait(t.Context(), pacer.MaxWait(0)))
 		}
-		require.ErrorIs(t, w.Allow(t.Context()), pacer.ErrNotYet)
+		require.ErrorIs(t, w.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet)
 	})
 }
 
@@ -219,9 +220,9 @@ func TestCallsThatGoAtOnceSeeTheNextDay(t *testing.T) {
 		time.Sleep(24*time.Hour - time.Second)
 		for range 5 {
 			for _, tenant := range []string{"a", "b"} {
-				require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", tenant)))
-				require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", tenant)))
-				require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("tenant", tenant)), pacer.ErrNotYet)
+				require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", tenant), pacer.MaxWait(0)))
+				require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", tenant), pacer.MaxWait(0)))
+				require.ErrorIs(t, p.Wait(t.Context(), pacer.Scope("tenant", tenant), pacer.MaxWait(0)), pacer.ErrNotYet)
 			}
 			time.Sleep(24 * time.Hour)
 		}
@@ -240,13 +241,13 @@ func TestAPauseHoldsCallsThatWouldGoAtOnce(t *testing.T) {
 		require.NoError(t, o.Wait(t.Context()))
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: 10 * time.Second}))
 		require.NoError(t, o.Report(t.Context(), policies.Feedback{Wait: time.Second}))
-		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet)
-		require.ErrorIs(t, o.Allow(t.Context()), pacer.ErrNotYet)
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet)
+		require.ErrorIs(t, o.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet)
 		time.Sleep(time.Second)
-		require.NoError(t, o.Allow(t.Context()))
-		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet)
-		require.NoError(t, p.Resume(t.Context()))
-		require.NoError(t, p.Allow(t.Context()))
+		require.NoError(t, o.Wait(t.Context(), pacer.MaxWait(0)))
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet)
+		require.NoError(t, fleet.Of(p).Resume(t.Context()))
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 	})
 }
 
@@ -259,18 +260,18 @@ func TestCallsThatCannotGoAtOnce(t *testing.T) {
 		done, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, p.Wait(done), context.Canceled)
-		require.ErrorIs(t, p.Allow(done), context.Canceled)
-		require.ErrorIs(t, p.Wait(t.Context(), pacer.Cost(4)), pacer.ErrNever)
+		require.ErrorIs(t, p.Wait(done, pacer.MaxWait(0)), context.Canceled)
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.Cost(4)), pacer.TooCostly)
 		var ce *pacer.ConfigError
 		require.ErrorAs(t, p.Wait(t.Context(), pacer.Cost(0)), &ce)
 		require.Equal(t, "Cost", ce.Field)
-		require.ErrorIs(t, p.Allow(t.Context(), pacer.NotBefore(time.Second)), pacer.ErrNotYet)
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.NotBefore(time.Second), pacer.MaxWait(0)), pacer.ErrNotYet)
 		require.NoError(t, p.Wait(t.Context(), pacer.Cost(2)), "nothing else was charged")
-		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet)
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet)
 		time.Sleep(time.Minute)
 		require.NoError(t, p.Wait(t.Context(), pacer.Cost(3)))
-		require.ErrorIs(t, p.Allow(t.Context(), pacer.CostOf("rate", 0)), pacer.ErrNotYet)
-		require.NoError(t, p.Allow(t.Context(), pacer.CostOf("rate", 0), pacer.CostOf("fixed-1m", 0)), "it costs nothing there")
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.CostOf("rate", 0), pacer.MaxWait(0)), pacer.ErrNotYet)
+		require.NoError(t, p.Wait(t.Context(), pacer.CostOf("rate", 0), pacer.CostOf("fixed-1m", 0), pacer.MaxWait(0)), "it costs nothing there")
 		require.NoError(t, p.Close())
 		require.ErrorIs(t, p.Wait(t.Context()), pacer.ErrClosed)
 	})

@@ -26,7 +26,7 @@ func allocs(t *testing.T, call func()) float64 {
 
 // A Wait in memory that need not wait allocates nothing.
 func TestAWaitInMemoryAllocatesNothing(t *testing.T) { //nolint:paralleltest // it counts what is allocated
-	ctx, cancel := context.WithTimeout(pacer.WithScope(pacer.WithScope(t.Context(), "tenant", "acme"), "user", "bob"), time.Hour)
+	ctx, cancel := context.WithTimeout(pacer.With(pacer.With(t.Context(), pacer.Scope("tenant", "acme")), pacer.Scope("user", "bob")), time.Hour)
 	defer cancel()
 	for name, stack := range map[string][]policies.Policy{
 		"one rate":          {ample()},
@@ -45,7 +45,7 @@ func TestAWaitInMemoryAllocatesNothing(t *testing.T) { //nolint:paralleltest // 
 			for how, call := range map[string]func() error{
 				"Wait":   func() error { return p.Wait(ctx) },
 				"cost":   func() error { return p.Wait(ctx, pacer.Cost(2)) },
-				"Allow":  func() error { return p.Allow(ctx) },
+				"Allow":  func() error { return p.Wait(ctx, pacer.MaxWait(0)) },
 				"option": func() error { return p.Wait(ctx, pacer.Scope("tenant", "other"), pacer.MaxWait(time.Second)) },
 			} {
 				n := allocs(t, func() {
@@ -61,7 +61,7 @@ func TestAWaitInMemoryAllocatesNothing(t *testing.T) { //nolint:paralleltest // 
 
 // A Reserve in memory allocates the reservation, and the limits if some of them have scopes.
 func TestAReservationAllocatesLittle(t *testing.T) { //nolint:paralleltest // it counts what is allocated
-	ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+	ctx := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 	plain := newPacer(t, limits(ample().Named("a"), ample().Named("b")))
 	scoped := newPacer(t, limits(ample().Named("a"), ample().Named("b"), ample().Per("tenant")))
 	for most, p := range map[float64]*pacer.Pacer{1: plain, 2: scoped} {
@@ -83,10 +83,10 @@ func TestAReservationAllocatesLittle(t *testing.T) { //nolint:paralleltest // it
 
 // A scope costs its context, and nothing else.
 func TestAScopeAllocatesOnce(t *testing.T) { //nolint:paralleltest // it counts what is allocated
-	ctx := pacer.WithScope(t.Context(), "user", "bob")
+	ctx := pacer.With(t.Context(), pacer.Scope("user", "bob"))
 	p := newPacer(t, limits(ample().Per("tenant")))
 	require.LessOrEqual(t, allocs(t, func() {
-		if err := p.Allow(pacer.WithScope(ctx, "tenant", "acme")); err != nil {
+		if err := p.Wait(pacer.With(ctx, pacer.Scope("tenant", "acme")), pacer.MaxWait(0)); err != nil {
 			t.Fatal(err)
 		}
 	}), 1.0)

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/testing/faulty"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -36,15 +38,15 @@ func newRedeemer(t *testing.T, s *faulty.Store, p policies.Policy) *redeemer {
 	var err error
 	r.Pacer, err = pacer.New(pacer.Config{
 		Upstream: "api", Store: s, Policies: []policies.Policy{p}, MaxWait: time.Hour, Jitter: pacer.NoJitter, StoreTimeout: 500 * time.Millisecond,
-		Hooks: []*pacer.Hooks{{
-			StoreRequest: func(q pacer.StoreRequest) {
+		Hooks: []*hooks.Set{{
+			StoreRequest: func(q hooks.StoreRequest) {
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				if q.Op == "redeem" {
 					r.requests++
 				}
 			},
-			Failover: func(pacer.Failover) {
+			Failover: func(hooks.Failover) {
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				r.losses++
@@ -102,13 +104,13 @@ func TestManyLateTokensAtOnce(t *testing.T) {
 			r.Release()
 			mu.Lock()
 			defer mu.Unlock()
-			slot, _ := r.Slot()
+			slot, _ := inside.Slot(r)
 			slots = append(slots, slot)
 		}
 		began := time.Now()
 		p.each(n, func(i int) {
 			r, err := p.Redeem(t.Context(), toks[i])
-			if later, ok := errors.AsType[*pacer.LaterError](err); ok {
+			if later, ok := errors.AsType[*pacer.LimitError](err); ok {
 				waits[i] = later.Wait
 			} else if assert.NoError(t, err) {
 				went(r)
@@ -124,7 +126,7 @@ func TestManyLateTokensAtOnce(t *testing.T) {
 				time.Sleep(wait - pacer.RedeemEarly/2)
 				r, err := p.Redeem(t.Context(), toks[i])
 				wait = 0
-				if later, ok := errors.AsType[*pacer.LaterError](err); ok {
+				if later, ok := errors.AsType[*pacer.LimitError](err); ok {
 					wait = later.Wait
 				} else if assert.NoError(t, err) {
 					went(r)

@@ -33,7 +33,7 @@ func ExamplePacer_Book() {
 
 	// A worker has the job too early.
 	_, err = p.Redeem(ctx, tok)
-	if later, ok := errors.AsType[*pacer.LaterError](err); ok {
+	if later, ok := errors.AsType[*pacer.LimitError](err); ok {
 		fmt.Println("snooze for", later.Wait.Round(time.Minute))
 	}
 

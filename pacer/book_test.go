@@ -31,7 +31,7 @@ func booking(t *testing.T, n int, all ...policies.Policy) []*pacer.Pacer {
 }
 
 // book books a call, which must have a slot.
-func book(t *testing.T, p *pacer.Pacer, opts ...pacer.Option) (tok string, wait time.Duration) {
+func book(t *testing.T, p *pacer.Pacer, opts ...pacer.BookOption) (tok string, wait time.Duration) {
 	t.Helper()
 	tok, wait, err := p.Book(t.Context(), opts...)
 	require.NoError(t, err)
@@ -39,20 +39,20 @@ func book(t *testing.T, p *pacer.Pacer, opts ...pacer.Option) (tok string, wait 
 }
 
 // later redeems a token that may not go now, and returns why.
-func later(t *testing.T, p *pacer.Pacer, tok string, opts ...pacer.Option) *pacer.LaterError {
+func later(t *testing.T, p *pacer.Pacer, tok string, opts ...pacer.RedeemOption) *pacer.LimitError {
 	t.Helper()
 	r, err := p.Redeem(t.Context(), tok, opts...)
 	require.Nil(t, r)
-	var e *pacer.LaterError
+	var e *pacer.LimitError
 	require.ErrorAs(t, err, &e)
 	require.ErrorIs(t, err, pacer.ErrNotYet)
 	require.ErrorIs(t, err, pacer.ErrRefused)
-	require.Positive(t, e.RetryAfter())
+	require.Positive(t, retryAfter(e))
 	return e
 }
 
 // redeemed redeems a token whose time has come.
-func redeemed(t *testing.T, p *pacer.Pacer, tok string, opts ...pacer.Option) *pacer.Reservation {
+func redeemed(t *testing.T, p *pacer.Pacer, tok string, opts ...pacer.RedeemOption) *pacer.Reservation {
 	t.Helper()
 	r, err := p.Redeem(t.Context(), tok, opts...)
 	require.NoError(t, err)
@@ -61,10 +61,10 @@ func redeemed(t *testing.T, p *pacer.Pacer, tok string, opts ...pacer.Option) *p
 }
 
 // spent requires that a token is not good any more.
-func spent(t *testing.T, p *pacer.Pacer, tok string, why error, opts ...pacer.Option) {
+func spent(t *testing.T, p *pacer.Pacer, tok string, why error, opts ...pacer.RedeemOption) {
 	t.Helper()
 	_, err := p.Redeem(t.Context(), tok, opts...)
-	var e *pacer.TokenError
+	var e *pacer.LimitError
 	require.ErrorAs(t, err, &e)
 	require.ErrorIs(t, err, why)
 	require.ErrorIs(t, err, pacer.ErrRefused)
@@ -102,7 +102,7 @@ func TestPausedBookingsMove(t *testing.T) {
 		require.True(t, later(t, ps[1], other).Moved)
 		time.Sleep(100 * time.Millisecond)
 		redeemed(t, ps[1], other)
-		require.Error(t, ps[1].Allow(t.Context()))
+		require.Error(t, ps[1].Wait(t.Context(), pacer.MaxWait(0)))
 	})
 }
 
@@ -147,7 +147,7 @@ func TestRedeemGivesUp(t *testing.T) {
 // mustSlot returns how far away the next slot is.
 func mustSlot(t *testing.T, p *pacer.Pacer) time.Duration {
 	t.Helper()
-	err := p.Allow(t.Context())
+	err := p.Wait(t.Context(), pacer.MaxWait(0))
 	var e *pacer.LimitError
 	require.ErrorAs(t, err, &e)
 	return e.Wait
@@ -218,9 +218,9 @@ func TestExpiredBookings(t *testing.T) {
 		spent(t, ps[0], tok, pacer.ErrSpent)
 		redeemed(t, ps[0], same)
 		time.Sleep(10 * time.Minute)
-		spent(t, ps[0], tok, pacer.ErrTokenExpired) // and not "go"
-		spent(t, ps[0], same, pacer.ErrTokenExpired)
-		spent(t, ps[0], unused, pacer.ErrTokenExpired)
+		spent(t, ps[0], tok, pacer.TokenLost) // and not "go"
+		spent(t, ps[0], same, pacer.TokenLost)
+		spent(t, ps[0], unused, pacer.TokenLost)
 	})
 }
 
@@ -236,7 +236,7 @@ func TestStoresThatKeepNoBookings(t *testing.T) {
 		_, err = p.Redeem(t.Context(), tok)
 		require.ErrorIs(t, err, store.ErrNoBookings)
 		require.ErrorIs(t, p.CancelBooking(t.Context(), tok), store.ErrNoBookings)
-		require.NoError(t, p.Allow(t.Context()))
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 	})
 }
 
@@ -258,7 +258,7 @@ func TestBookingsNeedTheDataOfTheirStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tok, _ := book(t, booking(t, 1, perSecond)[0])
 		time.Sleep(time.Second)
-		spent(t, booking(t, 1, perSecond)[0], tok, pacer.ErrTokenLost)
+		spent(t, booking(t, 1, perSecond)[0], tok, pacer.TokenLost)
 	})
 }
 
@@ -269,25 +269,25 @@ func TestWhatABookingCarries(t *testing.T) {
 			policies.Fixed(100, time.Minute).Named("tokens").Per("tenant"),
 			policies.InFlight(1),
 		)
-		ctx := pacer.WithScope(t.Context(), "tenant", "a b/c")
+		ctx := pacer.With(t.Context(), pacer.Scope("tenant", "a b/c"))
 		tok, wait, err := ps[0].Book(ctx, pacer.Cost(2), pacer.CostOf("tokens", 60))
 		require.NoError(t, err)
 		require.Zero(t, wait)
-		other, wait, err := ps[0].Book(ctx, pacer.Cost(2), pacer.EstimateOf("tokens", 60))
+		other, wait, err := ps[0].Book(ctx, pacer.Cost(2), pacer.EstimateOf("tokens", 60, policies.Learned{}))
 		require.NoError(t, err)
 		require.Greater(t, wait, 59*time.Second, "both cost the tenant 60 of 100")
-		_, wait, err = ps[0].Book(pacer.WithScope(ctx, "tenant", "d"), pacer.CostOf("tokens", 60))
+		_, wait, err = ps[0].Book(pacer.With(ctx, pacer.Scope("tenant", "d")), pacer.CostOf("tokens", 60))
 		require.NoError(t, err)
 		require.Zero(t, wait)
 
 		r := redeemed(t, ps[1], tok)
-		require.NoError(t, r.Settle(t.Context(), pacer.CostOf("tokens", 10)), "the rest is given back")
+		require.NoError(t, r.Settle(t.Context(), policies.Cost{Policy: "tokens", N: 10}), "the rest is given back")
 		_, wait, err = ps[0].Book(ctx, pacer.CostOf("tokens", 10))
 		require.NoError(t, err)
 		require.Zero(t, wait)
 		time.Sleep(time.Minute + 20*time.Second)
 		e := later(t, ps[0], other)
-		require.Equal(t, "in-flight", e.InFlight)
+		require.Equal(t, "in-flight", e.Policy)
 		require.Equal(t, 100*time.Millisecond, e.Wait)
 		r.Release()
 		r = redeemed(t, ps[0], other)
@@ -306,7 +306,7 @@ func TestNoPermitIsLeft(t *testing.T) {
 		ps := booking(t, 1, policies.Rate(10, time.Second).Burst(1), policies.InFlight(1))
 		book(t, ps[0])
 		tok, _ := book(t, ps[0])
-		require.Empty(t, later(t, ps[0], tok).InFlight)
+		require.Empty(t, later(t, ps[0], tok).Policy)
 		require.NoError(t, ps[0].CancelBooking(t.Context(), tok))
 		spent(t, ps[0], tok, pacer.ErrSpent)
 		time.Sleep(time.Second)
@@ -346,7 +346,7 @@ func TestFairSharesAreNotBooked(t *testing.T) {
 
 func TestBookingWithoutLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, err := pacer.New(pacer.Config{Upstream: "api", Policies: []policies.Policy{perSecond}, Mode: pacer.Observe})
+		p, err := pacer.New(pacer.Config{Upstream: "api", Policies: []policies.Policy{perSecond.Observed()}})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, p.Close()) }()
 		for range 3 {
@@ -362,24 +362,22 @@ func TestBadBookings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ps := booking(t, 1, perSecond.Per("tenant"))
 		var config *pacer.ConfigError
-		_, _, err := ps[0].Book(t.Context(), pacer.Scope("tenant", strings.Repeat("x", pacer.MaxToken)))
+		_, _, err := ps[0].Book(t.Context(), pacer.Scope("tenant", strings.Repeat("x", 2048)))
 		require.ErrorAs(t, err, &config)
 		for _, d := range []time.Duration{0, -1, 31 * 24 * time.Hour} {
 			_, _, err = ps[0].Book(t.Context(), pacer.Scope("tenant", "a"), pacer.Keep(d))
 			require.ErrorAs(t, err, &config)
 			require.Equal(t, "Keep", config.Field)
 		}
-		var scope *pacer.ScopeError
+		var scope *pacer.LimitError
 		_, _, err = ps[0].Book(t.Context())
 		require.ErrorAs(t, err, &scope)
 		_, _, err = ps[0].Book(t.Context(), pacer.Scope("tenant", "a"), pacer.Cost(2))
-		require.ErrorIs(t, err, pacer.ErrNever)
+		require.ErrorIs(t, err, pacer.TooCostly)
 		tok, wait := book(t, ps[0], pacer.Scope("tenant", strings.Repeat("x", 1000)))
 		require.Zero(t, wait)
 		tok2, wait := book(t, ps[0], pacer.Scope("tenant", strings.Repeat("x", 1000)))
 		require.Equal(t, 100*time.Millisecond, wait)
-		_, err = ps[0].Redeem(t.Context(), tok, pacer.Cost(1))
-		require.ErrorAs(t, err, &config)
 		_, err = ps[0].Redeem(t.Context(), tok, pacer.Attempt(0))
 		require.ErrorAs(t, err, &config)
 		redeemed(t, ps[0], tok)
@@ -392,7 +390,7 @@ func TestBadBookings(t *testing.T) {
 		other, err := pacer.New(pacer.Config{Upstream: "other", Policies: []policies.Policy{perSecond}})
 		require.NoError(t, err)
 		defer other.Close()
-		spent(t, other, tok2, pacer.ErrBadToken)
+		spent(t, other, tok2, pacer.BadToken)
 		require.NoError(t, other.Close())
 		_, _, err = other.Book(t.Context())
 		require.ErrorIs(t, err, pacer.ErrClosed)
@@ -425,16 +423,16 @@ func TestRedeemWaits(t *testing.T) {
 		one, _ := book(t, ps[0])
 		two, wait := book(t, ps[0], pacer.NotBefore(3*time.Second))
 		require.Equal(t, 3*time.Second, wait)
-		require.Equal(t, 3*time.Second, later(t, ps[1], two, pacer.MaxWait(3*time.Second-time.Millisecond)).Wait)
+		require.Equal(t, 3*time.Second, later(t, ps[1], two, pacer.Early(3*time.Second-time.Millisecond)).Wait)
 		var waiting sync.WaitGroup
 		waiting.Go(func() {
-			r := redeemed(t, ps[1], two, pacer.MaxWait(5*time.Second), pacer.Attempt(1))
+			r := redeemed(t, ps[1], two, pacer.Early(5*time.Second), pacer.Attempt(1))
 			require.Equal(t, 4100*time.Millisecond, time.Since(began), "it was moved behind the pause")
 			r.Release()
 		})
 		time.Sleep(time.Second)
 		require.NoError(t, ps[0].Report(t.Context(), policies.Feedback{Wait: 3 * time.Second, Policies: []string{"per-second"}}))
-		r := redeemed(t, ps[0], one, pacer.MaxWait(time.Minute)) // late: it moves, too, and the permit is free
+		r := redeemed(t, ps[0], one, pacer.Early(time.Minute)) // late: it moves, too, and the permit is free
 		require.Equal(t, 4*time.Second, time.Since(began))
 		r.Release()
 		waiting.Wait()
@@ -442,10 +440,10 @@ func TestRedeemWaits(t *testing.T) {
 		three, _ := book(t, ps[0], pacer.NotBefore(time.Hour))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := ps[1].Redeem(ctx, three, pacer.MaxWait(pacer.Forever))
+		_, err := ps[1].Redeem(ctx, three, pacer.Early(pacer.Forever))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		waiting.Go(func() {
-			_, err := ps[1].Redeem(t.Context(), three, pacer.MaxWait(pacer.Forever))
+			_, err := ps[1].Redeem(t.Context(), three, pacer.Early(pacer.Forever))
 			require.ErrorIs(t, err, pacer.ErrClosed)
 		})
 		synctest.Wait()
@@ -454,9 +452,8 @@ func TestRedeemWaits(t *testing.T) {
 		require.NoError(t, ps[0].CancelBooking(t.Context(), three), "nothing was spent")
 
 		var config *pacer.ConfigError
-		_, err = ps[0].Redeem(t.Context(), three, pacer.MaxWait(-1))
+		_, err = ps[0].Redeem(t.Context(), three, pacer.Early(-1))
 		require.ErrorAs(t, err, &config)
-		require.ErrorAs(t, ps[0].CancelBooking(t.Context(), three, pacer.MaxWait(1)), &config)
 		require.Zero(t, pacer.SlackOf("no token"))
 		require.Zero(t, pacer.SlackOf(three))
 		slack := booking(t, 1, policies.Rate(10, time.Second).Burst(5))[0]
@@ -467,7 +464,7 @@ func TestRedeemWaits(t *testing.T) {
 		require.Equal(t, 400*time.Millisecond, pacer.SlackOf(four))
 		require.Equal(t, 400*time.Millisecond, later(t, slack, four).Slack)
 		five, _ := book(t, slack, pacer.NotBefore(time.Second))
-		waiting.Go(func() { redeemed(t, slack, five, pacer.MaxWait(time.Second)).Release() })
+		waiting.Go(func() { redeemed(t, slack, five, pacer.Early(time.Second)).Release() })
 		time.Sleep(799 * time.Millisecond)
 		require.Positive(t, later(t, slack, five).Wait)
 		time.Sleep(time.Millisecond)

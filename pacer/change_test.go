@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -109,7 +111,7 @@ func settingWhileCallsWait(t *testing.T, way, every time.Duration, changes int, 
 		}
 		for n := 1; n <= changes && time.Since(start) < 8*time.Second; n++ {
 			with := policies.PerSecond(int64(n))
-			set := func() { assert.NoError(t, both[0].SetLimit(t.Context(), "tenant", with, 0, other)) }
+			set := func() { assert.NoError(t, fleet.Of(both[0]).SetLimit(t.Context(), "tenant", with, 0, other)) }
 			if last = with.Per("tenant").Named("tenant").String(); atOnce {
 				wg.Go(set)
 				synctest.Wait() // they come in order
@@ -152,7 +154,7 @@ func TestASettingTooManyHarmsNoOther(t *testing.T) {
 		errs, wg := make([]error, 3), sync.WaitGroup{}
 		for i, tenant := range []string{"0", "one", "two"} {
 			wg.Go(func() {
-				errs[i] = p.SetLimit(t.Context(), "tenant", policies.PerSecond(9), 0, pacer.Scope("tenant", tenant))
+				errs[i] = fleet.Of(p).SetLimit(t.Context(), "tenant", policies.PerSecond(9), 0, pacer.Scope("tenant", tenant))
 			})
 			synctest.Wait()
 		}
@@ -161,7 +163,7 @@ func TestASettingTooManyHarmsNoOther(t *testing.T) {
 		require.NoError(t, errs[1])
 		var full *store.SettingsError
 		require.ErrorAs(t, errs[2], &full)
-		s, err := p.Settings(t.Context())
+		s, err := fleet.Of(p).Settings(t.Context())
 		require.NoError(t, err)
 		require.Len(t, s.Limits, store.MaxSettings)
 	})
@@ -188,7 +190,7 @@ func TestManyResetsLoseNoStore(t *testing.T) {
 				}
 			}
 			for time.Since(start) < 8*time.Second {
-				wg.Go(func() { assert.NoError(t, both[0].Reset(t.Context())) })
+				wg.Go(func() { assert.NoError(t, fleet.Of(both[0]).Reset(t.Context())) })
 				time.Sleep(30 * ms)
 			}
 			wg.Wait()
@@ -331,7 +333,7 @@ func TestADeclaredPolicyHoldsAtOnce(t *testing.T) {
 			went := all()
 			inOrderFrom(t, went)
 			require.Less(t, went[39].at, 1500*time.Millisecond, "%s: 37 calls of 200 a second", name)
-			require.Equal(t, policies.PerSecond(200).Named(name).String(), p.Policies()[0].String())
+			require.Equal(t, policies.PerSecond(200).Named(name).String(), fleet.Of(p).Policies()[0].String())
 		}
 	})
 }
@@ -422,24 +424,24 @@ func TestBadPoliciesChangeNothing(t *testing.T) {
 	} {
 		var wrong *pacer.ConfigError
 		require.ErrorAs(t, p.Declare(bad...), &wrong)
-		require.ErrorAs(t, p.SetPolicies(t.Context(), bad...), &wrong)
-		require.Equal(t, "per-second: 10 per 1s", p.Policies()[0].String())
+		require.ErrorAs(t, fleet.Of(p).SetPolicies(t.Context(), bad...), &wrong)
+		require.Equal(t, "per-second: 10 per 1s", fleet.Of(p).Policies()[0].String())
 	}
 	tenant, wrong := policies.PerSecond(1).Per("tenant"), (*pacer.ConfigError)(nil)
-	err := p.SetPolicies(t.Context(), tenant.OverrideBy(func([]string) (policies.Policy, bool) { return policies.Policy{}, false }))
+	err := fleet.Of(p).SetPolicies(t.Context(), tenant.OverrideBy(func([]string) (policies.Policy, bool) { return policies.Policy{}, false }))
 	require.ErrorAs(t, err, &wrong)
 	require.ErrorContains(t, err, "leave the policy to the code of each process")
 	for i := range store.MaxSettings {
 		tenant = tenant.Override(policies.PerSecond(2), fmt.Sprint(i))
 	}
-	require.NoError(t, p.SetPolicies(t.Context(), tenant))
-	err = p.SetPolicies(t.Context(), tenant, policies.PerMinute(1).Per("tenant").Override(policies.PerMinute(2), "one too many"))
+	require.NoError(t, fleet.Of(p).SetPolicies(t.Context(), tenant))
+	err = fleet.Of(p).SetPolicies(t.Context(), tenant, policies.PerMinute(1).Per("tenant").Override(policies.PerMinute(2), "one too many"))
 	require.ErrorAs(t, err, &wrong)
 	require.ErrorContains(t, err, "1025 overrides")
-	require.Equal(t, "per-second.tenant: 1 per 1s, per tenant", p.Policies()[0].String())
+	require.Equal(t, "per-second.tenant: 1 per 1s, per tenant", fleet.Of(p).Policies()[0].String())
 	require.NoError(t, p.Close())
 	require.ErrorIs(t, p.Declare(policies.PerSecond(1)), pacer.ErrClosed)
-	require.ErrorIs(t, p.SetPolicies(t.Context(), policies.PerSecond(1)), pacer.ErrClosed)
+	require.ErrorIs(t, fleet.Of(p).SetPolicies(t.Context(), policies.PerSecond(1)), pacer.ErrClosed)
 }
 
 // What is set holds for every process of the fleet, also for those that come later, until it is unset.
@@ -450,7 +452,7 @@ func TestSetPoliciesHoldForTheFleet(t *testing.T) {
 		one, two := opened(t, config(policies.PerSecond(1).Named("x"))), opened(t, config(policies.PerSecond(1).Named("x")))
 		both := []func() []wentAt{line(t, one, 20, waitsFor(one)), line(t, two, 20, waitsFor(two))}
 		began := time.Now()
-		require.NoError(t, one.SetPolicies(t.Context(), policies.PerSecond(100).Named("x"), policies.Daily(1000, time.UTC)))
+		require.NoError(t, fleet.Of(one).SetPolicies(t.Context(), policies.PerSecond(100).Named("x"), policies.Daily(1000, time.UTC)))
 		for _, all := range both {
 			nearlyInOrder(t, all(), 2)
 		}
@@ -458,18 +460,18 @@ func TestSetPoliciesHoldForTheFleet(t *testing.T) {
 		late := opened(t, config(policies.PerSecond(1).Named("x")))
 		require.NoError(t, late.Wait(t.Context()))
 		for _, p := range []*pacer.Pacer{one, two, late} {
-			require.Len(t, p.Policies(), 2)
+			require.Len(t, fleet.Of(p).Policies(), 2)
 		}
 		require.NoError(t, late.Declare(policies.PerSecond(5).Named("x")), "it holds when that ends")
-		require.Len(t, late.Policies(), 2)
-		require.NoError(t, two.UnsetPolicies(t.Context()))
+		require.Len(t, fleet.Of(late).Policies(), 2)
+		require.NoError(t, fleet.Of(two).UnsetPolicies(t.Context()))
 		require.NoError(t, one.Wait(t.Context()))
 		require.NoError(t, late.Wait(t.Context()))
 		time.Sleep(time.Second)
-		require.Equal(t, "x: 1 per 1s", one.Policies()[0].String())
-		require.Equal(t, "x: 5 per 1s", late.Policies()[0].String())
-		require.NoError(t, one.SetPolicies(t.Context()), "no policies limit nothing")
-		require.Empty(t, one.Policies())
+		require.Equal(t, "x: 1 per 1s", fleet.Of(one).Policies()[0].String())
+		require.Equal(t, "x: 5 per 1s", fleet.Of(late).Policies()[0].String())
+		require.NoError(t, fleet.Of(one).SetPolicies(t.Context()), "no policies limit nothing")
+		require.Empty(t, fleet.Of(one).Policies())
 	})
 }
 
@@ -480,7 +482,7 @@ func TestAFleetGetsFairSharesAtOnce(t *testing.T) {
 		t.Helper()
 		was := policies.PerSecond(50).Named("x")
 		one, two := opened(t, config(was.Fair("tenant"))), opened(t, config(was.Fair("tenant")))
-		require.NoError(t, one.SetPolicies(t.Context(), was))
+		require.NoError(t, fleet.Of(one).SetPolicies(t.Context(), was))
 		asks := func(p *pacer.Pacer, tenant string) func(context.Context, int) error {
 			return func(ctx context.Context, _ int) error {
 				return p.Wait(ctx, pacer.MaxWait(pacer.Forever), pacer.Scope("tenant", tenant))
@@ -489,7 +491,7 @@ func TestAFleetGetsFairSharesAtOnce(t *testing.T) {
 		many := line(t, two, 100, asks(two, "a"))
 		more := line(t, one, 100, asks(one, "a"))
 		few := line(t, one, 25, asks(one, "b"))
-		require.NoError(t, one.UnsetPolicies(t.Context()))
+		require.NoError(t, fleet.Of(one).UnsetPolicies(t.Context()))
 		few()
 		began := time.Now()
 		many()
@@ -537,7 +539,7 @@ func TestSetPoliciesLimitCallsInFlight(t *testing.T) {
 			})
 		}
 		time.Sleep(3 * time.Second)
-		require.NoError(t, before.SetPolicies(t.Context(), rate, policies.InFlight(4).Lease(3*time.Second)))
+		require.NoError(t, fleet.Of(before).SetPolicies(t.Context(), rate, policies.InFlight(4).Lease(3*time.Second)))
 		time.Sleep(3 * time.Second)
 		most.Store(0)
 		plain.Store(0)
@@ -557,15 +559,15 @@ func TestSetPoliciesHaveOverrides(t *testing.T) {
 		declared := policies.PerSecond(1).Per("tenant").Named("x").Override(policies.PerSecond(9).Burst(9), "acme")
 		one, two := opened(t, config(declared)), opened(t, config(declared))
 		set := policies.PerSecond(1).Per("tenant").Named("x").Override(policies.PerSecond(1).Burst(4), "acme").Override(policies.PerSecond(1).Burst(3), "a: b")
-		require.NoError(t, one.SetPolicies(t.Context(), set))
+		require.NoError(t, fleet.Of(one).SetPolicies(t.Context(), set))
 		allowed := func(p *pacer.Pacer, tenant string) (n int) {
-			for p.Allow(t.Context(), pacer.Scope("tenant", tenant)) == nil {
+			for p.Wait(t.Context(), pacer.Scope("tenant", tenant), pacer.MaxWait(0)) == nil {
 				n++
 			}
 			return n
 		}
 		time.Sleep(time.Second)
-		_, err := two.Settings(t.Context())
+		_, err := fleet.Of(two).Settings(t.Context())
 		require.NoError(t, err)
 		for tenant, want := range map[string]int{"acme": 4, "a: b": 3, "globex": 1} {
 			require.Equal(t, want, allowed(two, tenant), tenant)
@@ -573,16 +575,16 @@ func TestSetPoliciesHaveOverrides(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		late := opened(t, config(declared))
-		require.NoError(t, late.SetLimit(t.Context(), "x", policies.PerSecond(1).Burst(6), 0, pacer.Scope("tenant", "a: b")))
+		require.NoError(t, fleet.Of(late).SetLimit(t.Context(), "x", policies.PerSecond(1).Burst(6), 0, pacer.Scope("tenant", "a: b")))
 		require.Equal(t, 4, allowed(late, "acme"))
 		require.Equal(t, 6, allowed(late, "a: b"))
-		s, err := late.Settings(t.Context())
+		s, err := fleet.Of(late).Settings(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, "x: 1 per 1s, per tenant\nfor \"a: b\": 1 per 1s, burst 3\nfor \"acme\": 1 per 1s, burst 4", s.Policies.Text)
 		require.NoError(t, s.Policies.Err)
-		require.NoError(t, one.UnsetPolicies(t.Context()))
+		require.NoError(t, fleet.Of(one).UnsetPolicies(t.Context()))
 		time.Sleep(time.Minute)
-		_, err = two.Settings(t.Context())
+		_, err = fleet.Of(two).Settings(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 9, allowed(two, "acme"))
 	})
@@ -596,7 +598,7 @@ func TestLimitsOfKeys(t *testing.T) {
 		rate := policies.PerSecond(2).Per("tenant").Override(policies.PerSecond(20).Burst(5), "large")
 		p := opened(t, config(rate))
 		allowed := func(tenant string) (n int) {
-			for p.Allow(t.Context(), pacer.Scope("tenant", tenant)) == nil {
+			for p.Wait(t.Context(), pacer.Scope("tenant", tenant), pacer.MaxWait(0)) == nil {
 				n++
 			}
 			return n
@@ -604,7 +606,7 @@ func TestLimitsOfKeys(t *testing.T) {
 		require.Equal(t, 1, allowed("small"))
 		require.Equal(t, 5, allowed("large"))
 		all := line(t, p, 10, func(ctx context.Context, _ int) error { return p.Wait(ctx, pacer.Scope("tenant", "acme")) })
-		require.NoError(t, p.SetLimit(t.Context(), rate.Name(), policies.PerSecond(100).Burst(3), time.Minute, pacer.Scope("tenant", "acme")))
+		require.NoError(t, fleet.Of(p).SetLimit(t.Context(), rate.Name(), policies.PerSecond(100).Burst(3), time.Minute, pacer.Scope("tenant", "acme")))
 		began := time.Now()
 		nearlyInOrder(t, all(), 2)
 		require.Less(t, time.Since(began), 200*time.Millisecond)
@@ -615,19 +617,19 @@ func TestLimitsOfKeys(t *testing.T) {
 		require.Equal(t, "per-second.tenant: 100 per 1s, burst 3, per tenant", s.Policies[0].Policy.String())
 		time.Sleep(time.Minute)
 		require.Equal(t, 1, allowed("acme"), "it is over")
-		require.NoError(t, p.SetLimit(t.Context(), rate.Name(), policies.PerSecond(1).Burst(2), 0, pacer.Scope("tenant", "large")))
+		require.NoError(t, fleet.Of(p).SetLimit(t.Context(), rate.Name(), policies.PerSecond(1).Burst(2), 0, pacer.Scope("tenant", "large")))
 		time.Sleep(10 * time.Second)
 		require.Equal(t, 2, allowed("large"), "what is set goes before what is declared")
-		require.NoError(t, p.UnsetLimit(t.Context(), rate.Name(), pacer.Scope("tenant", "large")))
+		require.NoError(t, fleet.Of(p).UnsetLimit(t.Context(), rate.Name(), pacer.Scope("tenant", "large")))
 		time.Sleep(10 * time.Second)
 		require.Equal(t, 5, allowed("large"))
 
 		var wrong *pacer.ConfigError
-		require.ErrorAs(t, p.SetLimit(t.Context(), "nothing", policies.PerSecond(1), 0), &wrong)
-		require.ErrorAs(t, p.SetLimit(t.Context(), rate.Name(), policies.Daily(1, time.UTC), 0, pacer.Scope("tenant", "x")), &wrong)
-		require.ErrorAs(t, p.SetLimit(t.Context(), rate.Name(), policies.PerSecond(1), -1, pacer.Scope("tenant", "x")), &wrong)
-		var lacks *pacer.ScopeError
-		require.ErrorAs(t, p.SetLimit(t.Context(), rate.Name(), policies.PerSecond(1), 0), &lacks)
+		require.ErrorAs(t, fleet.Of(p).SetLimit(t.Context(), "nothing", policies.PerSecond(1), 0), &wrong)
+		require.ErrorAs(t, fleet.Of(p).SetLimit(t.Context(), rate.Name(), policies.Daily(1, time.UTC), 0, pacer.Scope("tenant", "x")), &wrong)
+		require.ErrorAs(t, fleet.Of(p).SetLimit(t.Context(), rate.Name(), policies.PerSecond(1), -1, pacer.Scope("tenant", "x")), &wrong)
+		var lacks *pacer.LimitError
+		require.ErrorAs(t, fleet.Of(p).SetLimit(t.Context(), rate.Name(), policies.PerSecond(1), 0), &lacks)
 	})
 }
 
@@ -668,17 +670,17 @@ func TestWhatGoesIsCountedByName(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.PerSecond(1000).Burst(1000).Named("a"), policies.PerSecond(1000).Burst(1000).Named("b")))
-		registry, _ := p.Registry()
-		_, err := registry.Index(t.Context(), p.Upstream())
+		registry, _ := inside.Of(p).Registry()
+		_, err := registry.Index(t.Context(), fleet.Of(p).Upstream())
 		require.NoError(t, err)
 		require.NoError(t, p.Declare(policies.PerSecond(1000).Burst(1000).Named("c"), policies.PerSecond(1000).Burst(1000).Named("b")))
-		registry, _ = p.Registry()
-		_, err = registry.Index(t.Context(), p.Upstream())
+		registry, _ = inside.Of(p).Registry()
+		_, err = registry.Index(t.Context(), fleet.Of(p).Upstream())
 		require.NoError(t, err)
 		for range 7 {
-			require.NoError(t, p.Allow(t.Context()))
+			require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 		}
-		index, err := registry.Index(t.Context(), p.Upstream())
+		index, err := registry.Index(t.Context(), fleet.Of(p).Upstream())
 		require.NoError(t, err)
 		counted := make(map[string]int64)
 		for _, w := range index.Went {
@@ -697,19 +699,19 @@ func TestSettingsAreRead(t *testing.T) {
 		t.Helper()
 		rate := policies.PerSecond(2).Per("tenant", "user").Named("rate")
 		p, other := opened(t, config(rate)), opened(t, config(rate))
-		read := func() *pacer.Settings {
-			s, err := other.Settings(t.Context())
+		read := func() *fleet.Settings {
+			s, err := fleet.Of(other).Settings(t.Context())
 			require.NoError(t, err)
 			return s
 		}
-		require.NoError(t, p.UnsetPolicies(t.Context()))
+		require.NoError(t, fleet.Of(p).UnsetPolicies(t.Context()))
 		require.True(t, read().None())
-		require.True(t, (*pacer.Settings)(nil).None())
+		require.True(t, (*fleet.Settings)(nil).None())
 		began := time.Now().Round(0)
-		require.NoError(t, p.SetPolicies(t.Context(), rate, policies.Daily(10, time.UTC)))
+		require.NoError(t, fleet.Of(p).SetPolicies(t.Context(), rate, policies.Daily(10, time.UTC)))
 		time.Sleep(time.Minute)
-		acme := []pacer.Option{pacer.Scope("tenant", "acme"), pacer.Scope("user", "a b")}
-		require.NoError(t, p.SetLimit(t.Context(), "rate", policies.PerSecond(9), time.Hour, acme...))
+		acme := []pacer.ScopeOption{pacer.Scope("tenant", "acme"), pacer.Scope("user", "a b")}
+		require.NoError(t, fleet.Of(p).SetLimit(t.Context(), "rate", policies.PerSecond(9), time.Hour, acme...))
 		s := read()
 		require.False(t, s.None())
 		require.Equal(t, "api", s.Upstream)
@@ -726,20 +728,20 @@ func TestSettingsAreRead(t *testing.T) {
 		require.Equal(t, time.Hour, one.Until.Sub(one.Since))
 		require.WithinDuration(t, s.Changed, one.Since, ms)
 		require.WithinDuration(t, began.Add(time.Minute), s.Changed, 20*ms)
-		require.Equal(t, policies.Daily(10, time.UTC).String(), other.Policies()[1].String(), "and heeded")
+		require.Equal(t, policies.Daily(10, time.UTC).String(), fleet.Of(other).Policies()[1].String(), "and heeded")
 
-		status, err := other.StatusOf(t.Context(), []policies.Policy{rate}, []store.Key{
+		status, err := keysOf(pacer.With(t.Context(), acme...), other, []policies.Policy{rate}, []store.Key{
 			{Policy: "rate", Scope: store.EscapeScope("acme") + ":" + store.EscapeScope("a b")}, {Policy: "rate", Scope: "x:y"},
-		}, acme...)
+		})
 		require.NoError(t, err)
 		for i, want := range []string{"rate: 9 per 1s, per tenant+user", "rate: 9 per 1s, per tenant+user", "rate: 2 per 1s, per tenant+user"} {
 			require.Equal(t, want, status.Policies[i].Policy.String(), "status of key %d", i)
 		}
-		require.NoError(t, p.UnsetPolicies(t.Context()))
-		require.NoError(t, p.UnsetLimit(t.Context(), "rate", acme...))
+		require.NoError(t, fleet.Of(p).UnsetPolicies(t.Context()))
+		require.NoError(t, fleet.Of(p).UnsetLimit(t.Context(), "rate", acme...))
 		require.True(t, read().None())
 		require.NoError(t, p.Close())
-		_, err = p.Settings(t.Context())
+		_, err = fleet.Of(p).Settings(t.Context())
 		require.ErrorIs(t, err, pacer.ErrClosed)
 	})
 }
@@ -752,10 +754,10 @@ func TestStoresWithoutSettings(t *testing.T) {
 			"direct": struct{ store.Store }{memstore.New()}, "shared": struct{ store.Shared }{newRemote(1)},
 		} {
 			p := opened(t, pacer.Config{Upstream: "api", Store: backing, Policies: []policies.Policy{policies.PerSecond(1).Per("tenant")}})
-			_, err := p.Settings(t.Context())
+			_, err := fleet.Of(p).Settings(t.Context())
 			for what, err := range map[string]error{
-				"Settings": err, "SetPolicies": p.SetPolicies(t.Context(), policies.PerSecond(2)), "UnsetPolicies": p.UnsetPolicies(t.Context()),
-				"SetLimit": p.SetLimit(t.Context(), "per-second.tenant", policies.PerSecond(2), 0, pacer.Scope("tenant", "x")),
+				"Settings": err, "SetPolicies": fleet.Of(p).SetPolicies(t.Context(), policies.PerSecond(2)), "UnsetPolicies": fleet.Of(p).UnsetPolicies(t.Context()),
+				"SetLimit": fleet.Of(p).SetLimit(t.Context(), "per-second.tenant", policies.PerSecond(2), 0, pacer.Scope("tenant", "x")),
 			} {
 				var failed *pacer.StoreError
 				require.ErrorAs(t, err, &failed, "%s %s", name, what)
@@ -766,12 +768,12 @@ func TestStoresWithoutSettings(t *testing.T) {
 		p := opened(t, pacer.Config{Upstream: "api", Store: backing, Policies: []policies.Policy{policies.PerSecond(1)}})
 		_, err := backing.Set(t.Context(), "api", []store.Setting{{Text: "x: 5 per moon"}, {Policy: "per-second", Scope: "y", Text: "?"}})
 		require.NoError(t, err)
-		s, err := p.Settings(t.Context())
+		s, err := fleet.Of(p).Settings(t.Context())
 		require.NoError(t, err)
 		require.Error(t, s.Policies.Err)
 		require.Error(t, s.Limits[0].Err)
 		require.Equal(t, "y", s.Limits[0].Scope)
-		require.Equal(t, "per-second: 1 per 1s", p.Policies()[0].String())
+		require.Equal(t, "per-second: 1 per 1s", fleet.Of(p).Policies()[0].String())
 	})
 }
 
@@ -781,13 +783,13 @@ func TestWhatIsSetIsLostWithTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(2)
 		p := opened(t, pacer.Config{Upstream: "api", Store: r, Policies: []policies.Policy{policies.PerSecond(1).Named("x")}, Jitter: pacer.NoJitter})
-		require.NoError(t, p.SetPolicies(t.Context(), policies.PerSecond(100).Named("x")))
-		require.Equal(t, "x: 100 per 1s", p.Policies()[0].String())
+		require.NoError(t, fleet.Of(p).SetPolicies(t.Context(), policies.PerSecond(100).Named("x")))
+		require.Equal(t, "x: 100 per 1s", fleet.Of(p).Policies()[0].String())
 		r.forget()
 		require.NoError(t, p.Wait(t.Context()))
 		back()
 		require.NoError(t, p.Wait(t.Context()))
 		time.Sleep(10 * time.Second)
-		require.Equal(t, "x: 1 per 1s", p.Policies()[0].String())
+		require.Equal(t, "x: 1 per 1s", fleet.Of(p).Policies()[0].String())
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/bookings"
 	"github.com/headway-go/headway/pacer/internal/dispatch"
@@ -24,23 +25,21 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Defaults and special values of [Config].
+// Special values of [Config].
 const (
-	// DefaultMaxWait is the longest wait of a call unless Config.MaxWait or MaxWait sets another. It is finite, so that a call that meets
-	// a spent daily quota fails now instead of waiting until tomorrow.
-	DefaultMaxWait = time.Minute
 	// Forever as a MaxWait leaves the context's deadline as the only bound.
 	Forever = store.Forever
-	// DefaultMaxPause caps for how long an upstream is obeyed: the longest month. A wait beyond it cannot be meant, and lasts an hour.
-	DefaultMaxPause = 31 * 24 * time.Hour
-	// DefaultJitter is the most by which a call that waits goes later than its slot, if its slack allows it.
-	DefaultJitter = 10 * time.Millisecond
-	// DefaultMaxLate is how late after its slot and its slack a call may go.
-	DefaultMaxLate = 500 * time.Millisecond
-	// DefaultStoreTimeout is how long an operation of a shared store may take.
-	DefaultStoreTimeout = 250 * time.Millisecond
 	// NoJitter as Config.Jitter adds no delay to a slot.
 	NoJitter time.Duration = -1
+)
+
+// Defaults of [Config].
+const (
+	defaultMaxWait      = time.Minute         // finite, so that a call that meets a spent daily quota fails now instead of waiting until tomorrow
+	defaultMaxPause     = 31 * 24 * time.Hour // the longest month: a wait beyond it cannot be meant
+	defaultJitter       = 10 * time.Millisecond
+	defaultMaxLate      = 500 * time.Millisecond
+	defaultStoreTimeout = 250 * time.Millisecond
 )
 
 // Config configures a [Pacer].
@@ -58,21 +57,21 @@ type Config struct {
 	Store store.Store
 
 	// MaxWait is the longest time that a call waits: a call whose slot lies further away is refused at once, without a charge. [Forever]
-	// sets no bound. For a call that must not wait at all, use [Pacer.Allow]. Defaults to [DefaultMaxWait], one minute.
+	// sets no bound. For a call that must not wait at all, use [Pacer.TryAcquire]. Defaults to one minute.
 	MaxWait time.Duration
 
 	// MaxPause caps for how long calls heed what an upstream states: a Retry-After, or the reset of a limit of which nothing is left. A ban
 	// of a day is common, so the default is 31 days. A wait beyond 31 days and MaxPause, such as "Retry-After: 999999999", cannot be
-	// meant: it pauses calls for an hour. Defaults to [DefaultMaxPause].
+	// meant: it pauses calls for an hour. Defaults to 31 days.
 	MaxPause time.Duration
 
 	// Hooks receive events. Each set of hooks receives all of them. Defaults to none.
-	Hooks []*Hooks
+	Hooks []*hooks.Set
 
 	// Logger receives a warning when this process loses a [store.Shared], or cannot reach it at the start: at most one a minute for each
 	// upstream, less often the longer the outage lasts, and one line when the store is back. Set slog.New(slog.DiscardHandler) to turn
-	// this off. It also receives a warning when an upstream states a wait of over an hour: see [FeedbackApplied].Long. Defaults to
-	// slog.Default() at the time of the warning, or to nothing if [LogHooks] are among the Hooks, because they log the same. Logger also
+	// this off. It also receives a warning when an upstream states a wait of over an hour: see [hooks.FeedbackApplied].Long. Defaults to
+	// slog.Default() at the time of the warning, or to nothing if [hooks.Log] are among the Hooks, because they log the same. Logger also
 	// receives a warning, at most one an hour for each upstream, when processes have had different policies for minutes. A logger that
 	// hangs or panics delays no call: lines are dropped meanwhile, and their number is logged afterwards.
 	Logger *slog.Logger
@@ -86,12 +85,12 @@ type Config struct {
 	IgnoreCounts bool
 
 	// Jitter is the most by which a call that waits goes later than its slot, uniformly at random. It never exceeds the call's slack, so
-	// it spreads calls without breaking a limit. [NoJitter] turns it off. Defaults to [DefaultJitter], 10 ms.
+	// it spreads calls without breaking a limit. [NoJitter] turns it off. Defaults to 10 ms.
 	Jitter time.Duration
 
 	// MaxLate is how late after its slot and its slack a call may go. A call that wakes up later, because the machine or the process was
 	// suspended, gives its slot back and reserves again, so that calls with stale slots do not go in a burst. [Forever] lets calls use
-	// stale slots. Defaults to [DefaultMaxLate], half a second.
+	// stale slots. Defaults to half a second.
 	MaxLate time.Duration
 
 	// Outage decides what becomes of calls while a [store.Shared] is out of reach. With [PaceLocally], a process that has never reached
@@ -104,19 +103,14 @@ type Config struct {
 	// more than that arrive at once, a call whose context ends returns within four StoreTimeouts: two to reserve, and two to give the
 	// slot back. An operation that has to connect first may take four times as long in all, and StoreTimeout from when it has a connection.
 	// Each further attempt at the very first operation may take twice as long as the one before, up to 8 s. Defaults to
-	// [DefaultStoreTimeout], 250 ms.
+	// 250 ms.
 	StoreTimeout time.Duration
 
 	// Processes is how many processes share the store, at most. The store supplies the number, too; a process that loses its store paces
 	// at its share, by the larger of the two. Without Processes, a process that has never reached its store, or that the store has known
 	// for a few seconds only, does not guess, since others may not count it yet: its calls wait for the store, for as long as MaxWait and
-	// their contexts allow, and then get a [*StoreError] that matches [ErrNoContact] or [ErrNoShare]. [Pacer.Allow] and MaxWait(0) wait
-	// for the first attempt only. At most 10,000. Defaults to 0, unknown.
+	// their contexts allow, and then get a [*StoreError] that matches [ErrUnreachable]. [Pacer.TryAcquire] and MaxWait(0) wait for the first attempt only. At most 10,000. Defaults to 0, unknown.
 	Processes int
-
-	// Mode is whether the policies are enforced. With [Observe], no call waits and none is refused: hooks and metrics report what would
-	// have happened. [Pacer.SetMode] changes it. To observe single policies, see policies.Policy.Observed. Defaults to [Enforce].
-	Mode Mode
 
 	_ struct{}
 }
@@ -137,18 +131,8 @@ const (
 	LetThrough
 )
 
-// String returns a short name of the outage mode.
-func (o Outage) String() string {
-	switch o {
-	case PaceLocally:
-		return "pace locally"
-	case RefuseCalls:
-		return "refuse calls"
-	case LetThrough:
-		return "let through"
-	}
-	return "unknown"
-}
+// text returns a short name of the outage mode.
+func (o Outage) text() string { return [...]string{"pace locally", "refuse calls", "let through"}[o] }
 
 // mode returns how a member behaves.
 func (o Outage) mode() failover.Mode {
@@ -162,9 +146,6 @@ func (o Outage) mode() failover.Mode {
 	return failover.Local
 }
 
-// ValidUpstream reports whether s can name an upstream: see [Config].Upstream.
-func ValidUpstream(s string) bool { return store.ValidUpstream(s) }
-
 // New returns a Pacer for the upstream that c describes, or a [*ConfigError] that names the first field at fault.
 func New(c Config) (*Pacer, error) {
 	if err := c.validate(); err != nil {
@@ -173,16 +154,16 @@ func New(c Config) (*Pacer, error) {
 	p := &Pacer{
 		upstream:  c.Upstream,
 		store:     c.Store,
-		maxWait:   cmp.Or(c.MaxWait, DefaultMaxWait),
-		maxPause:  cmp.Or(c.MaxPause, DefaultMaxPause),
+		maxWait:   cmp.Or(c.MaxWait, defaultMaxWait),
+		maxPause:  cmp.Or(c.MaxPause, defaultMaxPause),
 		outage:    c.Outage,
 		telemetry: newTelemetry(c.Hooks),
 	}
 	if p.store == nil {
 		p.store = memstore.New()
 	}
-	if c.Logger != nil || !slices.ContainsFunc(c.Hooks, func(h *Hooks) bool { return h.logsWarnings }) {
-		p.log = warnings.NewStore(c.Logger, c.Upstream, c.Outage.String())
+	if c.Logger != nil || !slices.ContainsFunc(c.Hooks, func(h *hooks.Set) bool { return h.LogsWarnings }) {
+		p.log = warnings.NewStore(c.Logger, c.Upstream, c.Outage.text())
 	}
 	given := p.store
 	shared, isShared := p.store.(store.Shared)
@@ -191,11 +172,11 @@ func New(c Config) (*Pacer, error) {
 	}
 	p.policies = binding.NewPolicies(&binding.Config{
 		Upstream: p.upstream, Direct: p.direct, MaxPause: p.maxPause, Counts: !c.IgnoreCounts,
-		Declared: slices.Clone(c.Policies), Observed: c.Mode == Observe, Changed: p.policiesChanged,
+		Declared: slices.Clone(c.Policies), Changed: p.policiesChanged,
 	})
 	p.leases = leases.New(leases.Config{Report: p.reportLeases, Direct: p.direct != nil, PassOn: p.passOn})
 	p.calls = &binding.Reader{
-		Upstream: p.upstream, MaxWait: p.maxWait, MaxWeight: MaxWeight, Flow: 1 + rand.Int64N(1<<53-1), Counts: !c.IgnoreCounts,
+		Upstream: p.upstream, MaxWait: p.maxWait, MaxWeight: maxWeight, Flow: 1 + rand.Int64N(1<<53-1), Counts: !c.IgnoreCounts,
 		Policies: p.policies, Direct: p.direct, Leases: p.leases, Errors: refusals{p},
 	}
 	p.reports = &readings.Reporter{Upstream: p.upstream, Far: isShared, Events: events{p}}
@@ -212,13 +193,13 @@ func New(c Config) (*Pacer, error) {
 		Calls: p.calls, Events: events{p},
 	})
 	p.bookings = &bookings.Bookings{
-		Upstream: p.upstream, Store: p.store, Calls: p.calls, Early: RedeemEarly, Keep: DefaultKeep, MaxToken: MaxToken,
+		Upstream: p.upstream, Store: p.store, Calls: p.calls, Early: RedeemEarly, Keep: defaultKeep, MaxToken: maxToken,
 	}
 	p.reports.Store = p.store
 	if p.member == nil && c.Store != nil { // others may use it, too
 		p.dispatcher.Begin()
 	}
-	if p.telemetry.Any(func(h *Hooks) bool { return h.Paused != nil || h.Resumed != nil }) {
+	if p.telemetry.Any(func(h *hooks.Set) bool { return h.Paused != nil || h.Resumed != nil }) {
 		defer p.dispatcher.Listen()
 	}
 	return p, nil
@@ -228,7 +209,7 @@ func New(c Config) (*Pacer, error) {
 func (p *Pacer) join(shared store.Shared, c *Config) store.Member {
 	p.versionLog = warnings.NewVersions(c.Logger, c.Upstream, func() string { return p.set().Source })
 	return failover.New(shared, &failover.Config{
-		Upstream: c.Upstream, Mode: c.Outage.mode(), Timeout: cmp.Or(c.StoreTimeout, DefaultStoreTimeout), Processes: c.Processes,
+		Upstream: c.Upstream, Mode: c.Outage.mode(), Timeout: cmp.Or(c.StoreTimeout, defaultStoreTimeout), Processes: c.Processes,
 		Policies: p.set().Bound, InForce: p.policies, Owner: events{p},
 	})
 }
@@ -237,7 +218,7 @@ func (p *Pacer) join(shared store.Shared, c *Config) store.Member {
 func (p *Pacer) newDispatcher(c *Config, given store.Store) *dispatch.Dispatcher {
 	config := dispatch.Config{
 		Upstream: p.upstream, Store: p.store, Given: given, Member: p.member, Direct: p.direct != nil,
-		Jitter: max(0, cmp.Or(c.Jitter, DefaultJitter)), MaxLate: cmp.Or(c.MaxLate, DefaultMaxLate),
+		Jitter: max(0, cmp.Or(c.Jitter, defaultJitter)), MaxLate: cmp.Or(c.MaxLate, defaultMaxLate),
 		Leases: p.leases, Meter: p.process.Meter,
 	}
 	if p.telemetry != nil {
@@ -264,7 +245,7 @@ func processName() string {
 }
 
 func (c *Config) validate() error {
-	if !ValidUpstream(c.Upstream) {
+	if !store.ValidUpstream(c.Upstream) {
 		return &ConfigError{
 			Field: "Upstream", Value: strconv.Quote(c.Upstream),
 			Reason: "must start with a letter or digit and have at most 100 letters, digits, '.', '_' or '-'",
@@ -303,9 +284,6 @@ func (c *Config) validate() error {
 	}
 	if c.Outage > LetThrough {
 		return badNumber("Outage", int64(c.Outage), "must be PaceLocally, RefuseCalls or LetThrough")
-	}
-	if c.Mode > Observe {
-		return badNumber("Mode", int64(c.Mode), "must be Enforce or Observe")
 	}
 	if c.Processes < 0 || c.Processes > failover.MaxProcesses {
 		return badNumber("Processes", int64(c.Processes), fmt.Sprintf("must be from 1 to %d; 0 for the default", failover.MaxProcesses))

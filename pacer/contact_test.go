@@ -13,6 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
+	"github.com/headway-go/headway/pacer/internal/inside"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -50,7 +53,7 @@ func (s *starts) count() int {
 func (s *starts) calls(ctx context.Context, p *pacer.Pacer) {
 	for ctx.Err() == nil {
 		if c, err := p.Acquire(ctx); err == nil {
-			slot, _ := c.Slot()
+			slot, _ := inside.Slot(c)
 			s.addAt(time.UnixMicro(int64(slot)))
 		}
 	}
@@ -301,7 +304,7 @@ func TestHowLongACallWaitsForTheFirstContact(t *testing.T) {
 		err := p.Wait(t.Context())
 		requireNoContact(t, err)
 		require.ErrorIs(t, err, errBroken)
-		require.Equal(t, pacer.DefaultMaxWait, time.Since(begin))
+		require.Equal(t, time.Minute, time.Since(begin))
 		for _, advice := range []string{"reserve", "connection refused", "address", "network", "ACL", "Config.Processes", "LetThrough"} {
 			require.ErrorContains(t, err, advice)
 		}
@@ -324,7 +327,7 @@ func TestHowLongACallWaitsForTheFirstContact(t *testing.T) {
 		require.Equal(t, context.Canceled, err)
 		require.Equal(t, 6*time.Second, time.Since(begin))
 
-		requireNoContact(t, p.Allow(t.Context()))
+		requireNoContact(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 		_, err = p.Reserve(t.Context(), pacer.MaxWait(0))
 		requireNoContact(t, err)
 		_, err = p.Status(t.Context())
@@ -413,9 +416,9 @@ func TestWhoNeedNotWaitForTheFirstContact(t *testing.T) {
 		known := fresh(t, r, pacer.Config{Processes: 2}, policies.Daily(10, time.UTC))
 		defer closing(t, known)
 		for range 5 {
-			require.NoError(t, known.Allow(t.Context()))
+			require.NoError(t, known.Wait(t.Context(), pacer.MaxWait(0)))
 		}
-		require.ErrorIs(t, known.Allow(t.Context()), pacer.ErrNotYet)
+		require.ErrorIs(t, known.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet)
 		through := fresh(t, r, pacer.Config{Outage: pacer.LetThrough}, policies.Daily(1, time.UTC))
 		defer closing(t, through)
 		for range 5 {
@@ -440,11 +443,7 @@ func TestACallOfAProcessWithoutAShare(t *testing.T) {
 		withoutDelay bool
 		call         func(context.Context, *pacer.Pacer, time.Duration) error
 	}{
-		"Allow": {nil, true, func(ctx context.Context, p *pacer.Pacer, _ time.Duration) error { return p.Allow(ctx) }},
-		"AllowAtMost": {nil, true, func(ctx context.Context, p *pacer.Pacer, _ time.Duration) error {
-			_, err := p.AllowAtMost(ctx, 3)
-			return err
-		}},
+		"Allow": {nil, true, func(ctx context.Context, p *pacer.Pacer, _ time.Duration) error { return p.Wait(ctx, pacer.MaxWait(0)) }},
 		"Reserve": {nil, false, func(ctx context.Context, p *pacer.Pacer, most time.Duration) error {
 			_, err := p.Reserve(ctx, pacer.MaxWait(most))
 			return err
@@ -481,13 +480,13 @@ func TestACallOfAProcessWithoutAShare(t *testing.T) {
 					time.Sleep(time.Second)
 					r.set(errBroken, 0)
 					if known {
-						_ = p.Allow(t.Context())
+						_ = p.Wait(t.Context(), pacer.MaxWait(0))
 					}
 					began := time.Now()
 					err = one.call(t.Context(), p, 3*time.Second)
 					var failed *pacer.StoreError
 					require.ErrorAs(t, err, &failed)
-					require.ErrorIs(t, err, pacer.ErrNoShare)
+					require.ErrorIs(t, err, store.ErrNoShare)
 					require.ErrorIs(t, err, pacer.ErrUnreachable)
 					require.NotErrorIs(t, err, pacer.ErrNoContact)
 					require.NotErrorIs(t, err, pacer.ErrRefused)
@@ -518,18 +517,18 @@ func TestAProcessInContactWithItsStoreKnowsItsShare(t *testing.T) {
 		defer closing(t, p)
 		pause := policies.Feedback{Policies: []string{"rate"}, Wait: time.Hour}
 		require.NoError(t, p.Report(t.Context(), pause, pacer.Scope("tenant", "acme")))
-		requireNoContact(t, p.Allow(t.Context()))
+		requireNoContact(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 		r.set(nil, 0)
 		r.mu.Lock()
 		r.noReports = 1 << 30 // it cannot learn of the pause
 		r.mu.Unlock()
 		back()
-		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNoShare)
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), store.ErrNoShare)
 		begin := time.Now()
 		require.NoError(t, p.Wait(t.Context()))
 		require.InDelta(t, 2250*time.Millisecond, time.Since(begin), float64(time.Second))
 		n := 1
-		for p.Allow(t.Context()) == nil {
+		for p.Wait(t.Context(), pacer.MaxWait(0)) == nil {
 			n++
 		}
 		require.Equal(t, 25, n)
@@ -558,9 +557,9 @@ func TestDeniedBeforeTheFirstContact(t *testing.T) {
 		requested := r.count()
 		time.Sleep(time.Hour)
 		require.Equal(t, requested, r.count(), "nobody waits")
-		require.ErrorIs(t, p.Allow(t.Context()), errDenied)
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), errDenied)
 		r.set(nil, 0)
-		require.NoError(t, p.Allow(t.Context()))
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 	})
 }
 
@@ -593,13 +592,13 @@ func TestHooksReceiveTheFirstContact(t *testing.T) {
 		r := newRemote(3)
 		r.barriers = true
 		var mu sync.Mutex
-		var seen []pacer.Failover
-		hooks := &pacer.Hooks{Failover: func(f pacer.Failover) {
+		var seen []hooks.Failover
+		set := &hooks.Set{Failover: func(f hooks.Failover) {
 			mu.Lock()
 			defer mu.Unlock()
 			seen = append(seen, f)
 		}}
-		p := fresh(t, r, pacer.Config{Hooks: []*pacer.Hooks{hooks}}, policies.PerSecond(10))
+		p := fresh(t, r, pacer.Config{Hooks: []*hooks.Set{set}}, policies.PerSecond(10))
 		r.set(errBroken, 0)
 		time.AfterFunc(5*time.Second, func() { r.set(nil, 0) })
 		require.NoError(t, p.Wait(t.Context()))

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -59,9 +60,9 @@ func TestDo(t *testing.T) {
 		var answered []time.Duration
 		p := newPacer(t, pacer.Config{
 			Policies: []policies.Policy{policies.PerSecond(1).Per("tenant").Named("peak")},
-			Hooks:    []*pacer.Hooks{{Answered: func(_ context.Context, a pacer.Answered) { answered = append(answered, a.Took) }}},
+			Hooks:    []*hooks.Set{{Answered: func(_ context.Context, a hooks.Answered) { answered = append(answered, a.Took) }}},
 		})
-		ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+		ctx := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 		start := time.Now()
 		require.NoError(t, p.Do(ctx, func(given context.Context) (policies.Reading, error) {
 			require.Equal(t, ctx, given)
@@ -83,9 +84,9 @@ func TestDoOfACallThatMayNotGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.PerMinute(1)))
 		never := func(context.Context) (policies.Reading, error) { panic("called") }
-		require.NoError(t, p.Allow(t.Context()))
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 		require.ErrorIs(t, p.Do(t.Context(), never, pacer.MaxWait(time.Second)), pacer.ErrNotYet)
-		require.ErrorIs(t, p.Do(t.Context(), never, pacer.Cost(2)), pacer.ErrNever)
+		require.ErrorIs(t, p.Do(t.Context(), never, pacer.Cost(2)), pacer.TooCostly)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		require.ErrorIs(t, p.Do(ctx, never), context.Canceled)

@@ -14,7 +14,7 @@
 //		return err
 //	}
 //	defer p.Close()
-//	ctx = pacer.WithScope(ctx, "tenant", "acme")
+//	ctx = pacer.With(ctx, pacer.Scope("tenant", "acme"))
 //	r, err := p.Acquire(ctx, pacer.Cost(3)) // Acquire, because a policy counts calls in flight
 //	if err != nil {
 //		return err // refused or cancelled: nothing was charged
@@ -27,10 +27,10 @@
 //   - [Pacer.Do] for other protocols: it does the same for a call that you pass as a function.
 //   - [Pacer.Acquire], as above, if a policy counts calls in flight. With [Tracked] and [Reservation.Report], it is Do in parts.
 //   - [Pacer.Wait] if replies say nothing about limits: if p.Wait(ctx) returns nil, make the call now.
-//   - [Pacer.TryAcquire], [Pacer.Allow] and [Pacer.AllowAtMost] if the call must not wait: they refuse a call that may not start now.
+//   - [Pacer.TryAcquire] if the call must not wait: it refuses a call that may not start now.
 //
 // Use [CostOf] if a call costs each policy a different amount, and [Reservation.Settle] if you learn the cost only afterwards. Use
-// [WithLane] and [Weight] if some calls matter more than others.
+// [Lane] and [Weight] if some calls matter more than others.
 //
 // # Terms
 //
@@ -63,8 +63,8 @@
 //     has a burst of 2 by default.
 //   - Never early: no call starts before its slot. Jitter only delays a call, within the slack.
 //   - Deadline-aware: a call that cannot start before its context's deadline, or within MaxWait, is refused at once. For a call behind
-//     others in the queue of its process this is an estimate, based on the pace of that queue, and the error marks it as one
-//     (LimitError.About). If the estimate was too optimistic, the call is refused when its time runs out.
+//     others in the queue of its process this is an estimate, based on the pace of that queue, and the error says "about".
+//     If the estimate was too optimistic, the call is refused when its time runs out.
 //   - Stable slots: no call moves another call's slot.
 //   - Order: without cancellations and pauses, calls of one process that carry the same keys and cost about the same start in the
 //     order in which they arrived.
@@ -99,7 +99,7 @@
 // [Pacer.Report] and [Reservation.Report] apply what an upstream reports: a request to slow down, its limits, and how much of them
 // is left. Package transport and [Pacer.Do] do this for every response. The store has these reports, for every process that shares
 // it, and no report makes it admit more than the policies do. A pause also moves the calls that are already waiting behind it, in
-// their order. [Pacer.Resume] lifts a pause by hand.
+// their order. Package fleet lifts a pause by hand.
 //
 // The upstream may refuse a call that had its slot, because the network brought it too close to the calls before it. Such a stray
 // refusal pauses nothing. It widens the margin of the limit, and the margin then shrinks again over time: see
@@ -110,13 +110,13 @@
 //
 // Each refusal names the policy that refused the call, its scope, how long to wait and what to do: see [LimitError]. [Pacer.Status]
 // shows the state of every policy for a call. Package fleet shows an upstream: every policy, the calls of the last minute, which
-// calls wait and for what, the processes, and the keys that spend most. [Hooks] receive events as they happen, in goroutines of
-// their own, so that no call waits for them. [LogHooks] logs them, and package otelpacer exports them to OpenTelemetry.
+// calls wait and for what, the processes, and the keys that spend most. [hooks.Set] receive events as they happen, in goroutines of
+// their own, so that no call waits for them. [hooks.Log] logs them, and package otelpacer exports them to OpenTelemetry.
 //
 // # Changing limits
 //
-// Policies can change while calls wait: [Pacer.Declare] replaces those of this process, [Pacer.SetPolicies] those of every process
-// that shares the store, and [Pacer.SetLimit] the numbers of one key. What was spent still counts, waiting calls keep their order,
+// Policies can change while calls wait: [Pacer.Declare] replaces those of this process; package fleet replaces those of every process
+// that shares the store, or the numbers of one key. What was spent still counts, waiting calls keep their order,
 // and none of them fails.
 //
 // # Documentation

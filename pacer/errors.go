@@ -9,60 +9,100 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/bookings"
 	"github.com/headway-go/headway/pacer/internal/dispatch"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 var (
-	// ErrRefused matches every error that means "this call may not go": [*LimitError], [*ScopeError], [*NestedError] and
-	// [*CredentialError]. Nothing was charged. A retry loop must not treat it as a failure of the upstream.
+	// ErrRefused matches every [*LimitError]: this call may not go. Nothing was charged. A retry loop must not treat it as a failure of the
+	// upstream.
 	ErrRefused = errors.New("pacer: refused")
-	// ErrNotYet matches a [*LimitError] of a call that may go later.
+	// ErrNotYet matches a [*LimitError] of a call that may go later: see [RetryAfter].
 	ErrNotYet = errors.New("pacer: not yet")
-	// ErrNever matches a [*LimitError] of a call that can never start: it costs more than a policy ever admits at once.
-	ErrNever = errors.New("pacer: never")
-	// ErrSpent is returned by Wait on a [Reservation] that was used or cancelled before: one charge is one call.
+	// ErrSpent is returned by Wait on a [Reservation] that was used or cancelled before, and by Settle also on one that was settled before:
+	// one charge is one call. It matches a [*LimitError] for [TokenSpent], too.
 	ErrSpent = dispatch.ErrSpent
-	// ErrSettled is returned by Settle on a [Reservation] that was settled before: the first settlement counts.
-	ErrSettled = dispatch.ErrSettled
 	// ErrUnreachable matches the [*StoreError] of a store that did not answer within [Config].StoreTimeout, or that the Pacer did not ask
 	// because it failed to answer shortly before.
 	ErrUnreachable = store.ErrUnreachable
 	// ErrNoContact matches the [*StoreError] of a store that has never answered this process, so that the process does not know how many
 	// others there are: see [Config].Processes. Such an error matches ErrUnreachable, too.
 	ErrNoContact = store.ErrNoContact
-	// ErrNoShare matches the [*StoreError] of a process that lost its store a few seconds after it joined the fleet. Other processes may not
-	// count it yet, so it has no share of the limits: see [Config].Processes. Such an error matches ErrUnreachable, too.
-	ErrNoShare = store.ErrNoShare
 	// ErrClosed is returned by a [Pacer] that was closed, and by the waits that Close interrupts. The slots of those
 	// waits were given back.
 	ErrClosed = store.ErrClosed
 )
 
-// A LimitError reports that a call may not go, which policy refused it, and what to do. Nothing was charged.
+// A Reason says why a call may not go. It is an error, so that errors.Is(err, pacer.TooCostly) asks whether it is the reason of a
+// [*LimitError].
+type Reason string
+
+// Reasons of calls that may go later: their errors match [ErrNotYet].
+const (
+	// TooFar is the reason of a call whose slot is further away than it may wait.
+	TooFar Reason = "too far"
+	// Paused is the reason of a call that the upstream, or an operator, has stopped: until LimitError.Until, not so much is left.
+	Paused Reason = "paused"
+	// NoPermit is the reason of a call of which a policy counts those in flight: all its permits are taken, LimitError.Limit of them.
+	NoPermit Reason = "no permit"
+	// Queued is the reason of a call that was queued, and whose turn did not come in time. If it was queued for a permit, LimitError.Limit
+	// is the number of permits, and the error matches NoPermit, too.
+	Queued Reason = "queued"
+	// NoCredential is the reason of a call of a [Pool] of which no credential is in use: each was left ([Pool.Leave]), as package transport
+	// does if the upstream answers 401.
+	NoCredential Reason = "no credential" //nolint:gosec // it says that there is none
+	// TooEarly is the reason of a booking that may not go now: have the queue wake the job again after LimitError.Wait, or up to
+	// [RedeemEarly] sooner, and redeem the same token then.
+	TooEarly Reason = "too early"
+)
+
+// Reasons of calls that waiting does not help.
+const (
+	// TooCostly is the reason of a call that costs more than the policy ever admits at once, which is LimitError.Limit.
+	TooCostly Reason = "too costly"
+	// NoScope is the reason of a call that does not carry a scope which the policy needs: LimitError.Scope is its name.
+	NoScope Reason = "no scope"
+	// WaitsForItself is the reason of a call that was made inside other calls that hold every permit of a policy that it needs: it would wait
+	// for one that is returned only when these outer calls are over. This is a mistake in the program, and does not depend on other calls.
+	// If the outer calls hold some of the permits and other calls the rest, the call waits, for at most MaxWait.
+	WaitsForItself Reason = "waits for itself"
+	// BadToken is the reason for a text that is no token of this upstream.
+	BadToken Reason = "bad token"
+	// TokenSpent is the reason for a booking that was redeemed or cancelled before. A later attempt of the job needs [Attempt].
+	TokenSpent Reason = "token spent"
+	// TokenLost is the reason for a booking of which nobody knows whether it was redeemed: it has expired (see [Keep]), or the store has lost
+	// its data.
+	TokenLost Reason = "token lost"
+)
+
+// Error implements error.
+func (r Reason) Error() string { return "pacer: " + string(r) }
+
+// A LimitError reports that a call may not go, why, which policy refused it, and what to do. Nothing was charged.
 //
-// errors.Is matches it with [ErrRefused]; with [ErrNotYet] or [ErrNever]; and, if the context's deadline was the reason, with
-// [context.DeadlineExceeded]. This also works through *url.Error.
+// errors.Is matches it with [ErrRefused]; with [ErrNotYet], if the call may go later; with its [Reason]; and with what its Err is. This also
+// works through *url.Error.
 type LimitError struct {
 	Upstream string
+	Reason   Reason
 	Policy   string        // the policy that refused the call; "" if the whole upstream is paused, or only NotBefore is too late
-	Scope    string        // its scopes and values, such as `tenant=acme`; "" for the whole upstream
+	Scope    string        // its scopes and values, such as `tenant=acme`; "" for the whole upstream; for NoScope, the name of the missing one
 	Cost     int64         // of the call
-	Limit    int64         // if Never, the highest cost that the policy admits at once; if InFlight, the number of permits; otherwise 0
-	Never    bool          // waiting does not help
-	Paused   bool          // because of what the upstream or an operator said: until Until, not so much is left
+	Limit    int64         // for TooCostly, the highest cost that the policy admits at once; of permits, their number; otherwise 0
 	Until    time.Time     // if Paused, by the store's clock
 	Source   string        // if Paused, where the upstream stated that, such as "Retry-After"; "" if an operator did, or only to other processes: the Status of package fleet names it
-	Wait     time.Duration // how long until it could go, as far as is known; 0 (unknown) if Never, Queued or InFlight: see RetryAfter
-	About    bool          // Wait is an estimate from the calls of this process that already wait and the pace at which they go
-	AtLeast  bool          // the slot may be later: all windows of a calendar policy within MaxWait are full, or all of the next 61
+	Wait     time.Duration // how long until it could go, as far as is known; 0 if it is not: see RetryAfter
 	MaxWait  time.Duration // the longest wait that was allowed
 	Waited   time.Duration // how much of MaxWait had passed when a pause or queued calls ruled the call out
-	Deadline bool          // MaxWait is what the context's deadline left
-	InFlight bool          // all permits of a policy that counts calls in flight were taken
-	Queued   bool          // the call was queued, and its turn did not come in time
 	Ahead    int64         // how many calls were before it, as last reported: queued, or, if Paused, with slots after Until
+	Slack    time.Duration // of a booking: for how much longer than Wait the call may be made
+	Moved    bool          // the booking has another slot than before: it was redeemed too late, a pause covers its slot, or policies have changed
+	Err      error         // context.DeadlineExceeded if MaxWait is what the context's deadline left; of BadToken, what is wrong with it
+
+	about   bool // Wait is an estimate from the calls of this process that already wait and the pace at which they go
+	atLeast bool // the slot may be later: all windows of a calendar policy within MaxWait are full, or all of the next 61
 
 	_ struct{}
 }
@@ -74,7 +114,7 @@ func (e *LimitError) Error() string {
 	if e.Policy != "" {
 		fmt.Fprintf(&b, ": policy %q", e.Policy)
 	}
-	if e.Scope != "" {
+	if e.Scope != "" && e.Reason != NoScope {
 		fmt.Fprintf(&b, " for %s", e.Scope)
 	}
 	e.reason(&b)
@@ -83,40 +123,49 @@ func (e *LimitError) Error() string {
 
 // reason writes why the call is refused, and what to do.
 func (e *LimitError) reason(b *strings.Builder) {
-	switch {
-	case e.Never:
+	switch e.Reason { //nolint:exhaustive // of the others, what there is to wait for is said
+	case TooCostly:
 		fmt.Fprintf(b, ": a call of cost %d can never start, because it admits at most %d at once: split the call, or raise the policy's burst or limit",
 			e.Cost, e.Limit)
-	case e.InFlight || e.Queued:
+	case NoScope:
+		fmt.Fprintf(b, " is per %s, and the call carries no %s: give it pacer.Scope(%q, value), or its context pacer.With, or make the policy Optional",
+			e.Scope, e.Scope, e.Scope)
+	case WaitsForItself:
+		fmt.Fprintf(b, ": the call was made inside calls that hold %s, so it would wait for itself: "+
+			"make it when they are over, let it share a permit with pacer.Nested(), or raise the limit", e.permits())
+	case NoCredential:
+		fmt.Fprintf(b, ": no credential of the pool is in use, because the upstream accepts none: replace them, or try again in %s", round(e.Wait))
+	case TooEarly:
 		switch {
-		case e.InFlight && e.Limit == 1:
-			b.WriteString(": its only permit is taken")
-		case e.InFlight:
-			fmt.Fprintf(b, ": all of its %d permits are taken", e.Limit)
+		case e.Policy != "":
+			b.WriteString(": all of its permits are taken")
+		case e.Moved:
+			b.WriteString(": the booking was moved to another slot")
 		default:
-			b.WriteString(": it was not the call's turn")
+			b.WriteString(": too early")
 		}
-		switch {
-		case e.Queued && e.Ahead == 0:
-			b.WriteString(", with no queued call before this one,")
-		case e.Queued && e.Ahead == 1:
-			b.WriteString(", with 1 queued call before this one,")
-		case e.Queued:
-			fmt.Fprintf(b, ", with %d queued calls before this one,", e.Ahead)
-		}
+		fmt.Fprintf(b, ": redeem the token again in %s", round(e.Wait))
+	case BadToken:
+		fmt.Fprintf(b, ": the token %v", e.Err)
+	case TokenSpent:
+		b.WriteString(": the token was redeemed or cancelled before: one booking is one call; a later attempt of the job needs Attempt, another job a Book of its own")
+	case TokenLost:
+		fmt.Fprintf(b, ": the token %v", e.Err)
+	case NoPermit, Queued:
+		e.queued(b)
 		b.WriteString(" for longer than ")
 		e.advise(b)
 	default:
 		e.pause(b)
 		about := ""
 		switch {
-		case e.About:
+		case e.about:
 			about = "about "
-		case e.AtLeast:
+		case e.atLeast:
 			about = "at least "
 		}
 		fmt.Fprintf(b, ": the next slot is %s%s away, further than ", about, round(e.Wait))
-		if e.AtLeast && e.Wait <= e.MaxWait-e.Waited {
+		if e.atLeast && e.Wait <= e.MaxWait-e.Waited {
 			b.WriteString("can be reserved ahead (61 windows): try again when some of these calls have started")
 			break
 		}
@@ -124,9 +173,38 @@ func (e *LimitError) reason(b *strings.Builder) {
 	}
 }
 
+// permits writes how many there are.
+func (e *LimitError) permits() string {
+	if e.Limit == 1 {
+		return "its only permit"
+	}
+	return fmt.Sprintf("all of its %d permits", e.Limit)
+}
+
+// queued writes what the call waited for.
+func (e *LimitError) queued(b *strings.Builder) {
+	switch {
+	case e.Limit == 1:
+		b.WriteString(": its only permit is taken")
+	case e.Limit > 1:
+		fmt.Fprintf(b, ": %s are taken", e.permits())
+	default:
+		b.WriteString(": it was not the call's turn")
+	}
+	switch {
+	case e.Reason != Queued:
+	case e.Ahead == 0:
+		b.WriteString(", with no queued call before this one,")
+	case e.Ahead == 1:
+		b.WriteString(", with 1 queued call before this one,")
+	default:
+		fmt.Fprintf(b, ", with %d queued calls before this one,", e.Ahead)
+	}
+}
+
 // pause writes until when the call is paused, and by what.
 func (e *LimitError) pause(b *strings.Builder) {
-	if !e.Paused {
+	if e.Reason != Paused {
 		return
 	}
 	fmt.Fprintf(b, ": paused until %s", e.Until.UTC().Format(time.DateTime))
@@ -141,7 +219,7 @@ func (e *LimitError) pause(b *strings.Builder) {
 // advise writes what bounded the wait, and what to do.
 func (e *LimitError) advise(b *strings.Builder) {
 	switch left := max(0, e.MaxWait-e.Waited); {
-	case e.Deadline:
+	case errors.Is(e.Err, context.DeadlineExceeded):
 		fmt.Fprintf(b, "the context's deadline (%s left): try again later, or give the call more time", round(left))
 	case e.Waited > 0:
 		fmt.Fprintf(b, "what is left (%s) of the longest wait allowed (%s): try again after it, or raise MaxWait", round(left), round(e.MaxWait))
@@ -166,14 +244,21 @@ func (e *LimitError) Is(target error) bool {
 	switch target {
 	case ErrRefused:
 		return true
-	case ErrNever:
-		return e.Never
 	case ErrNotYet:
-		return !e.Never
-	case context.DeadlineExceeded:
-		return e.Deadline
+		switch e.Reason {
+		case TooCostly, NoScope, WaitsForItself, BadToken, TokenSpent, TokenLost:
+			return false
+		case TooFar, Paused, NoPermit, Queued, NoCredential, TooEarly:
+		}
+		return true
+	case ErrSpent:
+		return e.Reason == TokenSpent
+	case NoPermit:
+		return e.Reason == NoPermit || e.Reason == Queued && e.Limit > 0
+	case e.Reason:
+		return true
 	}
-	return false
+	return errors.Is(e.Err, target)
 }
 
 // What RetryAfter returns at least.
@@ -182,98 +267,26 @@ const (
 	unknownRetry = 100 * time.Millisecond // if it is not
 )
 
-// RetryAfter returns how long to sleep before you try again: Wait, if that is known, and otherwise a tenth of a second, for a call that
-// had no permit or whose turn had not come. It is never 0 for a call that may go later, so a loop that sleeps for RetryAfter cannot spin.
-// It is 0 for a call that can never start: do not try again.
-func (e *LimitError) RetryAfter() time.Duration {
+// RetryAfter returns how long to sleep before you try a call again that was refused with err: a [*LimitError] that matches [ErrNotYet]. That
+// is its Wait, if that is known, and otherwise a tenth of a second, as for a call that had no permit or whose turn had not come. It is
+// never 0, so a loop that sleeps for it cannot spin. It returns false for every other error: do not try again because of it.
+func RetryAfter(err error) (time.Duration, bool) {
+	e, ok := errors.AsType[*LimitError](err)
 	switch {
-	case e.Never:
-		return 0
+	case !ok || !e.Is(ErrNotYet):
+		return 0, false
 	case e.Wait <= 0:
-		return unknownRetry
+		return unknownRetry, true
 	}
-	return max(e.Wait, leastRetry)
+	return max(e.Wait, leastRetry), true
 }
-
-// Timeout reports whether the context's deadline was the reason, as net.Error does.
-func (e *LimitError) Timeout() bool { return e.Deadline }
-
-// A ScopeError reports that a call does not carry a scope which a policy needs. It matches [ErrRefused]. Nothing was
-// charged.
-type ScopeError struct {
-	Upstream string
-	Policy   string
-	Scope    string // the name of the missing scope
-
-	_ struct{}
-}
-
-// Error implements error.
-func (e *ScopeError) Error() string {
-	return fmt.Sprintf("pacer: upstream %q: policy %q is per %s, and the call carries no %s: "+
-		"use pacer.WithScope(ctx, %q, value) or pacer.Scope(%q, value), or make the policy Optional",
-		e.Upstream, e.Policy, e.Scope, e.Scope, e.Scope, e.Scope)
-}
-
-// Is matches [ErrRefused].
-func (e *ScopeError) Is(target error) bool { return target == ErrRefused }
-
-// A NestedError reports that a call was made inside other calls that hold every permit of a policy that the call needs. It would wait for
-// a permit that is returned only when these outer calls are over. It matches [ErrRefused], and neither [ErrNotYet] nor [ErrNever].
-// Nothing was charged.
-//
-// This is a mistake in the program, and does not depend on other calls. If the outer calls hold some of the permits and other calls hold
-// the rest, the call waits, for at most MaxWait.
-type NestedError struct {
-	Upstream string
-	Policy   string
-	Scope    string // its scopes and values, such as `tenant=acme`; "" for the whole upstream
-	Limit    int64  // how many permits the policy has, all of which outer calls hold
-
-	_ struct{}
-}
-
-// Error implements error.
-func (e *NestedError) Error() string {
-	scope, permits := "", "its only permit"
-	if e.Scope != "" {
-		scope = " for " + e.Scope
-	}
-	if e.Limit > 1 {
-		permits = fmt.Sprintf("all of its %d permits", e.Limit)
-	}
-	return fmt.Sprintf("pacer: upstream %q: policy %q%s: the call was made inside calls that hold %s, so it would wait for itself: "+
-		"make it when they are over, let it share a permit with pacer.Nested() or pacer.WithNested(ctx), or raise the limit",
-		e.Upstream, e.Policy, scope, permits)
-}
-
-// Is matches [ErrRefused].
-func (e *NestedError) Is(target error) bool { return target == ErrRefused }
-
-// A CredentialError reports that no credential of a [Pool] is in use: each was left ([Pool.Leave]), as package transport does if the upstream
-// answers 401. It matches [ErrRefused], and neither [ErrNotYet] nor [ErrNever]. Nothing was charged.
-type CredentialError struct {
-	Upstream string
-	Wait     time.Duration // how long until the first of them is used again
-
-	_ struct{}
-}
-
-// Error implements error.
-func (e *CredentialError) Error() string {
-	return fmt.Sprintf("pacer: upstream %q: no credential of the pool is in use, because the upstream accepts none: replace them, or try again in %s",
-		e.Upstream, round(e.Wait))
-}
-
-// Is matches [ErrRefused].
-func (e *CredentialError) Is(target error) bool { return target == ErrRefused }
 
 // A ConfigError reports which setting or argument is wrong and what to do about it. Stores return it, too, so it is declared there.
 type ConfigError = store.ConfigError
 
 // A StoreError reports that a store operation failed. Whether the call was charged is not known: do not make it. It matches
 // [ErrUnreachable] if the store is out of reach and Config.Outage is [RefuseCalls], and as well [ErrNoContact] if the store has never
-// answered this process, or [ErrNoShare] if this process has no share yet. It matches [context.DeadlineExceeded] if the context's deadline
+// answered this process. It matches [context.DeadlineExceeded] if the context's deadline
 // ended the wait for it.
 type StoreError struct {
 	Upstream string
@@ -283,16 +296,12 @@ type StoreError struct {
 	_ struct{}
 }
 
-// The operations of a [StoreError].
+// The operations of a [StoreError], besides those of package inside.
 const (
-	opReserve  = dispatch.OpReserve
-	opCancel   = "cancel"
-	opReport   = "report" // of Report, Settle, [Pacer.Resume] and [Pacer.Reset]
-	opStatus   = "status"
-	opIndex    = "index" // of package fleet
-	opReady    = "ready"
-	opSet      = "set" // of [Pacer.SetPolicies] and [Pacer.SetLimit]
-	opSettings = "settings"
+	opReserve = dispatch.OpReserve
+	opCancel  = "cancel"
+	opStatus  = "status"
+	opReady   = "ready"
 )
 
 // Error implements error.
@@ -321,17 +330,17 @@ func (e *StoreError) task() string {
 		return e.Op + " a slot"
 	case opCancel:
 		return "cancel a reservation"
-	case opReport:
+	case inside.OpReport:
 		return "record what was reported"
 	case opStatus:
 		return "read the status"
-	case opIndex:
+	case inside.OpIndex:
 		return "list the processes"
 	case bookings.OpRedeem:
 		return "redeem the token"
-	case opSet:
+	case inside.OpSet:
 		return "change the settings"
-	case opSettings:
+	case inside.OpSettings:
 		return "read the settings"
 	}
 	return e.Op
@@ -340,35 +349,31 @@ func (e *StoreError) task() string {
 // Unwrap returns the store's error.
 func (e *StoreError) Unwrap() error { return e.Err }
 
-var (
-	// ErrBadToken matches a [*TokenError] of a text that is no token of this upstream.
-	ErrBadToken = errors.New("pacer: not a token")
-	// ErrTokenExpired matches a [*TokenError] of a booking that may have been redeemed so long ago that the store has forgotten it: see [Keep].
-	ErrTokenExpired = bookings.ErrExpired
-	// ErrTokenLost matches a [*TokenError] of a booking that the store has lost with all its data: nobody knows whether it was redeemed.
-	ErrTokenLost = bookings.ErrLost
-)
-
 // notYet makes the error of a call that may not go yet.
 func (p *Pacer) notYet(r *dispatch.NotYetError) error {
 	if r.NoShare {
 		return p.storeError(opReserve, store.ErrNoShare)
 	}
 	e := &LimitError{
-		Upstream: p.upstream, Cost: r.Cost, Paused: r.Paused, Wait: r.For, About: r.About, AtLeast: r.AtLeast, MaxWait: r.MaxWait, Waited: r.Waited,
-		Deadline: r.ByDeadline, Queued: r.Queued, Ahead: r.Ahead,
+		Upstream: p.upstream, Reason: TooFar, Cost: r.Cost, Wait: r.For, about: r.About, atLeast: r.AtLeast, MaxWait: r.MaxWait, Waited: r.Waited, Ahead: r.Ahead,
+	}
+	if r.ByDeadline {
+		e.Err = context.DeadlineExceeded
+	}
+	if r.Paused {
+		e.Reason = Paused
 	}
 	if l := r.Limit; l != nil {
 		e.Policy, e.Scope = readings.PolicyOf(l.Policy), p.set().Describe(l)
 		if r.Paused {
 			e.Until, e.Source = time.UnixMicro(int64(r.Until)), p.reports.Memory.Source(l.Key(), r.Until)
 		}
-		if l.Spec.Algorithm == policies.Concurrency && !r.Paused {
-			e.InFlight, e.Limit, e.Wait = true, l.Spec.Limit, 0
+		if l.Spec.Algorithm == specs.Concurrency && !r.Paused {
+			e.Reason, e.Limit, e.Wait = NoPermit, l.Spec.Limit, 0
 		}
 	}
 	if r.Queued {
-		e.Wait = 0
+		e.Reason, e.Wait = Queued, 0
 	}
 	return e
 }
@@ -378,19 +383,19 @@ type refusals struct{ *Pacer }
 
 // Missing implements [binding.Errors].
 func (p refusals) Missing(policy, scope string) error {
-	return &ScopeError{Upstream: p.upstream, Policy: policy, Scope: scope}
+	return &LimitError{Upstream: p.upstream, Reason: NoScope, Policy: policy, Scope: scope}
 }
 
 // Excess implements [binding.Errors].
 func (p refusals) Excess(l *store.Limit, cost int64, maxWait time.Duration) error {
 	return &LimitError{
-		Upstream: p.upstream, Policy: l.Policy, Scope: p.set().Describe(l), Cost: cost, Limit: l.Spec.Limit, Never: true, MaxWait: maxWait,
+		Upstream: p.upstream, Policy: l.Policy, Scope: p.set().Describe(l), Cost: cost, Limit: l.Spec.Limit, Reason: TooCostly, MaxWait: maxWait,
 	}
 }
 
 // Nested implements [binding.Errors].
 func (p refusals) Nested(l *store.Limit) error {
-	return &NestedError{Upstream: p.upstream, Policy: l.Policy, Scope: p.set().Describe(l), Limit: l.Spec.Limit}
+	return &LimitError{Upstream: p.upstream, Reason: WaitsForItself, Policy: l.Policy, Scope: p.set().Describe(l), Limit: l.Spec.Limit}
 }
 
 func (p *Pacer) storeError(op string, err error) error {
@@ -405,7 +410,7 @@ func (p *Pacer) toUser(err error) error {
 	case *dispatch.NotYetError:
 		return p.notYet(e)
 	case *bookings.TokenError:
-		return &TokenError{Upstream: p.upstream, Err: e.Err}
+		return p.badToken(e)
 	case *bookings.LaterError:
 		return p.later(e)
 	case interface{ Unwrap() []error }:
@@ -420,11 +425,26 @@ func (p *Pacer) toUser(err error) error {
 
 // later makes the error of a booking that may not go yet.
 func (p *Pacer) later(l *bookings.LaterError) error {
-	e := &LaterError{Upstream: p.upstream, Wait: max(l.Wait, leastRetry), Slack: l.Slack, Moved: l.Moved, InFlight: l.InFlight}
+	e := &LimitError{Upstream: p.upstream, Reason: TooEarly, Policy: l.InFlight, Wait: max(l.Wait, leastRetry), Slack: l.Slack, Moved: l.Moved}
 	if refused, ok := errors.AsType[*LimitError](p.toUser(l.Refused)); ok {
-		e.InFlight, e.Wait = refused.Policy, refused.RetryAfter()
+		e.Policy = refused.Policy
+		e.Wait, _ = RetryAfter(refused)
 	} else if l.InFlight != "" {
 		e.Wait = unknownRetry
+	}
+	return e
+}
+
+// badToken makes the error of a token that is not good. No later Redeem of the same attempt will do better.
+func (p *Pacer) badToken(t *bookings.TokenError) error {
+	e := &LimitError{Upstream: p.upstream, Reason: BadToken, Err: t.Err}
+	switch {
+	case errors.Is(t.Err, ErrSpent):
+		e.Reason = TokenSpent
+	case errors.Is(t.Err, bookings.ErrExpired):
+		e.Reason, e.Err = TokenLost, errors.New("has expired: book again, or Keep bookings for longer")
+	case errors.Is(t.Err, bookings.ErrLost):
+		e.Reason, e.Err = TokenLost, errors.New("is of data that the store has lost, so nobody knows whether it was redeemed: book again if the job has not run")
 	}
 	return e
 }

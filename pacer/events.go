@@ -5,28 +5,29 @@ import (
 	"errors"
 	"time"
 
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/internal/failover"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/internal/warnings"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // The events of hooks. Without hooks, no event is made.
 
 // newTelemetry returns the dispatcher that calls the hooks of a Pacer; nil if there are none.
-func newTelemetry(hooks []*Hooks) *telemetry.Dispatcher[Hooks] {
-	return telemetry.New(hooks, func(h *Hooks) func(int64) { return h.Dropped })
+func newTelemetry(sets []*hooks.Set) *telemetry.Dispatcher[hooks.Set] {
+	return telemetry.New(sets, func(h *hooks.Set) func(int64) { return h.Dropped })
 }
 
 // events receive the events of the packages below, and answer what they ask of their Pacer.
 type events struct{ *Pacer }
 
 // waitOf returns the event that describes a wait.
-func (e events) waitOf(w *dispatch.Wait) Waiting {
-	one := Waiting{Upstream: e.upstream, Cost: w.Cost, Paused: w.Paused, Queued: w.Queued, Ahead: w.Ahead, At: w.At, Wait: w.For}
+func (e events) waitOf(w *dispatch.Wait) hooks.Waiting {
+	one := hooks.Waiting{Upstream: e.upstream, Cost: w.Cost, Paused: w.Paused, Queued: w.Queued, Ahead: w.Ahead, At: w.At, Wait: w.For}
 	if w.Limit != nil {
 		one.Policy, one.Scope = readings.PolicyOf(w.Limit.Policy), e.set().Describe(w.Limit)
 	}
@@ -35,40 +36,40 @@ func (e events) waitOf(w *dispatch.Wait) Waiting {
 
 // Waiting implements [dispatch.Events].
 func (e events) Waiting(ctx context.Context, w *dispatch.Wait) {
-	telemetry.EmitCall(ctx, e.telemetry, e.waitOf(w), func(h *Hooks) func(context.Context, Waiting) { return h.Waiting })
+	telemetry.EmitCall(ctx, e.telemetry, e.waitOf(w), func(h *hooks.Set) func(context.Context, hooks.Waiting) { return h.Waiting })
 }
 
 // WaitDone implements [dispatch.Events].
 func (e events) WaitDone(ctx context.Context, last *dispatch.Wait, since time.Time, took time.Duration, err error) {
-	done := WaitDone{Waiting: e.waitOf(last), Since: since, Took: took, Err: e.toUser(err)}
-	telemetry.EmitCall(ctx, e.telemetry, done, func(h *Hooks) func(context.Context, WaitDone) { return h.WaitDone })
+	done := hooks.WaitDone{Waiting: e.waitOf(last), Since: since, Took: took, Err: e.toUser(err)}
+	telemetry.EmitCall(ctx, e.telemetry, done, func(h *hooks.Set) func(context.Context, hooks.WaitDone) { return h.WaitDone })
 }
 
 // Admitted implements [dispatch.Events].
 func (e events) Admitted(ctx context.Context, call *store.Call, limits []store.Limit, limit *store.Limit, waited, late time.Duration) {
-	one := Admitted{Upstream: e.upstream, Cost: call.Cost, Costs: e.costsOf(call, limits), Waited: waited, Late: late}
+	one := hooks.Admitted{Upstream: e.upstream, Cost: call.Cost, Costs: e.costsOf(call, limits), Waited: waited, Late: late}
 	if limit != nil {
 		one.Policy, one.Scope = readings.PolicyOf(limit.Policy), e.set().Describe(limit)
 	}
-	telemetry.EmitCall(ctx, e.telemetry, one, func(h *Hooks) func(context.Context, Admitted) { return h.Admitted })
+	telemetry.EmitCall(ctx, e.telemetry, one, func(h *hooks.Set) func(context.Context, hooks.Admitted) { return h.Admitted })
 }
 
 // Answered implements [dispatch.Events].
 func (e events) Answered(ctx context.Context, took time.Duration) {
-	one := Answered{Upstream: e.upstream, Took: took}
-	telemetry.EmitCall(ctx, e.telemetry, one, func(h *Hooks) func(context.Context, Answered) { return h.Answered })
+	one := hooks.Answered{Upstream: e.upstream, Took: took}
+	telemetry.EmitCall(ctx, e.telemetry, one, func(h *hooks.Set) func(context.Context, hooks.Answered) { return h.Answered })
 }
 
 // costsOf returns what a call costs each policy. A lane's part of one costs what the policy does.
-func (p *Pacer) costsOf(call *store.Call, limits []store.Limit) []PolicyCost {
-	all := make([]PolicyCost, 0, len(limits))
+func (p *Pacer) costsOf(call *store.Call, limits []store.Limit) []hooks.PolicyCost {
+	all := make([]hooks.PolicyCost, 0, len(limits))
 	for i := range limits {
 		l := &limits[i]
-		one := PolicyCost{Policy: l.Policy, Scope: p.set().Describe(l), Cost: call.CostOf(i)}
+		one := hooks.PolicyCost{Policy: l.Policy, Scope: p.set().Describe(l), Cost: call.CostOf(i)}
 		switch {
 		case p.set().IsPart(l.Policy):
 			continue
-		case l.Spec.Algorithm == policies.Concurrency:
+		case l.Spec.Algorithm == specs.Concurrency:
 			one.Cost = 1
 		}
 		all = append(all, one)
@@ -84,13 +85,13 @@ func (p *Pacer) settled(ctx context.Context, stack *store.Stack, notes []store.N
 	for i := range notes {
 		n := &notes[i]
 		l := &stack.Limits[n.Limit]
-		if p.set().IsPart(l.Policy) || l.Spec.Algorithm == policies.Concurrency {
+		if p.set().IsPart(l.Policy) || l.Spec.Algorithm == specs.Concurrency {
 			continue
 		}
-		e := Settled{
-			Upstream: p.upstream, PolicyCost: PolicyCost{Policy: l.Policy, Scope: p.set().Describe(l), Cost: n.Actual}, Charged: n.Cost,
+		e := hooks.Settled{
+			Upstream: p.upstream, PolicyCost: hooks.PolicyCost{Policy: l.Policy, Scope: p.set().Describe(l), Cost: n.Actual}, Charged: n.Cost,
 		}
-		telemetry.EmitCall(ctx, p.telemetry, e, func(h *Hooks) func(context.Context, Settled) { return h.Settled })
+		telemetry.EmitCall(ctx, p.telemetry, e, func(h *hooks.Set) func(context.Context, hooks.Settled) { return h.Settled })
 	}
 }
 
@@ -101,12 +102,12 @@ func (e events) Refused(ctx context.Context, err error) { e.refused(ctx, e.toUse
 func (e events) PausesChanged(news []store.Change) {
 	for i := range news {
 		c := &news[i]
-		one := Pause{Upstream: e.upstream, Policy: readings.PolicyOf(c.Policy), Scope: e.set().Describe(&store.Limit{Policy: c.Policy, Scope: c.Scope})}
+		one := hooks.Pause{Upstream: e.upstream, Policy: readings.PolicyOf(c.Policy), Scope: e.set().Describe(&store.Limit{Policy: c.Policy, Scope: c.Scope})}
 		if c.Kind == store.Paused {
 			one.For = max(0, c.Until.Sub(c.Now))
-			telemetry.Emit(e.telemetry, one, func(h *Hooks) func(Pause) { return h.Paused })
+			telemetry.Emit(e.telemetry, one, func(h *hooks.Set) func(hooks.Pause) { return h.Paused })
 		} else {
-			telemetry.Emit(e.telemetry, one, func(h *Hooks) func(Pause) { return h.Resumed })
+			telemetry.Emit(e.telemetry, one, func(h *hooks.Set) func(hooks.Pause) { return h.Resumed })
 		}
 	}
 }
@@ -114,21 +115,15 @@ func (e events) PausesChanged(news []store.Change) {
 // refused emits an error that means that a call may not go. For any other error it emits nothing, nor for a booking that may not go yet: that
 // has a slot.
 func (p *Pacer) refused(ctx context.Context, err error) {
-	if p.telemetry == nil || !errors.Is(err, ErrRefused) {
+	limit, refused := errors.AsType[*LimitError](err)
+	if p.telemetry == nil || !refused || limit.Reason == TooEarly {
 		return
 	}
-	if _, has := errors.AsType[*LaterError](err); has {
-		return
+	e := hooks.Refusal{Upstream: p.upstream, Policy: limit.Policy, Scope: limit.Scope, Wait: limit.Wait, Err: err}
+	if limit.Reason == NoScope {
+		e.Scope = ""
 	}
-	e := Refusal{Upstream: p.upstream, Err: err}
-	if limit, ok := errors.AsType[*LimitError](err); ok {
-		e.Policy, e.Scope, e.Wait = limit.Policy, limit.Scope, limit.Wait
-	} else if scope, ok := errors.AsType[*ScopeError](err); ok {
-		e.Policy = scope.Policy
-	} else if nested, ok := errors.AsType[*NestedError](err); ok {
-		e.Policy, e.Scope = nested.Policy, nested.Scope
-	}
-	telemetry.EmitCall(ctx, p.telemetry, e, func(h *Hooks) func(context.Context, Refusal) { return h.Refused })
+	telemetry.EmitCall(ctx, p.telemetry, e, func(h *hooks.Set) func(context.Context, hooks.Refusal) { return h.Refused })
 }
 
 // Unbound implements [readings.Events].
@@ -138,13 +133,13 @@ func (e events) Unbound(names []string) { e.policies.AddAllowances(names) }
 func (e events) Applied(ctx context.Context, at store.Instant, stack store.Stack, notes []store.Note, changes []store.Change) {
 	for i := range notes {
 		n := &notes[i]
-		one := FeedbackApplied{Upstream: e.upstream, Kind: n.Kind, For: max(0, n.For), Value: n.Value, Source: n.Source}
+		one := hooks.FeedbackApplied{Upstream: e.upstream, Kind: n.Kind.String(), For: max(0, n.For), Value: n.Value, Source: n.Source}
 		if n.Kind == store.NoteAnswer {
 			if n.Remaining < 0 && n.Empties() == 0 && !n.Guessed {
 				continue // it says nothing
 			}
 			if one.Value = max(0, n.Remaining); n.Guessed {
-				one.Source = SourceGuess
+				one.Source = hooks.SourceGuess
 			}
 		}
 		l := &stack.Limits[n.Limit]
@@ -153,7 +148,7 @@ func (e events) Applied(ctx context.Context, at store.Instant, stack store.Stack
 			e.log.Stated(warnings.Wait{Upstream: e.upstream, Policy: one.Policy, Scope: one.Scope, Source: one.Source, For: one.For}) //nolint:contextcheck // a line of the log is of no call
 		}
 		if e.telemetry != nil {
-			telemetry.EmitCall(ctx, e.telemetry, one, func(h *Hooks) func(context.Context, FeedbackApplied) { return h.FeedbackApplied })
+			telemetry.EmitCall(ctx, e.telemetry, one, func(h *hooks.Set) func(context.Context, hooks.FeedbackApplied) { return h.FeedbackApplied })
 		}
 	}
 	e.dispatcher.Changed(ctx, changes)
@@ -161,16 +156,16 @@ func (e events) Applied(ctx context.Context, at store.Instant, stack store.Stack
 
 // Requested implements [failover.Owner].
 func (e events) Requested(op string, calls int, took time.Duration, err error) {
-	one := StoreRequest{Upstream: e.upstream, Op: op, Calls: calls, Took: took, Err: err}
-	telemetry.Emit(e.telemetry, one, func(h *Hooks) func(StoreRequest) { return h.StoreRequest })
+	one := hooks.StoreRequest{Upstream: e.upstream, Op: op, Calls: calls, Took: took, Err: err}
+	telemetry.Emit(e.telemetry, one, func(h *hooks.Set) func(hooks.StoreRequest) { return h.StoreRequest })
 }
 
 // FailedOver implements [failover.Owner].
 func (e events) FailedOver(c failover.Change) {
 	e.log.Changed(c)
-	telemetry.Emit(e.telemetry, Failover{
-		Upstream: e.upstream, On: c.Lost, Never: c.Never, Outage: e.outage, Processes: c.Processes, For: c.For, Err: c.Err, Dropped: c.Dropped,
-	}, func(h *Hooks) func(Failover) { return h.Failover })
+	telemetry.Emit(e.telemetry, hooks.Failover{
+		Upstream: e.upstream, On: c.Lost, Never: c.Never, Outage: e.outage.text(), Processes: c.Processes, For: c.For, Err: c.Err, Dropped: c.Dropped,
+	}, func(h *hooks.Set) func(hooks.Failover) { return h.Failover })
 }
 
 // Resumed implements [failover.Owner].

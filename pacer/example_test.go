@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -24,7 +25,7 @@ func Example() {
 	}
 	defer p.Close()
 
-	ctx := pacer.WithScope(context.Background(), "tenant", "acme")
+	ctx := pacer.With(context.Background(), pacer.Scope("tenant", "acme"))
 	start := time.Now()
 	for range 2 {
 		if err := p.Wait(ctx); err != nil {
@@ -46,10 +47,10 @@ func ExamplePacer_Reserve_jobQueue() {
 
 	handle := func(ctx context.Context, job string) {
 		r, err := p.Reserve(ctx, pacer.MaxWait(2*time.Second))
-		var limit *pacer.LimitError
+		wait, later := pacer.RetryAfter(err)
 		switch {
-		case errors.As(err, &limit) && !limit.Never:
-			fmt.Printf("%s: snooze for %v\n", job, limit.RetryAfter().Round(time.Minute))
+		case later:
+			fmt.Printf("%s: snooze for %v\n", job, wait.Round(time.Minute))
 			return
 		case err != nil:
 			panic(err)
@@ -95,15 +96,15 @@ func ExampleReservation_Cancel() {
 	// 1m0s
 }
 
-func ExamplePacer_Allow() {
+func ExampleMaxWait() {
 	p, err := pacer.New(pacer.Config{Upstream: "search", Policies: []policies.Policy{policies.Every(time.Hour)}})
 	if err != nil {
 		panic(err)
 	}
 	defer p.Close()
-	fmt.Println(p.Allow(context.Background()))
-	err = p.Allow(context.Background())
-	fmt.Println(errors.Is(err, pacer.ErrNotYet), errors.Is(err, pacer.ErrNever))
+	fmt.Println(p.Wait(context.Background(), pacer.MaxWait(0)))
+	err = p.Wait(context.Background(), pacer.MaxWait(0))
+	fmt.Println(errors.Is(err, pacer.ErrNotYet), errors.Is(err, pacer.TooCostly))
 	// Output:
 	// <nil>
 	// true false
@@ -131,10 +132,10 @@ func ExampleReservation_Settle() {
 		panic(err)
 	}
 	// Call. It took fewer tokens than that.
-	if err := r.Settle(ctx, pacer.CostOf("tokens", 1_500)); err != nil {
+	if err := r.Settle(ctx, policies.Cost{Policy: "tokens", N: 1_500}); err != nil {
 		panic(err)
 	}
-	fmt.Println(p.Allow(ctx, pacer.CostOf("tokens", 28_000)))
+	fmt.Println(p.Wait(ctx, pacer.CostOf("tokens", 28_000), pacer.MaxWait(0)))
 	// Output: <nil>
 }
 
@@ -189,15 +190,15 @@ func ExamplePacer_Report() {
 		panic(err)
 	}
 	defer p.Close()
-	acme := pacer.WithScope(context.Background(), "tenant", "acme")
+	acme := pacer.With(context.Background(), pacer.Scope("tenant", "acme"))
 	if err := p.Report(acme, policies.Feedback{Source: "SLOW_DOWN", Refused: true, Wait: 5 * time.Minute}); err != nil {
 		panic(err)
 	}
 	fmt.Println(errors.Is(p.Wait(acme), pacer.ErrNotYet))
-	fmt.Println(p.Wait(pacer.WithScope(context.Background(), "tenant", "globex")))
+	fmt.Println(p.Wait(pacer.With(context.Background(), pacer.Scope("tenant", "globex"))))
 
 	// An operator knows better.
-	if err := p.Resume(acme); err != nil {
+	if err := fleet.Of(p).Resume(acme); err != nil {
 		panic(err)
 	}
 	fmt.Println(p.Wait(acme))
@@ -229,7 +230,7 @@ func ExamplePacer_Acquire() {
 }
 
 // Batch work leaves a part of the rate to others, and uses what they leave of it.
-func ExampleWithLane() {
+func ExampleWith_lane() {
 	p, err := pacer.New(pacer.Config{Upstream: "crm", Policies: []policies.Policy{
 		policies.PerSecond(100).Burst(10).Lane("batch", 80),
 	}})
@@ -237,7 +238,7 @@ func ExampleWithLane() {
 		panic(err)
 	}
 	defer p.Close()
-	batch := pacer.WithLane(context.Background(), "batch")
+	batch := pacer.With(context.Background(), pacer.Lane("batch"))
 	fmt.Println(p.Wait(batch), p.Wait(context.Background()))
 	// Output: <nil> <nil>
 }

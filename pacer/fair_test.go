@@ -38,12 +38,12 @@ func TestFairSharesAreOfWhatCallsReallyCost(t *testing.T) {
 			for range 60 {
 				all.Go(func() {
 					for {
-						r, err := p.Acquire(ctx, pacer.Scope("tenant", one.name), pacer.EstimateOf("tokens", one.estimate))
+						r, err := p.Acquire(ctx, pacer.Scope("tenant", one.name), pacer.EstimateOf("tokens", one.estimate, policies.Learned{}))
 						if err != nil {
 							return
 						}
 						time.Sleep(300 * time.Millisecond)
-						_ = r.Settle(context.WithoutCancel(ctx), pacer.CostOf("tokens", one.real))
+						_ = r.Settle(context.WithoutCancel(ctx), policies.Cost{Policy: "tokens", N: one.real})
 						r.Release()
 						if time.Since(began) > 10*time.Second {
 							one.used.Add(one.real)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -32,7 +33,7 @@ func (c *counting) Report(ctx context.Context, st store.Stack, notes []store.Not
 	return c.Store.Report(ctx, st, notes)
 }
 
-func status(t *testing.T, p *pacer.Pacer, policy string, opts ...pacer.Option) pacer.PolicyStatus {
+func status(t *testing.T, p *pacer.Pacer, policy string, opts ...pacer.ScopeOption) pacer.PolicyStatus {
 	t.Helper()
 	s, err := p.Status(t.Context(), opts...)
 	require.NoError(t, err)
@@ -57,7 +58,7 @@ func TestCountsCanBeIgnored(t *testing.T) {
 		require.NoError(t, p.Report(t.Context(), left(0, "daily")))
 		require.Zero(t, store.reports.Load())
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"daily"}, Remaining: policies.Reported(0), Wait: time.Second}))
-		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet, "a pause is heeded")
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet, "a pause is heeded")
 	})
 }
 
@@ -145,7 +146,7 @@ func TestNothingLeftIsAPause(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				p := newPacer(t, pacer.Config{MaxPause: 30 * time.Second, Policies: []policies.Policy{policies.PerSecond(1).Named("p")}})
-				require.NoError(t, p.Allow(t.Context()))
+				require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 				start := time.Now()
 				done := make(chan time.Duration)
 				go func() {
@@ -169,10 +170,10 @@ func TestWhomFeedbackConcernsOtherwise(t *testing.T) {
 		require.ErrorAs(t, p.Report(t.Context(), reported), &ce, "a name that nobody has is a mistake")
 		reported.Otherwise = policies.TheCall
 		require.NoError(t, p.Report(t.Context(), reported))
-		require.NoError(t, p.Allow(t.Context()), "a narrow limit that we do not know holds nobody else back")
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)), "a narrow limit that we do not know holds nobody else back")
 		reported.Otherwise = policies.Everyone
 		require.NoError(t, p.Report(t.Context(), reported))
-		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet)
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet)
 	})
 }
 
@@ -225,7 +226,7 @@ func TestResume(t *testing.T) {
 			synctest.Wait()
 		}
 		time.Sleep(time.Minute)
-		require.NoError(t, p.Resume(t.Context(), acme))
+		require.NoError(t, fleet.Of(p).Resume(t.Context(), acme))
 		for _, want := range []time.Duration{time.Minute, time.Minute + 100*ms, time.Minute + 200*ms} {
 			require.Equal(t, want, <-went)
 		}
@@ -321,7 +322,7 @@ func TestAShorterPauseDoesNotHideALongerOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.Every(5*time.Second)))
-		require.NoError(t, p.Allow(t.Context()))
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 		start := time.Now()
 		r, err := p.Reserve(t.Context())
 		require.NoError(t, err)
@@ -407,14 +408,14 @@ func TestAReadingThatFitsNoPolicyBinds(t *testing.T) {
 					require.Equal(t, time.Duration(i)*7*time.Second, time.Since(start))
 				}
 				var limit *pacer.LimitError
-				require.ErrorAs(t, p.Allow(t.Context(), acme), &limit)
-				require.True(t, limit.Paused)
+				require.ErrorAs(t, p.Wait(t.Context(), acme, pacer.MaxWait(0)), &limit)
+				require.Equal(t, pacer.Paused, limit.Reason)
 				require.ErrorContains(t, limit, "paused until 2000-01-01 00:00:21 by X-RateLimit: the next slot is 7s away")
-				require.Equal(t, 7*time.Second, limit.RetryAfter())
+				require.Equal(t, 7*time.Second, retryAfter(limit))
 				s, err := p.Status(t.Context(), acme)
 				require.NoError(t, err)
 				require.Equal(t, []pacer.Allowance{{Limit: "60", For: 7 * time.Second, Source: "X-RateLimit"}}, s.Allowances)
-				require.NoError(t, p.Resume(t.Context(), acme))
+				require.NoError(t, fleet.Of(p).Resume(t.Context(), acme))
 				require.NoError(t, p.Wait(t.Context(), acme))
 				require.LessOrEqual(t, time.Since(start), 14100*ms)
 			})
@@ -489,8 +490,8 @@ func TestWhatIsUsedIsNotLeft(t *testing.T) {
 		require.Equal(t, int64(1), status(t, p, "daily").Remaining, "two are left, of which one is on its way")
 		require.NoError(t, slow.Report(t.Context(), left(9, "daily")))
 		require.Equal(t, int64(2), status(t, p, "daily").Remaining)
-		require.NoError(t, p.Allow(t.Context()))
-		require.NoError(t, p.Allow(t.Context()))
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 		var le *pacer.LimitError
 		require.ErrorAs(t, p.Wait(t.Context()), &le)
 		require.Equal(t, "daily", le.Policy)
@@ -551,7 +552,7 @@ func TestABookingHeedsWhatIsLeft(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 20*time.Second, wait)
 		_, err = p.Redeem(t.Context(), before)
-		var later *pacer.LaterError
+		var later *pacer.LimitError
 		require.ErrorAs(t, err, &later)
 		require.True(t, later.Moved)
 		time.Sleep(20100 * ms)

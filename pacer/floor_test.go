@@ -36,9 +36,9 @@ func TestADeskFindsItsPartOfTheDay(t *testing.T) {
 		}
 		time.Sleep(9 * time.Hour)
 		require.Equal(t, int64(1400), night.Load())
-		desk := pacer.WithLane(t.Context(), "support")
+		desk := pacer.With(t.Context(), pacer.Lane("support"))
 		for range 480 {
-			require.NoError(t, p.Allow(desk), "at %v", time.Now())
+			require.NoError(t, p.Wait(desk, pacer.MaxWait(0)), "at %v", time.Now())
 			time.Sleep(time.Minute)
 		}
 		s, err := p.Status(desk)
@@ -62,10 +62,10 @@ func TestWhatIsKeptIsSettledToo(t *testing.T) {
 		})
 		require.NoError(t, err)
 		defer p.Close()
-		r, err := p.Reserve(t.Context(), pacer.Lane("support"), pacer.EstimateOf("quota", 10))
+		r, err := p.Reserve(t.Context(), pacer.Lane("support"), pacer.EstimateOf("quota", 10, policies.Learned{}))
 		require.NoError(t, err)
 		require.NoError(t, r.Wait(t.Context()))
-		require.NoError(t, r.Settle(t.Context(), pacer.CostOf("quota", 30)))
+		require.NoError(t, r.Settle(t.Context(), policies.Cost{Policy: "quota", N: 30}))
 		require.NoError(t, p.Wait(t.Context(), pacer.Cost(40)))
 		var limit *pacer.LimitError
 		err = p.Wait(t.Context())

@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -45,9 +47,9 @@ func (d *diary) read() []string {
 
 func limitOf(policy, scope string) string { return strings.TrimSpace(policy + " " + scope) }
 
-func (d *diary) hooks() *pacer.Hooks {
-	return &pacer.Hooks{
-		Waiting: func(_ context.Context, s pacer.Waiting) {
+func (d *diary) hooks() *hooks.Set {
+	return &hooks.Set{
+		Waiting: func(_ context.Context, s hooks.Waiting) {
 			why := "waits for"
 			if s.Paused {
 				why = "waits, paused, for"
@@ -57,22 +59,22 @@ func (d *diary) hooks() *pacer.Hooks {
 			}
 			d.writef("%s %s (%d), %v", why, limitOf(s.Policy, s.Scope), s.Cost, s.Wait)
 		},
-		WaitDone: func(_ context.Context, s pacer.WaitDone) {
+		WaitDone: func(_ context.Context, s hooks.WaitDone) {
 			d.writef("slept for %s, %v, error %v", limitOf(s.Policy, s.Scope), s.Took, s.Err)
 		},
-		Admitted: func(_ context.Context, g pacer.Admitted) {
+		Admitted: func(_ context.Context, g hooks.Admitted) {
 			d.writef("goes (%d) after %v %s", g.Cost, g.Waited, limitOf(g.Policy, g.Scope))
 		},
-		Refused: func(_ context.Context, r pacer.Refusal) {
+		Refused: func(_ context.Context, r hooks.Refusal) {
 			d.writef("refused by %s, %v: %T", limitOf(r.Policy, r.Scope), r.Wait, r.Err)
 		},
-		Paused:  func(p pacer.Pause) { d.writef("paused %s for %v", limitOf(p.Policy, p.Scope), p.For) },
-		Resumed: func(p pacer.Pause) { d.writef("resumed %s", limitOf(p.Policy, p.Scope)) },
-		FeedbackApplied: func(_ context.Context, h pacer.FeedbackApplied) {
+		Paused:  func(p hooks.Pause) { d.writef("paused %s for %v", limitOf(p.Policy, p.Scope), p.For) },
+		Resumed: func(p hooks.Pause) { d.writef("resumed %s", limitOf(p.Policy, p.Scope)) },
+		FeedbackApplied: func(_ context.Context, h hooks.FeedbackApplied) {
 			d.writef("heeded %v of %s for %v: %d", h.Kind, limitOf(h.Policy, h.Scope), h.For, h.Value)
 		},
-		Failover: func(f pacer.Failover) { d.writef("fallback %v of %d, %v: %v", f.On, f.Processes, f.For, f.Err) },
-		StoreRequest: func(c pacer.StoreRequest) {
+		Failover: func(f hooks.Failover) { d.writef("fallback %v of %d, %v: %v", f.On, f.Processes, f.For, f.Err) },
+		StoreRequest: func(c hooks.StoreRequest) {
 			if c.Err != nil {
 				d.writef("%s failed after %v", c.Op, c.Took)
 			} else if c.Took > time.Second {
@@ -87,7 +89,7 @@ func (d *diary) hooks() *pacer.Hooks {
 func observedPacer(t *testing.T, p ...policies.Policy) (*pacer.Pacer, *diary) {
 	t.Helper()
 	d := new(diary)
-	one := newPacer(t, pacer.Config{Policies: p, Hooks: []*pacer.Hooks{d.hooks()}})
+	one := newPacer(t, pacer.Config{Policies: p, Hooks: []*hooks.Set{d.hooks()}})
 	t.Cleanup(func() { require.NoError(t, one.Close()) })
 	return one, d
 }
@@ -99,8 +101,8 @@ func TestHooksOfAStoreThatFails(t *testing.T) {
 		var mu sync.Mutex
 		failed := make(map[string]bool)
 		r := newRemote(1)
-		p, err := pacer.New(pacer.Config{Upstream: "api", Store: r, Outage: pacer.RefuseCalls, Policies: []policies.Policy{policies.PerSecond(10)}, Hooks: []*pacer.Hooks{{
-			StoreRequest: func(c pacer.StoreRequest) {
+		p, err := pacer.New(pacer.Config{Upstream: "api", Store: r, Outage: pacer.RefuseCalls, Policies: []policies.Policy{policies.PerSecond(10)}, Hooks: []*hooks.Set{{
+			StoreRequest: func(c hooks.StoreRequest) {
 				mu.Lock()
 				defer mu.Unlock()
 				if c.Err != nil {
@@ -121,34 +123,34 @@ func TestHooksOfAStoreThatFails(t *testing.T) {
 func TestHooksOfCosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var admitted []pacer.Admitted
-		var settled []pacer.Settled
+		var admitted []hooks.Admitted
+		var settled []hooks.Settled
 		p := newPacer(t, pacer.Config{
 			Policies: []policies.Policy{
 				policies.PerSecond(100).Burst(100).Per("tenant").Named("calls"), policies.Fixed(1000, time.Hour).Named("tokens").Lane("batch", 50),
 				policies.InFlight(9).Named("permits"),
 			},
-			Hooks: []*pacer.Hooks{{
-				Admitted: func(_ context.Context, a pacer.Admitted) { admitted = append(admitted, a) },
-				Settled:  func(_ context.Context, s pacer.Settled) { settled = append(settled, s) },
+			Hooks: []*hooks.Set{{
+				Admitted: func(_ context.Context, a hooks.Admitted) { admitted = append(admitted, a) },
+				Settled:  func(_ context.Context, s hooks.Settled) { settled = append(settled, s) },
 			}},
 		})
 		defer p.Close()
 		acme, batch := pacer.Scope("tenant", "acme"), pacer.Lane("batch")
-		first, err := p.Acquire(t.Context(), acme, batch, pacer.EstimateOf("tokens", 400))
+		first, err := p.Acquire(t.Context(), acme, batch, pacer.EstimateOf("tokens", 400, policies.Learned{}))
 		require.NoError(t, err)
 		second, err := p.Acquire(t.Context(), acme, pacer.Cost(3), pacer.CostOf("tokens", 0))
 		require.NoError(t, err)
-		require.NoError(t, first.Settle(t.Context(), pacer.CostOf("tokens", 10), pacer.CostOf("calls", 1)))
-		require.NoError(t, second.Settle(t.Context(), pacer.Cost(5)))
+		require.NoError(t, first.Settle(t.Context(), policies.Cost{Policy: "tokens", N: 10}, policies.Cost{Policy: "calls", N: 1}))
+		require.NoError(t, second.Settle(t.Context(), policies.Cost{N: 5}))
 		synctest.Wait()
-		require.Equal(t, [][]pacer.PolicyCost{
+		require.Equal(t, [][]hooks.PolicyCost{
 			{{Policy: "calls", Scope: "tenant=acme", Cost: 1}, {Policy: "tokens", Cost: 400}, {Policy: "permits", Cost: 1}},
 			{{Policy: "calls", Scope: "tenant=acme", Cost: 3}, {Policy: "permits", Cost: 1}},
-		}, [][]pacer.PolicyCost{admitted[0].Costs, admitted[1].Costs})
-		require.Equal(t, []pacer.Settled{
-			{Upstream: "test", PolicyCost: pacer.PolicyCost{Policy: "tokens", Cost: 10}, Charged: 400},
-			{Upstream: "test", PolicyCost: pacer.PolicyCost{Policy: "calls", Scope: "tenant=acme", Cost: 5}, Charged: 3},
+		}, [][]hooks.PolicyCost{admitted[0].Costs, admitted[1].Costs})
+		require.Equal(t, []hooks.Settled{
+			{Upstream: "test", PolicyCost: hooks.PolicyCost{Policy: "tokens", Cost: 10}, Charged: 400},
+			{Upstream: "test", PolicyCost: hooks.PolicyCost{Policy: "calls", Scope: "tenant=acme", Cost: 5}, Charged: 3},
 		}, settled)
 	})
 }
@@ -157,21 +159,21 @@ func TestHooksOfCosts(t *testing.T) {
 func TestHooksOfACallThatGoesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var costs [][]pacer.PolicyCost
+		var costs [][]hooks.PolicyCost
 		p := newPacer(t, pacer.Config{
 			Policies: []policies.Policy{
 				policies.PerSecond(9).Burst(9).Named("all"), policies.PerSecond(9).Burst(9).Per("user").Optional().Named("user"),
 				policies.PerSecond(9).Burst(9).Per("tenant").Named("tenant"),
 			},
-			Hooks: []*pacer.Hooks{{Admitted: func(_ context.Context, a pacer.Admitted) { costs = append(costs, a.Costs) }}},
+			Hooks: []*hooks.Set{{Admitted: func(_ context.Context, a hooks.Admitted) { costs = append(costs, a.Costs) }}},
 		})
 		defer p.Close()
 		for range 2 {
 			require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", "acme"), pacer.Cost(2)))
 		}
 		synctest.Wait()
-		want := []pacer.PolicyCost{{Policy: "all", Cost: 2}, {Policy: "tenant", Scope: "tenant=acme", Cost: 2}}
-		require.Equal(t, [][]pacer.PolicyCost{want, want}, costs)
+		want := []hooks.PolicyCost{{Policy: "all", Cost: 2}, {Policy: "tenant", Scope: "tenant=acme", Cost: 2}}
+		require.Equal(t, [][]hooks.PolicyCost{want, want}, costs)
 	})
 }
 
@@ -182,9 +184,9 @@ func TestHooksOfAnswers(t *testing.T) {
 		d := new(diary)
 		p := newPacer(t, pacer.Config{
 			Policies: []policies.Policy{policies.PerSecond(1)}, Jitter: pacer.NoJitter,
-			Hooks: []*pacer.Hooks{{
-				Admitted: func(_ context.Context, a pacer.Admitted) { d.writef("goes %v late", a.Late) },
-				Answered: func(_ context.Context, a pacer.Answered) { d.writef("%s answers after %v", a.Upstream, a.Took) },
+			Hooks: []*hooks.Set{{
+				Admitted: func(_ context.Context, a hooks.Admitted) { d.writef("goes %v late", a.Late) },
+				Answered: func(_ context.Context, a hooks.Answered) { d.writef("%s answers after %v", a.Upstream, a.Took) },
 			}},
 		})
 		defer p.Close()
@@ -228,11 +230,11 @@ func TestHooksOfACall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, d := observedPacer(t, policies.PerSecond(1).Per("tenant").Named("t"))
-		acme := pacer.WithScope(t.Context(), "tenant", "acme")
+		acme := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 		require.NoError(t, p.Wait(acme))
 		require.NoError(t, p.Wait(acme))
-		require.Error(t, p.Allow(acme))
-		require.Error(t, p.Allow(t.Context()))
+		require.Error(t, p.Wait(acme, pacer.MaxWait(0)))
+		require.Error(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 		require.Error(t, p.Wait(acme, pacer.Cost(2)))
 		synctest.Wait()
 		require.Equal(t, []string{
@@ -241,7 +243,7 @@ func TestHooksOfACall(t *testing.T) {
 			"slept for t tenant=acme, 1s, error <nil>",
 			"goes (1) after 1s t tenant=acme",
 			"refused by t tenant=acme, 1s: *pacer.LimitError",
-			"refused by t, 0s: *pacer.ScopeError",
+			"refused by t, 0s: *pacer.LimitError",
 			"refused by t tenant=acme, 0s: *pacer.LimitError",
 		}, d.read())
 
@@ -252,7 +254,7 @@ func TestHooksOfACall(t *testing.T) {
 		require.Equal(t, []string{"waits for t tenant=acme (1), 1s", "slept for t tenant=acme, 300ms, error context canceled"}, d.read())
 
 		time.Sleep(time.Minute)
-		require.NoError(t, p.Allow(acme), "the long way, and the short one")
+		require.NoError(t, p.Wait(acme, pacer.MaxWait(0)), "the long way, and the short one")
 		r, err := p.Reserve(acme)
 		require.NoError(t, err)
 		time.Sleep(r.Delay())
@@ -267,10 +269,10 @@ func TestHooksOfPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
 		d := new(diary)
-		p := newPacer(t, pacer.Config{Store: store, Policies: []policies.Policy{policies.PerSecond(10).Named("peak")}, Hooks: []*pacer.Hooks{d.hooks()}})
+		p := newPacer(t, pacer.Config{Store: store, Policies: []policies.Policy{policies.PerSecond(10).Named("peak")}, Hooks: []*hooks.Set{d.hooks()}})
 		defer p.Close()
 		other := newPacer(t, pacer.Config{Store: store, Policies: []policies.Policy{policies.PerSecond(10).Named("peak")}})
-		require.NoError(t, p.Resume(t.Context()))
+		require.NoError(t, fleet.Of(p).Resume(t.Context()))
 		synctest.Wait()
 		require.Empty(t, d.read(), "there was nothing to resume")
 		require.NoError(t, other.Report(t.Context(), policies.Feedback{Wait: time.Second}))
@@ -291,7 +293,7 @@ func TestHooksOfPauses(t *testing.T) {
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: 9 * time.Second, Policies: []string{"peak"}}))
 		synctest.Wait()
 		require.ElementsMatch(t, []string{"heeded answer of peak for 9s: 0", "paused peak for 9s", "waits, paused, for peak (1), 9s"}, d.read())
-		require.NoError(t, p.Resume(t.Context()))
+		require.NoError(t, fleet.Of(p).Resume(t.Context()))
 		wg.Wait()
 		synctest.Wait()
 		lines := d.read()
@@ -336,7 +338,7 @@ func TestHooksOfTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d, backing := new(diary), newRemote(4)
-		p := newPacer(t, pacer.Config{Store: backing, Processes: 4, Policies: []policies.Policy{policies.PerSecond(10)}, Hooks: []*pacer.Hooks{d.hooks()}})
+		p := newPacer(t, pacer.Config{Store: backing, Processes: 4, Policies: []policies.Policy{policies.PerSecond(10)}, Hooks: []*hooks.Set{d.hooks()}})
 		require.NoError(t, p.Wait(t.Context()))
 		synctest.Wait()
 		require.Equal(t, []string{"goes (1) after 0s"}, d.read())
@@ -380,8 +382,8 @@ func TestASlowHookHarmsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, slow := new(diary), make(chan struct{})
 		dropped := int64(0)
-		hung := &pacer.Hooks{Admitted: func(context.Context, pacer.Admitted) { <-slow }, Dropped: func(n int64) { dropped = n }}
-		p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.PerSecond(1000)}, Hooks: []*pacer.Hooks{hung, d.hooks()}})
+		hung := &hooks.Set{Admitted: func(context.Context, hooks.Admitted) { <-slow }, Dropped: func(n int64) { dropped = n }}
+		p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.PerSecond(1000)}, Hooks: []*hooks.Set{hung, d.hooks()}})
 		start := time.Now()
 		const calls = 8400
 		for range calls {
@@ -409,7 +411,7 @@ func TestAPanickingHookHarmsNobody(t *testing.T) { //nolint:paralleltest // it s
 		called := 0
 		p := newPacer(t, pacer.Config{
 			Policies: []policies.Policy{policies.PerSecond(1000)},
-			Hooks: []*pacer.Hooks{{Admitted: func(context.Context, pacer.Admitted) {
+			Hooks: []*hooks.Set{{Admitted: func(context.Context, hooks.Admitted) {
 				if called++; called == 1 {
 					panic("ouch")
 				}
@@ -441,12 +443,12 @@ func TestLogHooks(t *testing.T) {
 		}}))
 		p := newPacer(t, pacer.Config{
 			Policies: []policies.Policy{policies.PerMinute(1).Per("tenant").Named("m")},
-			Hooks:    []*pacer.Hooks{pacer.LogHooks(logger)},
+			Hooks:    []*hooks.Set{hooks.Log(logger)},
 		})
-		ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+		ctx := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 		require.NoError(t, p.Wait(ctx))
 		require.NoError(t, p.Wait(ctx))
-		require.Error(t, p.Allow(ctx))
+		require.Error(t, p.Wait(ctx, pacer.MaxWait(0)))
 		late, _ := book(t, p, pacer.Scope("tenant", "booked"), pacer.MaxWait(time.Hour))
 		book(t, p, pacer.Scope("tenant", "booked"), pacer.MaxWait(time.Hour))
 		time.Sleep(time.Second)
@@ -469,9 +471,9 @@ func TestLogHooksOfAStrayRefusal(t *testing.T) {
 		var log bytes.Buffer
 		p := newPacer(t, pacer.Config{
 			Policies: []policies.Policy{policies.AtMost(50, time.Second).Per("tenant").Named("peak")},
-			Hooks:    []*pacer.Hooks{pacer.LogHooks(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))},
+			Hooks:    []*hooks.Set{hooks.Log(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))},
 		})
-		ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+		ctx := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 		r, err := p.Acquire(ctx)
 		require.NoError(t, err)
 		require.NoError(t, r.Report(ctx, policies.Feedback{Refused: true, Wait: time.Second}))
@@ -483,7 +485,7 @@ func TestLogHooksOfAStrayRefusal(t *testing.T) {
 
 func TestHooksThatAreNil(t *testing.T) {
 	t.Parallel()
-	_, err := pacer.New(pacer.Config{Upstream: "x", Hooks: []*pacer.Hooks{{}, nil}})
+	_, err := pacer.New(pacer.Config{Upstream: "x", Hooks: []*hooks.Set{{}, nil}})
 	var ce *pacer.ConfigError
 	require.ErrorAs(t, err, &ce)
 	require.Equal(t, "pacer: Hooks[1] is nil: leave it out", err.Error())
@@ -497,23 +499,23 @@ func TestHooksOfRefusals(t *testing.T) {
 	spent := policies.Feedback{Policies: []string{"daily"}, Remaining: policies.Reported(0), Source: "X-RateLimit"}
 	for _, c := range []struct {
 		f    policies.Feedback
-		want pacer.FeedbackApplied
+		want hooks.FeedbackApplied
 	}{
-		{stated, pacer.FeedbackApplied{For: time.Minute, Source: "Retry-After"}}, {bare, pacer.FeedbackApplied{Source: pacer.SourceGuess}},
-		{spent, pacer.FeedbackApplied{Policy: "daily", For: 15 * time.Minute, Source: pacer.SourceGuess}},
+		{stated, hooks.FeedbackApplied{For: time.Minute, Source: "Retry-After"}}, {bare, hooks.FeedbackApplied{Source: hooks.SourceGuess}},
+		{spent, hooks.FeedbackApplied{Policy: "daily", For: 15 * time.Minute, Source: hooks.SourceGuess}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			var all []pacer.FeedbackApplied
-			p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.Daily(9, time.UTC).Named("daily")}, Hooks: []*pacer.Hooks{{
-				FeedbackApplied: func(_ context.Context, f pacer.FeedbackApplied) { all = append(all, f) },
+			var all []hooks.FeedbackApplied
+			p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.Daily(9, time.UTC).Named("daily")}, Hooks: []*hooks.Set{{
+				FeedbackApplied: func(_ context.Context, f hooks.FeedbackApplied) { all = append(all, f) },
 			}}})
 			defer p.Close()
 			require.NoError(t, p.Do(t.Context(), func(context.Context) (policies.Reading, error) {
 				return policies.Reading{Feedback: []policies.Feedback{c.f}}, nil
 			}))
 			synctest.Wait()
-			c.want.Upstream, c.want.Kind = "test", store.NoteAnswer
-			require.Equal(t, []pacer.FeedbackApplied{c.want}, all)
+			c.want.Upstream, c.want.Kind = "test", store.NoteAnswer.String()
+			require.Equal(t, []hooks.FeedbackApplied{c.want}, all)
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -35,7 +36,7 @@ func TestAStoreIsNeverMoreThanFull(t *testing.T) {
 		wg.Go(func() {
 			for i := range tenants {
 				k := (i*7 + w*50) % tenants
-				err := p.Allow(t.Context(), pacer.Scope("tenant", fmt.Sprint(k)))
+				err := p.Wait(t.Context(), pacer.Scope("tenant", fmt.Sprint(k)), pacer.MaxWait(0))
 				if err == nil {
 					held[k].Add(1)
 				} else if assert.ErrorIs(t, err, memstore.ErrFull) {
@@ -51,7 +52,7 @@ func TestAStoreIsNeverMoreThanFull(t *testing.T) {
 	for k := range held {
 		if held[k].Load() > 0 {
 			admitted++
-			require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", fmt.Sprint(k))), "a key that is held stays")
+			require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", fmt.Sprint(k)), pacer.MaxWait(0)), "a key that is held stays")
 		}
 	}
 	require.Equal(t, most/2, admitted, "a tenant has both of its keys or none")
@@ -65,11 +66,11 @@ func TestAStackThatDoesNotFitLeavesNothing(t *testing.T) {
 		store := memstore.New(memstore.WithMaxKeys(3))
 		c.Store = store
 		p := newPacer(t, c)
-		require.NoError(t, p.Allow(t.Context(), pacer.Scope("a", "1"), pacer.Scope("b", "1")))
-		require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("a", "2"), pacer.Scope("b", "2")), memstore.ErrFull)
+		require.NoError(t, p.Wait(t.Context(), pacer.Scope("a", "1"), pacer.Scope("b", "1"), pacer.MaxWait(0)))
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.Scope("a", "2"), pacer.Scope("b", "2"), pacer.MaxWait(0)), memstore.ErrFull)
 		require.Equal(t, 2, store.Len())
-		require.NoError(t, p.Allow(t.Context(), pacer.Scope("b", "2")))
-		require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("b", "3")), memstore.ErrFull)
+		require.NoError(t, p.Wait(t.Context(), pacer.Scope("b", "2"), pacer.MaxWait(0)))
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.Scope("b", "3"), pacer.MaxWait(0)), memstore.ErrFull)
 	})
 }
 
@@ -77,7 +78,7 @@ func TestAStackThatDoesNotFitLeavesNothing(t *testing.T) {
 func TestAFullStoreHasRoomAsSoonAsItCan(t *testing.T) {
 	t.Parallel()
 	for name, free := range map[string]func(ctx context.Context, p *pacer.Pacer, held *pacer.Reservation) error{
-		"a reset":  func(ctx context.Context, p *pacer.Pacer, _ *pacer.Reservation) error { return p.Reset(ctx) },
+		"a reset":  func(ctx context.Context, p *pacer.Pacer, _ *pacer.Reservation) error { return fleet.Of(p).Reset(ctx) },
 		"a cancel": func(ctx context.Context, _ *pacer.Pacer, held *pacer.Reservation) error { return held.Cancel(ctx) },
 		"time": func(context.Context, *pacer.Pacer, *pacer.Reservation) error {
 			time.Sleep(2*time.Hour + time.Second)
@@ -91,17 +92,17 @@ func TestAFullStoreHasRoomAsSoonAsItCan(t *testing.T) {
 				store := memstore.New(memstore.WithMaxKeys(2))
 				c.Store = store
 				p := newPacer(t, c)
-				one := pacer.WithScope(t.Context(), "tenant", "1")
+				one := pacer.With(t.Context(), pacer.Scope("tenant", "1"))
 				held, err := p.Reserve(one, pacer.NotBefore(time.Hour), pacer.MaxWait(pacer.Forever))
 				require.NoError(t, err)
 				for range 2 {
-					require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "2")))
+					require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", "2"), pacer.MaxWait(0)))
 				}
 				three := pacer.Scope("tenant", "3")
-				require.ErrorIs(t, p.Allow(t.Context(), three), memstore.ErrFull)
-				require.ErrorIs(t, p.Allow(t.Context(), three), memstore.ErrFull)
+				require.ErrorIs(t, p.Wait(t.Context(), three, pacer.MaxWait(0)), memstore.ErrFull)
+				require.ErrorIs(t, p.Wait(t.Context(), three, pacer.MaxWait(0)), memstore.ErrFull)
 				require.NoError(t, free(one, p, held))
-				require.NoError(t, p.Allow(t.Context(), three))
+				require.NoError(t, p.Wait(t.Context(), three, pacer.MaxWait(0)))
 			})
 		})
 	}
@@ -114,11 +115,11 @@ func TestAStackThatNeverFits(t *testing.T) {
 		store := memstore.New(memstore.WithMaxKeys(1))
 		two, one := limits(ample().Named("a"), ample().Named("b")), limits(policies.PerSecond(1).Per("tenant"))
 		two.Store, one.Store = store, store
-		require.ErrorIs(t, newPacer(t, two).Allow(t.Context()), memstore.ErrFull)
+		require.ErrorIs(t, newPacer(t, two).Wait(t.Context(), pacer.MaxWait(0)), memstore.ErrFull)
 		p := newPacer(t, one)
 		for i := range 3 {
-			require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", fmt.Sprint(i))))
-			require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("tenant", "next")), memstore.ErrFull)
+			require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", fmt.Sprint(i)), pacer.MaxWait(0)))
+			require.ErrorIs(t, p.Wait(t.Context(), pacer.Scope("tenant", "next"), pacer.MaxWait(0)), memstore.ErrFull)
 			time.Sleep(2 * time.Second)
 		}
 	})
@@ -138,9 +139,9 @@ func TestAClockThatPanics(t *testing.T) {
 	p := newPacer(t, c)
 	for _, known := range []bool{false, true} { // the key: the long way and the short one
 		broken.Store(true)
-		require.Panics(t, func() { _ = p.Allow(t.Context()) })
+		require.Panics(t, func() { _ = p.Wait(t.Context(), pacer.MaxWait(0)) })
 		require.Panics(t, func() { _, _ = p.Status(t.Context()) })
 		broken.Store(false)
-		require.Equal(t, known, errors.Is(p.Allow(t.Context()), pacer.ErrNotYet))
+		require.Equal(t, known, errors.Is(p.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet))
 	}
 }

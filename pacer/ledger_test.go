@@ -129,7 +129,7 @@ func TestTheFleetIsNotSmallerBecauseTheStoreForgot(t *testing.T) {
 		back()
 		r.set(errBroken, 0)
 		n := 0
-		for p.Allow(t.Context()) == nil {
+		for p.Wait(t.Context(), pacer.MaxWait(0)) == nil {
 			n++
 		}
 		require.InDelta(t, 24, n, 1)
@@ -137,7 +137,7 @@ func TestTheFleetIsNotSmallerBecauseTheStoreForgot(t *testing.T) {
 		time.Sleep(20 * time.Second) // but if it goes on saying so, it is right
 		before := remaining(t, p)
 		r.set(errBroken, 0)
-		for n = 0; p.Allow(t.Context()) == nil; n++ {
+		for n = 0; p.Wait(t.Context(), pacer.MaxWait(0)) == nil; n++ {
 		}
 		require.Equal(t, before, int64(n))
 	})
@@ -149,10 +149,10 @@ func TestARateThatWasUsedLocallyIsNotFresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemote(1)
 		p := away(t, r, pacer.PaceLocally, policies.Every(10*time.Second))
-		require.NoError(t, p.Allow(t.Context()))
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 		time.Sleep(10 * time.Second)
 		r.set(errBroken, 0)
-		require.NoError(t, p.Allow(t.Context()))
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 		start := time.Now()
 		r.set(nil, 0)
 		back()
@@ -164,13 +164,13 @@ func TestARateThatWasUsedLocallyIsNotFresh(t *testing.T) {
 		r = newRemote(1)
 		p = away(t, r, pacer.PaceLocally, policies.PerSecond(1).Burst(10))
 		defer closing(t, p)
-		require.NoError(t, p.Allow(t.Context()))
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 		time.Sleep(10 * time.Second)
 		r.set(errBroken, 0)
 		for range 10 {
-			require.NoError(t, p.Allow(t.Context()))
+			require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 		}
-		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet)
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet)
 		r.set(nil, 0)
 		back()
 		require.LessOrEqual(t, remaining(t, p), int64(2), "two seconds later")
@@ -390,7 +390,7 @@ func TestAStoreThatLostNothingIsNotSuspected(t *testing.T) {
 						_ = one.NotUsed(t.Context())
 					case 1:
 						_ = one.Wait(t.Context())
-						_ = one.Settle(t.Context(), pacer.Cost(1))
+						_ = one.Settle(t.Context(), policies.Cost{N: 1})
 					default:
 						_ = one.Wait(t.Context())
 					}

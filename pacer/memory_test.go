@@ -23,7 +23,7 @@ func TestMemoryStoreEvictsIdleKeys(t *testing.T) {
 		c.Store = store
 		p := newPacer(t, c)
 		for i := range extent(5000, 100_000) {
-			require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", fmt.Sprint(i))))
+			require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", fmt.Sprint(i)), pacer.MaxWait(0)))
 			time.Sleep(10 * ms)
 		}
 		require.Less(t, store.Len(), 1000, "keys whose effect is past are forgotten")
@@ -37,12 +37,12 @@ func TestMemoryStoreThatIsFullRefuses(t *testing.T) {
 		c.Store = memstore.New(memstore.WithMaxKeys(10))
 		p := newPacer(t, c)
 		for i := range 10 {
-			require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", fmt.Sprint(i))))
+			require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", fmt.Sprint(i)), pacer.MaxWait(0)))
 		}
-		require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("tenant", "one more")), memstore.ErrFull)
-		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "3")))
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.Scope("tenant", "one more"), pacer.MaxWait(0)), memstore.ErrFull)
+		require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", "3"), pacer.MaxWait(0)))
 		time.Sleep(25 * time.Hour)
-		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "one more")))
+		require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", "one more"), pacer.MaxWait(0)))
 	})
 }
 
@@ -53,10 +53,10 @@ func TestOneNameForTwoAlgorithms(t *testing.T) {
 		store := memstore.New()
 		one, two := limits(policies.PerSecond(1).Named("x")), limits(policies.Fixed(1, time.Second).Named("x"))
 		one.Store, two.Store = store, store
-		require.NoError(t, newPacer(t, one).Allow(t.Context()))
-		require.ErrorIs(t, newPacer(t, two).Allow(t.Context()), pacer.ErrNotYet)
+		require.NoError(t, newPacer(t, one).Wait(t.Context(), pacer.MaxWait(0)))
+		require.ErrorIs(t, newPacer(t, two).Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet)
 		time.Sleep(time.Second)
-		require.NoError(t, newPacer(t, two).Allow(t.Context()))
+		require.NoError(t, newPacer(t, two).Wait(t.Context(), pacer.MaxWait(0)))
 	})
 }
 
@@ -108,11 +108,11 @@ func TestMakingRoomForgetsNoKeyOfTheStack(t *testing.T) {
 		c := limits(policies.PerSecond(1).Burst(1).Named("short"), policies.Every(time.Hour).Per("x").Optional())
 		c.Store = memstore.New(memstore.WithMaxKeys(2))
 		p := newPacer(t, c)
-		require.NoError(t, p.Allow(t.Context(), pacer.Scope("x", "1")))
+		require.NoError(t, p.Wait(t.Context(), pacer.Scope("x", "1"), pacer.MaxWait(0)))
 		time.Sleep(5 * time.Second) // the key of short is idle now, the other is in use
-		require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("x", "2")), memstore.ErrFull, "three keys are needed")
-		require.NoError(t, p.Allow(t.Context()))
-		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet, "short holds")
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.Scope("x", "2"), pacer.MaxWait(0)), memstore.ErrFull, "three keys are needed")
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet, "short holds")
 	})
 }
 

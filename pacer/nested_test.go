@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -21,7 +22,7 @@ func does(ctx context.Context, p *pacer.Pacer, inside func(context.Context) erro
 func nothing(context.Context) error { return nil }
 
 // permitsLeft returns how many permits of the first policy are free for a call.
-func permitsLeft(ctx context.Context, t *testing.T, p *pacer.Pacer, opts ...pacer.Option) int64 {
+func permitsLeft(ctx context.Context, t *testing.T, p *pacer.Pacer, opts ...pacer.ScopeOption) int64 {
 	t.Helper()
 	s, err := p.Status(ctx, opts...)
 	require.NoError(t, err)
@@ -44,20 +45,20 @@ func TestANestedCallThatWouldWaitForItselfIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var refusals []pacer.Refusal
+				var refusals []hooks.Refusal
 				p := newPacer(t, pacer.Config{
 					Policies: []policies.Policy{policies.InFlight(1).Named("one"), policies.PerMinute(2).Burst(2)},
-					Hooks:    []*pacer.Hooks{{Refused: func(_ context.Context, r pacer.Refusal) { refusals = append(refusals, r) }}},
+					Hooks:    []*hooks.Set{{Refused: func(_ context.Context, r hooks.Refusal) { refusals = append(refusals, r) }}},
 				})
 				start := time.Now()
 				require.NoError(t, does(t.Context(), p, func(ctx context.Context) error {
 					err := call(ctx, p)
-					var nested *pacer.NestedError
+					var nested *pacer.LimitError
 					require.ErrorAs(t, err, &nested)
-					require.Equal(t, pacer.NestedError{Upstream: "test", Policy: "one", Limit: 1}, *nested)
+					require.Equal(t, pacer.LimitError{Upstream: "test", Reason: pacer.WaitsForItself, Policy: "one", Limit: 1}, *nested)
 					require.ErrorIs(t, err, pacer.ErrRefused)
 					require.NotErrorIs(t, err, pacer.ErrNotYet)
-					require.NotErrorIs(t, err, pacer.ErrNever)
+					require.NotErrorIs(t, err, pacer.TooCostly)
 					return nil
 				}))
 				require.NoError(t, does(t.Context(), p, nothing), "the refused call was charged nothing, and the permit is back")
@@ -74,12 +75,11 @@ func TestTheErrorOfANestedCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.InFlight(2).Per("tenant").Named("two")))
-		ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+		ctx := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 		require.NoError(t, does(ctx, p, func(ctx context.Context) error {
 			return does(ctx, p, func(ctx context.Context) error {
 				require.EqualError(t, does(ctx, p, nothing), `pacer: upstream "test": policy "two" for tenant=acme: the call was made inside calls that hold `+
-					`all of its 2 permits, so it would wait for itself: make it when they are over, let it share a permit with pacer.Nested() or `+
-					`pacer.WithNested(ctx), or raise the limit`)
+					`all of its 2 permits, so it would wait for itself: make it when they are over, let it share a permit with pacer.Nested(), or raise the limit`)
 				require.Zero(t, permitsLeft(ctx, t, p, pacer.Scope("tenant", "acme")))
 				return nil
 			})
@@ -93,17 +93,15 @@ func TestTheErrorOfANestedCall(t *testing.T) {
 func TestANestedCallSharesThePermit(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(context.Context, *pacer.Pacer) error{
-		"Do":         func(ctx context.Context, p *pacer.Pacer) error { return does(ctx, p, nothing, pacer.Nested()) },
-		"by context": func(ctx context.Context, p *pacer.Pacer) error { return does(pacer.WithNested(ctx), p, nothing) },
+		"Do": func(ctx context.Context, p *pacer.Pacer) error { return does(ctx, p, nothing, pacer.Nested()) },
+		"by context": func(ctx context.Context, p *pacer.Pacer) error {
+			return does(pacer.With(ctx, pacer.Nested()), p, nothing)
+		},
 		"deeper": func(ctx context.Context, p *pacer.Pacer) error {
-			return does(pacer.WithNested(ctx), p, func(ctx context.Context) error { return p.Allow(ctx, pacer.Cost(1)) })
+			return does(pacer.With(ctx, pacer.Nested()), p, func(ctx context.Context) error { return p.Wait(ctx, pacer.Cost(1), pacer.MaxWait(0)) })
 		},
-		"Wait":  func(ctx context.Context, p *pacer.Pacer) error { return p.Wait(ctx, pacer.Nested()) },
-		"Allow": func(ctx context.Context, p *pacer.Pacer) error { return p.Allow(ctx, pacer.Nested()) },
-		"AllowAtMost": func(ctx context.Context, p *pacer.Pacer) error {
-			_, err := p.AllowAtMost(ctx, 1, pacer.Nested())
-			return err
-		},
+		"Wait":         func(ctx context.Context, p *pacer.Pacer) error { return p.Wait(ctx, pacer.Nested()) },
+		"Allow":        func(ctx context.Context, p *pacer.Pacer) error { return p.Wait(ctx, pacer.Nested(), pacer.MaxWait(0)) },
 		"not released": func(ctx context.Context, p *pacer.Pacer) error { _, err := p.Acquire(ctx, pacer.Nested()); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,7 +137,7 @@ func TestANestedCallTakesPermitsThatItsOuterCallsDoNotHold(t *testing.T) {
 			require.Equal(t, int64(1), permitsLeft(ctx, t, p, acme), "without an outer call it takes a permit")
 			return does(ctx, p, func(ctx context.Context) error {
 				require.Equal(t, int64(1), permitsLeft(ctx, t, p, zen), "it shares the permit of all tenants")
-				var nested *pacer.NestedError
+				var nested *pacer.LimitError
 				require.ErrorAs(t, does(ctx, p, nothing, zen), &nested, "it has the permit of this tenant")
 				require.Equal(t, `tenant=zen`, nested.Scope)
 				return nil
@@ -216,12 +214,12 @@ func TestNestedCallsThatMayWait(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				p := newPacer(t, limits(one.policy))
-				ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+				ctx := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 				outer, err := p.Acquire(ctx)
 				require.NoError(t, err)
 				err = one.inside(t, p, outer, ctx, outer.Context(ctx))
 				if one.refused {
-					var nested *pacer.NestedError
+					var nested *pacer.LimitError
 					require.ErrorAs(t, err, &nested)
 				} else {
 					require.NoError(t, err)
@@ -259,7 +257,7 @@ func TestTheContextOfACallWithoutPermits(t *testing.T) {
 	require.Equal(t, t.Context(), r.Context(t.Context()))
 	held, err := p.Acquire(t.Context(), pacer.Scope("tenant", "acme"))
 	require.NoError(t, err)
-	ctx := held.Context(pacer.WithScope(t.Context(), "tenant", "zen"))
+	ctx := held.Context(pacer.With(t.Context(), pacer.Scope("tenant", "zen")))
 	require.Equal(t, ctx, held.Context(ctx), "it carries a call once")
 	require.NoError(t, does(ctx, p, nothing), "scopes are those of the context")
 	held.Release()

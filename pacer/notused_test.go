@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
+	"github.com/headway-go/headway/pacer/internal/testing/faulty"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -107,18 +109,18 @@ func TestACancelWhileWaiting(t *testing.T) {
 func TestNotBeforeOutlivesAMove(t *testing.T) {
 	t.Parallel()
 	for name, event := range map[string]func(ctx context.Context, p *pacer.Pacer) error{
-		"a resumption": func(ctx context.Context, p *pacer.Pacer) error { return p.Resume(ctx) },
+		"a resumption": func(ctx context.Context, p *pacer.Pacer) error { return fleet.Of(p).Resume(ctx) },
 		"a pause and a resumption": func(ctx context.Context, p *pacer.Pacer) error {
 			if err := p.Report(ctx, policies.Feedback{Wait: time.Hour}); err != nil {
 				return err
 			}
 			time.Sleep(100 * time.Millisecond)
-			return p.Resume(ctx)
+			return fleet.Of(p).Resume(ctx)
 		},
 		"a slow-down": func(ctx context.Context, p *pacer.Pacer) error {
 			return p.Report(ctx, policies.Feedback{Refused: true})
 		},
-		"a reset": func(ctx context.Context, p *pacer.Pacer) error { return p.Reset(ctx) },
+		"a reset": func(ctx context.Context, p *pacer.Pacer) error { return fleet.Of(p).Reset(ctx) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -137,6 +139,32 @@ func TestNotBeforeOutlivesAMove(t *testing.T) {
 				require.GreaterOrEqual(t, time.Since(began), 5*time.Second)
 				require.Less(t, time.Since(began), 6*time.Second)
 			})
+		})
+	}
+}
+
+// The slot of a reservation that nobody waits for is used by a call that waits behind it, however shortly before it was given back.
+func TestASlotThatIsGivenBackLate(t *testing.T) {
+	t.Parallel()
+	for _, shared := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.PerSecond(20)}, Jitter: pacer.NoJitter}
+			if shared {
+				c.Store = faulty.New()
+			}
+			p, err := pacer.New(c)
+			require.NoError(t, err)
+			defer closing(t, p)
+			require.NoError(t, p.Wait(t.Context()))
+			r, err := p.Reserve(t.Context())
+			require.NoError(t, err)
+			began := time.Now()
+			waited := make(chan error)
+			go func() { waited <- p.Wait(t.Context()) }()
+			time.Sleep(r.Delay() - time.Millisecond)
+			require.NoError(t, r.Cancel(t.Context()))
+			require.NoError(t, <-waited)
+			require.LessOrEqual(t, time.Since(began), 50*time.Millisecond)
 		})
 	}
 }

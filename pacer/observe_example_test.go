@@ -6,23 +6,24 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/policies"
 )
 
 // A limit is observed first: calls go at once, and the hook says what the limit would have done. Then it is enforced.
-func ExamplePacer_SetMode() {
-	reported := make(chan pacer.Observed)
+func Example_observe() {
+	exports := policies.Every(time.Minute).Per("tenant").Named("exports")
+	reported := make(chan hooks.Observed)
 	p, err := pacer.New(pacer.Config{
 		Upstream: "crm",
-		Policies: []policies.Policy{policies.Every(time.Minute).Per("tenant").Named("exports")},
-		Mode:     pacer.Observe,
-		Hooks:    []*pacer.Hooks{{Observed: func(_ context.Context, o pacer.Observed) { reported <- o }}},
+		Policies: []policies.Policy{exports.Observed()},
+		Hooks:    []*hooks.Set{{Observed: func(_ context.Context, o hooks.Observed) { reported <- o }}},
 	})
 	if err != nil {
 		panic(err)
 	}
 	defer p.Close()
-	ctx := pacer.WithScope(context.Background(), "tenant", "acme")
+	ctx := pacer.With(context.Background(), pacer.Scope("tenant", "acme"))
 	for range 2 {
 		if err := p.Wait(ctx, pacer.MaxWait(pacer.Forever)); err != nil {
 			panic(err)
@@ -36,10 +37,10 @@ func ExamplePacer_SetMode() {
 			fmt.Println("would go at once")
 		}
 	}
-	if err := p.SetMode(pacer.Enforce); err != nil {
+	if err := p.Declare(exports); err != nil {
 		panic(err)
 	}
-	fmt.Println("may go now:", p.Allow(ctx) == nil)
+	fmt.Println("may go now:", p.Wait(ctx, pacer.MaxWait(0)) == nil)
 	// Output:
 	// would go at once
 	// would wait for exports tenant=acme 1m0s

@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/zendesk"
@@ -23,13 +25,13 @@ import (
 // predictions are what hooks receive of observed calls.
 type predictions struct {
 	mu   sync.Mutex
-	all  []pacer.Observed
+	all  []hooks.Observed
 	lost int64
 }
 
-func (o *predictions) hooks() *pacer.Hooks {
-	return &pacer.Hooks{
-		Observed: func(_ context.Context, e pacer.Observed) {
+func (o *predictions) hooks() *hooks.Set {
+	return &hooks.Set{
+		Observed: func(_ context.Context, e hooks.Observed) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			o.all = append(o.all, e)
@@ -43,7 +45,7 @@ func (o *predictions) hooks() *pacer.Hooks {
 }
 
 // take returns what was received since it was last asked, when everything has been.
-func (o *predictions) take() []pacer.Observed {
+func (o *predictions) take() []hooks.Observed {
 	time.Sleep(time.Second) // of virtual time
 	synctest.Wait()
 	o.mu.Lock()
@@ -53,11 +55,37 @@ func (o *predictions) take() []pacer.Observed {
 	return all
 }
 
-// observing returns a Pacer in a mode, and what it predicts.
-func observing(t *testing.T, c pacer.Config, m pacer.Mode) (*pacer.Pacer, *predictions) {
+// A mode says whether all policies are observed.
+type mode bool
+
+const (
+	enforce mode = false
+	observe mode = true
+)
+
+// of returns policies in the mode.
+func (m mode) of(list []policies.Policy) (all []policies.Policy) {
+	for _, one := range list {
+		if m == observe {
+			all = append(all, one.Observed())
+		} else {
+			all = append(all, one.Enforced())
+		}
+	}
+	return all
+}
+
+// setMode declares the policies of a Pacer in another mode.
+func setMode(p *pacer.Pacer, m mode) error { return p.Declare(m.of(fleet.Of(p).Policies())...) }
+
+// observing returns a Pacer in a mode, and what it predicts. To enforce leaves the policies as they are.
+func observing(t *testing.T, c pacer.Config, m mode) (*pacer.Pacer, *predictions) {
 	t.Helper()
 	o := &predictions{}
-	c.Mode, c.Hooks = m, []*pacer.Hooks{o.hooks()}
+	c.Hooks = []*hooks.Set{o.hooks()}
+	if m == observe {
+		c.Policies = m.of(c.Policies)
+	}
 	return opened(t, c), o
 }
 
@@ -74,7 +102,7 @@ func TestNoCallWaitsInObserve(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
 		t.Helper()
-		p, o := observing(t, config(policies.PerSecond(1).Named("rate")), pacer.Observe)
+		p, o := observing(t, config(policies.PerSecond(1).Named("rate")), observe)
 		for range 3 {
 			goesNow(t, func() error { return p.Wait(t.Context()) })
 		}
@@ -98,7 +126,6 @@ func TestNoCallWaitsInObserve(t *testing.T) {
 		s, err := p.Status(t.Context())
 		require.NoError(t, err)
 		require.Contains(t, s.Policies[0].Policy.String(), ", observed")
-		require.Equal(t, pacer.Observe, p.Mode())
 		require.Positive(t, s.Policies[0].Backlog)
 	})
 }
@@ -111,13 +138,13 @@ func TestNothingIsRefusedInObserve(t *testing.T) {
 		p, o := observing(t, config(
 			policies.PerSecond(1).Named("rate"), policies.PerSecond(1).Per("tenant").Named("tenant"), policies.InFlight(1).Named("flight"),
 			policies.Rate(10, time.Second).Burst(10).Lane("batch", 50).Named("lanes"),
-		), pacer.Observe)
+		), observe)
 		acme := pacer.Scope("tenant", "acme")
 		for _, c := range []struct {
 			opts []pacer.Option
 			is   error
 		}{
-			{[]pacer.Option{acme, pacer.Cost(3)}, pacer.ErrNever},
+			{[]pacer.Option{acme, pacer.Cost(3)}, pacer.TooCostly},
 			{nil, pacer.ErrRefused},
 			{[]pacer.Option{acme}, nil},
 			{[]pacer.Option{acme, pacer.MaxWait(time.Millisecond)}, pacer.ErrNotYet},
@@ -141,20 +168,17 @@ func TestNothingIsRefusedInObserve(t *testing.T) {
 		o.take()
 		time.Sleep(time.Second)
 		for _, want := range []int64{0, 2} { // the first would hold its permit for a lease
-			goesNow(t, func() error { return p.Allow(t.Context(), acme) })
+			goesNow(t, func() error { return p.Wait(t.Context(), acme, pacer.MaxWait(0)) })
 			require.Equal(t, want, o.take()[0].Running)
 		}
-		time.Sleep(policies.DefaultLease)
-		goesNow(t, func() error { return p.Allow(t.Context(), acme) })
+		time.Sleep(15 * time.Second)
+		goesNow(t, func() error { return p.Wait(t.Context(), acme, pacer.MaxWait(0)) })
 		require.Zero(t, o.take()[0].Running)
 		var config1 *pacer.ConfigError
 		r, err := p.TryAcquire(t.Context(), acme, pacer.Lane("misspelt"))
 		require.NoError(t, err)
 		r.Release()
 		require.ErrorAs(t, o.take()[0].Refused, &config1)
-		n, err := p.AllowAtMost(t.Context(), 1_000_000, acme)
-		require.NoError(t, err)
-		require.Equal(t, int64(1_000_000), n)
 	})
 }
 
@@ -163,11 +187,11 @@ func TestNotBeforeHoldsInObserve(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
 		t.Helper()
-		p, o := observing(t, config(policies.PerSecond(1)), pacer.Observe)
+		p, o := observing(t, config(policies.PerSecond(1)), observe)
 		began := time.Now()
 		require.NoError(t, p.Wait(t.Context(), pacer.NotBefore(time.Second)))
 		require.Equal(t, time.Second, time.Since(began))
-		require.ErrorIs(t, p.Allow(t.Context(), pacer.NotBefore(time.Second)), pacer.ErrNotYet)
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.NotBefore(time.Second), pacer.MaxWait(0)), pacer.ErrNotYet)
 		all := o.take()
 		require.Len(t, all, 1)
 		require.Zero(t, all[0].Wait)
@@ -179,7 +203,7 @@ func TestPausesInObserve(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
 		t.Helper()
-		p, o := observing(t, config(policies.PerSecond(100).Burst(10).Named("rate"), policies.InFlight(3).Named("flight")), pacer.Observe)
+		p, o := observing(t, config(policies.PerSecond(100).Burst(10).Named("rate"), policies.InFlight(3).Named("flight")), observe)
 		r, err := p.Acquire(t.Context(), pacer.Tracked())
 		require.NoError(t, err)
 		require.Zero(t, o.take()[0].Wait)
@@ -194,7 +218,7 @@ func TestPausesInObserve(t *testing.T) {
 		e := o.take()[0]
 		require.True(t, e.Paused)
 		require.InDelta(t, 29*time.Second, e.Wait, float64(time.Second))
-		require.NoError(t, p.SetMode(pacer.Enforce))
+		require.NoError(t, setMode(p, enforce))
 		_, err = p.TryAcquire(t.Context())
 		require.ErrorIs(t, err, pacer.ErrNotYet, "the pause counts")
 	})
@@ -207,7 +231,7 @@ func TestOnePolicyIsObserved(t *testing.T) {
 		t.Helper()
 		p, o := observing(t, config(
 			policies.PerSecond(10).Burst(1).Named("enforced"), policies.PerSecond(5).Per("tenant").Named("observed").Observed(),
-		), pacer.Enforce)
+		), enforce)
 		_, err := p.Status(t.Context(), pacer.Scope("tenant", "acme"))
 		require.NoError(t, err)
 		began := time.Now()
@@ -223,7 +247,7 @@ func TestOnePolicyIsObserved(t *testing.T) {
 		require.Equal(t, "observed", last.Policy)
 		require.Equal(t, "tenant=acme", last.Scope)
 		require.InDelta(t, 2*time.Second, last.Wait, float64(250*time.Millisecond), "5 a second, while 10 came")
-		var scope *pacer.ScopeError
+		var scope *pacer.LimitError
 		require.ErrorAs(t, all[21].Refused, &scope)
 	})
 }
@@ -231,8 +255,8 @@ func TestOnePolicyIsObserved(t *testing.T) {
 // What was charged counts when the policies are enforced, and what was reserved for calls that have gone does not.
 func TestEnforcementBegins(t *testing.T) {
 	t.Parallel()
-	for name, enforce := range map[string]func(*pacer.Pacer) error{
-		"SetMode": func(p *pacer.Pacer) error { return p.SetMode(pacer.Enforce) },
+	for name, begin := range map[string]func(*pacer.Pacer) error{
+		"SetMode": func(p *pacer.Pacer) error { return setMode(p, enforce) },
 		"Declare": func(p *pacer.Pacer) error {
 			return p.Declare(policies.AtMost(10, time.Minute).Burst(10).Skew(0).Named("rate"))
 		},
@@ -241,16 +265,16 @@ func TestEnforcementBegins(t *testing.T) {
 			t.Parallel()
 			eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
 				t.Helper()
-				policy, mode := policies.AtMost(10, time.Minute).Burst(10).Skew(0).Named("rate"), pacer.Observe
+				policy, first := policies.AtMost(10, time.Minute).Burst(10).Skew(0).Named("rate"), observe
 				if name == "Declare" {
-					policy, mode = policy.Observed(), pacer.Enforce
+					policy, first = policy.Observed(), enforce
 				}
-				p, o := observing(t, config(policy), mode)
+				p, o := observing(t, config(policy), first)
 				for range 50 {
 					goesNow(t, func() error { return p.Wait(t.Context(), pacer.MaxWait(pacer.Forever)) })
 				}
 				require.Len(t, o.take(), 50)
-				require.NoError(t, enforce(p))
+				require.NoError(t, begin(p))
 				began := time.Now()
 				require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(pacer.Forever)))
 				require.Greater(t, time.Since(began), 50*time.Second, "ten have gone, which counts")
@@ -270,11 +294,11 @@ func TestNothingIsLeftOfObserving(t *testing.T) {
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
 		t.Helper()
 		for _, end := range []func(*pacer.Pacer) error{
-			func(p *pacer.Pacer) error { return p.SetMode(pacer.Enforce) },
+			func(p *pacer.Pacer) error { return setMode(p, enforce) },
 			(*pacer.Pacer).Close,
 		} {
 			policy := policies.PerSecond(1).Named("rate")
-			p, _ := observing(t, config(policy), pacer.Observe)
+			p, _ := observing(t, config(policy), observe)
 			other := opened(t, config(policy))
 			for range 30 {
 				goesNow(t, func() error { return p.Wait(t.Context()) })
@@ -297,8 +321,8 @@ func TestObservedCallsAreCancelled(t *testing.T) {
 		t.Helper()
 		p, _ := observing(t, config(
 			policies.PerSecond(1).Named("rate").Observed(), policies.PerSecond(1).Named("enforced"), policies.InFlight(1).Named("flight").Observed(),
-		), pacer.Enforce)
-		require.NoError(t, p.Allow(t.Context(), pacer.CostOf("flight", 0)))
+		), enforce)
+		require.NoError(t, p.Wait(t.Context(), pacer.CostOf("flight", 0), pacer.MaxWait(0)))
 		for range 5 {
 			r, err := p.Reserve(t.Context())
 			require.NoError(t, err)
@@ -320,10 +344,10 @@ func TestObservingBegins(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
 		t.Helper()
-		p, o := observing(t, config(policies.Every(time.Minute), policies.InFlight(5)), pacer.Enforce)
+		p, o := observing(t, config(policies.Every(time.Minute), policies.InFlight(5)), enforce)
 		wait := line(t, p, 20, acquires(p))
 		began := time.Now()
-		require.NoError(t, p.SetMode(pacer.Observe))
+		require.NoError(t, setMode(p, observe))
 		wait()
 		require.Less(t, time.Since(began), time.Second)
 		require.NotEmpty(t, o.take())
@@ -335,7 +359,7 @@ func TestPermitsInObserve(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
 		t.Helper()
-		p, o := observing(t, config(policies.InFlight(2).Per("tenant").Optional().Named("flight")), pacer.Observe)
+		p, o := observing(t, config(policies.InFlight(2).Per("tenant").Optional().Named("flight")), observe)
 		var held []*pacer.Reservation
 		for range 4 {
 			r, err := p.Acquire(t.Context(), pacer.Scope("tenant", "acme"))
@@ -365,12 +389,12 @@ func TestObservedCostsAreSettled(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
 		t.Helper()
-		p, o := observing(t, config(policies.Fixed(100, time.Hour).Named("tokens"), policies.Fixed(50, time.Hour).Named("other")), pacer.Observe)
-		r, err := p.Acquire(t.Context(), pacer.EstimateOf("tokens", 90), pacer.CostOf("other", 0))
+		p, o := observing(t, config(policies.Fixed(100, time.Hour).Named("tokens"), policies.Fixed(50, time.Hour).Named("other")), observe)
+		r, err := p.Acquire(t.Context(), pacer.EstimateOf("tokens", 90, policies.Learned{}), pacer.CostOf("other", 0))
 		require.NoError(t, err)
 		o.take()
-		require.NoError(t, r.Settle(t.Context(), pacer.CostOf("tokens", 20), pacer.CostOf("other", 7)))
-		require.ErrorIs(t, r.Settle(t.Context(), pacer.CostOf("tokens", 20)), pacer.ErrSettled)
+		require.NoError(t, r.Settle(t.Context(), policies.Cost{Policy: "tokens", N: 20}, policies.Cost{Policy: "other", N: 7}))
+		require.ErrorIs(t, r.Settle(t.Context(), policies.Cost{Policy: "tokens", N: 20}), pacer.ErrSpent)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		s, err := p.Status(t.Context())
@@ -386,7 +410,7 @@ func TestObservingDoesNotWaitForTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		far := newRemote(1)
 		far.set(nil, 200*time.Millisecond)
-		p, o := observing(t, pacer.Config{Upstream: "api", Store: far, Policies: []policies.Policy{policies.PerSecond(10)}}, pacer.Observe)
+		p, o := observing(t, pacer.Config{Upstream: "api", Store: far, Policies: []policies.Policy{policies.PerSecond(10)}}, observe)
 		for range 20_000 {
 			goesNow(t, func() error { return p.Wait(t.Context(), pacer.MaxWait(pacer.Forever)) })
 		}
@@ -408,7 +432,7 @@ func TestSharesAndLanesInObserve(t *testing.T) {
 		t.Helper()
 		p, o := observing(t, config(
 			policies.PerSecond(10).Burst(2).Fair("tenant").Named("fair"), policies.PerSecond(20).Burst(4).Lane("batch", 50).Named("lanes"),
-		), pacer.Observe)
+		), observe)
 		load := func() {
 			var wg sync.WaitGroup
 			for i := range 20 {
@@ -429,12 +453,12 @@ func TestSharesAndLanesInObserve(t *testing.T) {
 		goesNow(t, func() error { return p.Wait(t.Context()) })
 		require.ErrorIs(t, o.take()[0].Refused, pacer.ErrRefused, "it carries no tenant")
 
-		require.NoError(t, p.SetMode(pacer.Enforce))
+		require.NoError(t, setMode(p, enforce))
 		time.Sleep(10 * time.Second)
 		began = time.Now()
 		load()
 		require.InDelta(t, 1800*time.Millisecond, time.Since(began), float64(200*time.Millisecond))
-		require.NoError(t, p.SetMode(pacer.Observe))
+		require.NoError(t, setMode(p, observe))
 		began = time.Now()
 		load()
 		require.Zero(t, time.Since(began))
@@ -448,9 +472,8 @@ func TestObservedCallsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		p := newPacer(t, pacer.Config{
-			Policies: []policies.Policy{policies.PerMinute(1).Named("m"), policies.InFlight(1).Named("flight").Optional().Per("x")},
-			Hooks:    []*pacer.Hooks{pacer.LogHooks(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))},
-			Mode:     pacer.Observe,
+			Policies: []policies.Policy{policies.PerMinute(1).Named("m").Observed(), policies.InFlight(1).Named("flight").Optional().Per("x").Observed()},
+			Hooks:    []*hooks.Set{hooks.Log(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))},
 		})
 		for range 4 {
 			_, err := p.Acquire(t.Context(), pacer.Scope("x", "1"), pacer.MaxWait(time.Minute))
@@ -463,31 +486,17 @@ func TestObservedCallsAreLogged(t *testing.T) {
 	})
 }
 
-// The mode of a Config is one that exists.
-func TestTheModeIsChecked(t *testing.T) {
-	t.Parallel()
-	_, err := pacer.New(pacer.Config{Upstream: "api", Mode: 2})
-	var wrong *pacer.ConfigError
-	require.ErrorAs(t, err, &wrong)
-	require.Equal(t, "Mode", wrong.Field)
-	p := opened(t, pacer.Config{Upstream: "api"})
-	require.ErrorAs(t, p.SetMode(2), &wrong)
-	require.Equal(t, "enforce observe unknown", pacer.Enforce.String()+" "+pacer.Observe.String()+" "+pacer.Mode(2).String())
-	require.NoError(t, p.Close())
-	require.ErrorIs(t, p.SetMode(pacer.Observe), pacer.ErrClosed)
-}
-
 // SetPolicies has a whole fleet observe one policy.
 func TestAFleetObserves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		shared := memstore.New()
 		c := pacer.Config{Upstream: "api", Store: shared, Policies: []policies.Policy{policies.Every(time.Minute).Named("rate")}}
-		one, o := observing(t, c, pacer.Enforce)
+		one, o := observing(t, c, enforce)
 		other := opened(t, c)
-		require.NoError(t, other.SetPolicies(t.Context(), policies.Every(time.Minute).Named("rate").Observed()))
+		require.NoError(t, fleet.Of(other).SetPolicies(t.Context(), policies.Every(time.Minute).Named("rate").Observed()))
 		synctest.Wait()
-		require.True(t, one.Policies()[0].IsObserved())
+		require.True(t, fleet.Of(one).Policies()[0].IsObserved())
 		for range 3 {
 			goesNow(t, func() error { return one.Wait(t.Context(), pacer.MaxWait(0)) })
 		}
@@ -566,7 +575,7 @@ func TestThePredictionIsWhatEnforcementDoes(t *testing.T) {
 				settings.Upstream = "enforced"
 				enforced := play(t, opened(t, settings), load)
 				settings.Upstream = "observed"
-				p, o := observing(t, settings, pacer.Observe)
+				p, o := observing(t, settings, observe)
 				require.Zero(t, slices.Max(play(t, p, load)), "nothing waits")
 				var predicted []time.Duration
 				for _, e := range o.take() {
@@ -593,7 +602,7 @@ func TestObserveEndsAPause(t *testing.T) {
 		start, done := time.Now(), make(chan error)
 		go func() { done <- p.Wait(t.Context()) }()
 		time.Sleep(time.Second)
-		require.NoError(t, p.SetMode(pacer.Observe))
+		require.NoError(t, setMode(p, observe))
 		require.NoError(t, <-done)
 		require.Equal(t, time.Second, time.Since(start))
 	})

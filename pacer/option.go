@@ -9,92 +9,117 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// An Option configures one call. Options override the context and the Config.
-type Option struct{ is binding.Option }
+// Options configure one call. Each function takes only those that mean something to it: an option of a narrow type, such as [Scope], can be
+// given wherever one of a wider type is taken.
+type (
+	// A BookOption configures a call of [Pacer.Book]: any [Option], or [Keep].
+	BookOption interface{ book() }
+	// An Option configures a call that may wait: any [TryOption], [MaxWait] or [NotBefore].
+	Option interface {
+		BookOption
+		call()
+	}
+	// A TryOption configures any call, one of [Pacer.TryAcquire] included: what it costs, and any [ScopeOption].
+	TryOption interface {
+		Option
+		try()
+	}
+	// A ScopeOption says whose a call is: [Scope], [Lane], [Weight] and [Nested]. Functions take it, too, that are about calls and make
+	// none, such as [Pacer.Status].
+	ScopeOption interface {
+		TryOption
+		scope()
+	}
+	// A RedeemOption configures [Pacer.Redeem]: [Attempt] or [Early].
+	RedeemOption interface{ redeem() }
+)
+
+// option is what every option is: only the type that a function returns it as differs.
+type option struct{ is binding.Option }
+
+func (option) book()   {}
+func (option) call()   {}
+func (option) try()    {}
+func (option) scope()  {}
+func (option) redeem() {}
 
 // fewOptions is the most options that calls usually have: for up to this many, no allocation is needed.
 const fewOptions = 4
 
 // optionsOf returns what options are, in room if there is enough.
-func optionsOf(room []binding.Option, opts []Option) []binding.Option {
+func optionsOf[O any](room []binding.Option, opts []O) []binding.Option {
 	for i := range opts {
-		room = append(room, opts[i].is)
+		if o, ok := any(opts[i]).(option); ok {
+			room = append(room, o.is)
+		}
 	}
 	return room
 }
 
-// Scope gives the call a value for a scope, as [WithScope] does by context.
-func Scope(name, value string) Option {
-	return Option{binding.Option{Kind: binding.Scope, Name: name, Value: value}}
+// Scope gives the call a value for a scope, such as the tenant, the user or the endpoint. Every policy that is Per that scope uses it.
+func Scope(name, value string) ScopeOption {
+	return option{binding.Option{Kind: binding.Scope, Name: name, Value: value}}
 }
 
 // Cost sets what the call costs, in units of the policies: at least 1. Defaults to 1.
-func Cost(n int64) Option { return Option{binding.Option{Kind: binding.Cost, N: n}} }
+func Cost(n int64) TryOption { return option{binding.Option{Kind: binding.Cost, N: n}} }
 
 // CostOf sets what the call costs one policy, in place of [Cost]: in tokens, points or bytes, say. A policy that a call costs 0 does not
 // bind it, but [Reservation.Settle] can still charge it.
-func CostOf(policy string, n int64) Option {
-	return Option{binding.Option{Kind: binding.CostOf, Name: policy, N: n}}
+func CostOf(policy string, n int64) TryOption {
+	return option{binding.Option{Kind: binding.CostOf, Name: policy, N: n}}
 }
 
 // EstimateOf is [CostOf] for an estimate that [Reservation.Settle] corrects afterwards. If a limit can never admit that much at once, as
 // the part of a lane may not, the call is charged the most that the limit admits, and is not refused.
-func EstimateOf(policy string, n int64) Option {
-	return Option{binding.Option{Kind: binding.CostOf, Name: policy, N: n, Estimate: true}}
-}
-
-// LearnedOf is [EstimateOf] for a cost that resembles those of earlier calls, such as the tokens of an answer. Until 20 calls of the same
+//
+// The zero how charges n. Otherwise the cost resembles those of earlier calls, such as the tokens of an answer: until 20 calls of the same
 // policy and scope were settled in this process, a call is charged n. From then on it is charged the part that is known beforehand, plus
 // the first quartile of what the rest cost in earlier calls, but never more than how.Most. Settle each call: a call that is not settled
 // teaches nothing, and neither does a cost of 0, which is that of a failed call.
-func LearnedOf(policy string, n int64, how policies.Learned) Option {
-	return Option{binding.Option{Kind: binding.CostOf, Name: policy, N: n, Estimate: true, Learned: how}}
+func EstimateOf(policy string, n int64, how policies.Learned) TryOption {
+	return option{binding.Option{Kind: binding.CostOf, Name: policy, N: n, Estimate: true, Learned: how}}
 }
 
-// Lane puts the call in a lane, as [WithLane] does by context.
-func Lane(name string) Option { return Scope(binding.LaneScope, name) }
+// Lane puts the call in a lane: of each policy, it may use the part that [policies.Policy.Lane] sets for that lane. A policy that does not
+// name the lane puts no extra bound on it. If a Pacer's policies have lanes, a call in a lane that none of them names is refused with a
+// [*ConfigError]. Calls without a lane may use everything.
+func Lane(name string) ScopeOption { return Scope(binding.LaneScope, name) }
 
-// Weight sets how much of a fair share the call's tenant gets, compared with others, from 1 to [MaxWeight]: a tenant
+// Weight sets how much of a fair share the call's tenant gets, compared with others, from 1 to 100: a tenant
 // of weight 3 gets three times as much as one of weight 1 while they compete. All calls of a tenant should have the
 // same weight. Defaults to 1. See policies.Policy.Fair.
-func Weight(n int64) Option { return Scope(binding.WeightScope, strconv.FormatInt(n, 10)) }
+func Weight(n int64) ScopeOption { return Scope(binding.WeightScope, strconv.FormatInt(n, 10)) }
 
-// MaxWeight is the highest [Weight].
-const MaxWeight = 100
+// maxWeight is the highest [Weight], also of a [Credential].
+const maxWeight = 100
 
 // Tracked promises that you will call [Reservation.Report] when the upstream has answered the call, or when the call has failed. Until
 // then, or for ten to twenty seconds if you do not, the call counts as on its way: of what the upstream says is left, it has its part.
-func Tracked() Option { return Option{binding.Option{Kind: binding.Tracked}} }
+func Tracked() TryOption { return tracked }
+
+var tracked TryOption = option{binding.Option{Kind: binding.Tracked}} //nolint:gochecknoglobals // a constant, which takes no allocation
 
 // MaxWait sets the longest wait for this call: it is refused at once, without a charge, if its slot lies further away. With 0 it goes now
 // or is refused; [Forever] sets no bound. Defaults to Config.MaxWait.
 func MaxWait(d time.Duration) Option {
-	return Option{binding.Option{Kind: binding.MaxWait, N: int64(d)}}
+	return option{binding.Option{Kind: binding.MaxWait, N: int64(d)}}
 }
 
 // NotBefore asks for a slot no earlier than d from now. Use it to back off with a reserved slot. d is at most [Forever]. Defaults to 0.
 func NotBefore(d time.Duration) Option {
-	return Option{binding.Option{Kind: binding.NotBefore, N: int64(d)}}
+	return option{binding.Option{Kind: binding.NotBefore, N: int64(d)}}
 }
 
-// WithScope returns a context whose calls carry a value for a scope, such as the tenant, the user or the endpoint. Every policy that is
-// Per that scope uses it. The innermost value of a name counts, and [Scope] overrides it. An empty value means that the call does not
-// carry the scope.
-func WithScope(ctx context.Context, name, value string) context.Context {
-	return binding.WithScope(ctx, name, value)
-}
-
-// WithLane returns a context whose calls are in a lane: of each policy, they may use the part that [policies.Policy.Lane] sets for that
-// lane. A policy that does not name the lane puts no extra bound on it. If a Pacer's policies have lanes, a call in a lane that none of
-// them names is refused with a [*ConfigError]. The innermost lane counts, and [Lane] overrides it. Calls without a lane may use
-// everything.
-func WithLane(ctx context.Context, name string) context.Context {
-	return WithScope(ctx, binding.LaneScope, name)
-}
-
-// WithWeight returns a context whose calls have a weight, as [Weight] gives one call. The innermost weight counts.
-func WithWeight(ctx context.Context, n int64) context.Context {
-	return WithScope(ctx, binding.WeightScope, strconv.FormatInt(n, 10))
+// With returns a context whose calls carry what the options say, as if each call had them: [Scope], [Lane], [Weight] and [Nested]. Use it
+// where you cannot give a call options, such as for an SDK over package transport. The innermost value of a name counts, and a call's own
+// option overrides it. A scope with an empty value is one that the call does not carry.
+func With(ctx context.Context, opts ...ScopeOption) context.Context {
+	var room [fewOptions]binding.Option
+	for _, o := range optionsOf(room[:0], opts) {
+		ctx = binding.WithScope(ctx, o.Name, o.Value) //nolint:fatcontext // one for each option
+	}
+	return ctx
 }
 
 // Nested makes a call inside another one share the outer call's permits: it takes no permit of a policy for which the outer call holds
@@ -102,10 +127,4 @@ func WithWeight(ctx context.Context, n int64) context.Context {
 // sees one more in flight than the policy allows. End the nested call before the outer one: nothing counts it afterwards.
 //
 // The outer call is one that the context carries: see [Reservation.Context]. Without an outer call, Nested makes no difference.
-func Nested() Option { return Scope(binding.NestedScope, "yes") }
-
-// WithNested returns a context whose calls share the permits of the outer call: [Nested] does the same for one call. Use it where you
-// cannot set a call's options, such as for an SDK over package transport.
-func WithNested(ctx context.Context) context.Context {
-	return WithScope(ctx, binding.NestedScope, "yes")
-}
+func Nested() ScopeOption { return Scope(binding.NestedScope, "yes") }

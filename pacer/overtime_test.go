@@ -73,7 +73,7 @@ func TestNothingOutlastsItsDeadline(t *testing.T) {
 			all.Wait()
 			t.Log(longest)
 			for what, d := range longest {
-				require.LessOrEqual(t, d, 4*pacer.DefaultStoreTimeout, what)
+				require.LessOrEqual(t, d, 4*250*time.Millisecond, what)
 			}
 		})
 	}

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/bookings"
 	"github.com/headway-go/headway/pacer/internal/dispatch"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/internal/readings"
@@ -22,8 +24,8 @@ import (
 // A Pacer paces the calls to one upstream. Make one with [New]. It is safe for concurrent use.
 //
 // Most callers should use [Pacer.Do], or [Pacer.Wait] if answers say nothing about limits. Use [Pacer.Reserve] to do something else while
-// the call waits, and [Pacer.Book] for a job that a queue keeps until its slot, and that any process may run. Use [Pacer.Allow],
-// [Pacer.AllowAtMost] and [Pacer.TryAcquire] if you would rather drop a call than wait.
+// the call waits, and [Pacer.Book] for a job that a queue keeps until its slot, and that any process may run. Use
+// [Pacer.TryAcquire] if you would rather drop a call than wait.
 type Pacer struct {
 	upstream string
 	store    store.Store
@@ -33,8 +35,8 @@ type Pacer struct {
 	maxPause time.Duration
 	outage   Outage
 
-	telemetry *telemetry.Dispatcher[Hooks] // nil if there are no hooks
-	log       *warnings.Store              // nil if hooks log what it would
+	telemetry *telemetry.Dispatcher[hooks.Set] // nil if there are no hooks
+	log       *warnings.Store                  // nil if hooks log what it would
 
 	versionLog *warnings.Versions // of a store that is shared
 
@@ -60,9 +62,8 @@ type Pacer struct {
 //
 // Otherwise the call may not go, and its slot, if it had one, was given back. Wait then returns
 //
-//   - a [*LimitError], at once, if the call's slot lies beyond MaxWait or the context's deadline;
+//   - a [*LimitError], at once, if the call's slot lies beyond MaxWait or the context's deadline, or for another [Reason];
 //   - the context's error if the context ends first, or [ErrClosed] if the Pacer is closed first;
-//   - a [*ScopeError] if the call lacks a scope;
 //   - a [*StoreError] if the store fails, in which case it is not known whether the call was charged. A [store.Shared] causes one only if
 //     Config.Outage is RefuseCalls, if the store is not set up correctly, or if it has never answered this process for as long as the
 //     call may wait: see Config.Processes.
@@ -79,11 +80,15 @@ func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 		}
 	}
 	w := p.spares.get()
-	a, err := p.read(ctx, &w.Requested, opts)
+	a, err := read(ctx, p, &w.Requested, opts)
 	if err != nil {
 		return err
 	}
-	a.Waits, a.Tracked = true, false // nobody can report its answer
+	a.Tracked = false // nobody can report its answer
+	if a.MaxWait == 0 {
+		return p.goNow(ctx, &a)
+	}
+	a.Waits = true
 	if err := p.reserve(ctx, &a, &w.call, w.limits[:0], nil, &w.Requested); err != nil {
 		return err
 	}
@@ -102,16 +107,29 @@ func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 	return nil
 }
 
+// goNow charges a call that does not wait.
+func (p *Pacer) goNow(ctx context.Context, a *binding.Ask) error {
+	c := &dispatch.Call{}
+	if err := p.reserve(ctx, a, c, nil, nil, nil); err != nil {
+		return err
+	}
+	c.Go(ctx) // the slot is now: there is nothing to wait for and nothing to keep
+	p.leases.LetRunOut(c.Lease())
+	if a.Set.Observes {
+		p.observer.Observe(ctx, a, 0, 1)
+	}
+	return nil
+}
+
 // Acquire is [Pacer.Wait] for calls that a policy counts while they are in flight, and for calls whose answers you report. It blocks until
 // the call may go, and returns its reservation: make the call now, and call [Reservation.Release] when it is over. If no policy counts
 // calls in flight, Release does nothing. With [Tracked], pass [Reservation.Report] what the answer says: this is what [Pacer.Do] does. The
-// context bounds the wait, not the call. Acquire returns the same errors as Wait, and a [*NestedError] if the call is made inside calls
-// that hold all permits. To detect that, make the work of the call use the context that [Reservation.Context] returns.
+// context bounds the wait, not the call. Acquire returns the same errors as Wait. To detect a call that [WaitsForItself], make the work of the call use the context that [Reservation.Context] returns.
 func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, error) {
 	if r := p.carried(ctx, opts, nil); r != nil {
 		return r, nil
 	}
-	r, a, err := p.newReservation(ctx, opts)
+	r, a, err := newReservation(ctx, p, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -139,15 +157,22 @@ func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, erro
 // Do does not retry. To retry a call that the upstream refused, call Do again, with [NotBefore] and the wait that the upstream asked for.
 // All other calls of that limit already observe this wait, unless the refusal is stray: then only the refused call has to.
 func (p *Pacer) Do(ctx context.Context, call func(context.Context) (policies.Reading, error), opts ...Option) (err error) {
-	return do(ctx, func() (*Reservation, error) { return p.Acquire(ctx, append(slices.Clip(opts), Tracked())...) },
-		func(ctx context.Context, _ *Reservation) (policies.Reading, error) { return call(ctx) })
+	_, err = Do(ctx, p, func(ctx context.Context, _ *Reservation) (struct{}, policies.Reading, error) {
+		reading, err := call(ctx)
+		return struct{}{}, reading, err
+	}, opts...)
+	return err
 }
 
-// do is [Pacer.Do] for a call whose reservation a function acquires.
-func do(ctx context.Context, acquire func() (*Reservation, error), call func(context.Context, *Reservation) (policies.Reading, error)) (err error) {
-	r, err := acquire()
+// Do is [Pacer.Do] for a function that returns a value, too, and that needs the call's reservation, to [Reservation.Settle] it or for its
+// [Reservation.Credential]. by is a [*Pacer] or a [*Pool].
+func Do[T any](ctx context.Context, by interface {
+	Acquire(ctx context.Context, opts ...Option) (*Reservation, error)
+}, call func(context.Context, *Reservation) (T, policies.Reading, error), opts ...Option,
+) (result T, err error) {
+	r, err := by.Acquire(ctx, append(slices.Clip(opts), Tracked())...)
 	if err != nil {
-		return err
+		return result, err
 	}
 	defer r.Release()
 	var reading policies.Reading
@@ -159,8 +184,8 @@ func do(ctx context.Context, acquire func() (*Reservation, error), call func(con
 			err = wrong
 		}
 	}()
-	reading, err = call(r.Context(ctx), r)
-	return err
+	result, reading, err = call(r.Context(ctx), r)
+	return result, err
 }
 
 // Reserve charges the earliest slot at which the call may go, and returns it without waiting. Then call [Reservation.Wait], or sleep for
@@ -171,14 +196,14 @@ func do(ctx context.Context, acquire func() (*Reservation, error), call func(con
 // is not waited for loses its position after some seconds. If a policy counts calls in flight, always call Wait, which gets the permit if
 // the slot is in the future, and [Reservation.Release] when the call is over.
 func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, error) {
-	r, a, err := p.newReservation(ctx, opts)
+	r, a, err := newReservation(ctx, p, opts)
 	if err != nil {
 		return nil, err
 	}
 	if err := r.reserve(ctx, &a); err != nil {
 		return nil, err
 	}
-	if a.Set.Observes && !r.At().IsZero() { // a queued call is waited for
+	if a.Set.Observes && !r.Queued() { // a queued call is waited for
 		r.observed.Store(p.observer.Observe(ctx, &a, r.Delay(), 1))
 	}
 	return r, nil
@@ -186,7 +211,7 @@ func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, erro
 
 // read reads what a call requests that may wait, and has k remember it: the caller's options are not kept, and need not be on the
 // heap.
-func (p *Pacer) read(ctx context.Context, k *binding.Requested, opts []Option) (binding.Ask, error) {
+func read[O any](ctx context.Context, p *Pacer, k *binding.Requested, opts []O) (binding.Ask, error) {
 	k.Options = optionsOf(k.Options[:0], opts)
 	return k.Read(ctx, p.calls)
 }
@@ -257,7 +282,7 @@ func (p *Pacer) whileShared(ctx context.Context, a *binding.Ask, ask func() erro
 		err = p.toUser(ask())
 		more = time.Since(began)
 		a.Passed(more)
-		if end, ends := ctx.Deadline(); !errors.Is(err, ErrNoShare) || a.MaxWait <= 0 || ends && !time.Now().Before(end) {
+		if end, ends := ctx.Deadline(); !errors.Is(err, store.ErrNoShare) || a.MaxWait <= 0 || ends && !time.Now().Before(end) {
 			return waited, err
 		}
 		waited += more
@@ -265,11 +290,11 @@ func (p *Pacer) whileShared(ctx context.Context, a *binding.Ask, ask func() erro
 }
 
 // newAsk reads what is requested for a call that is not to be made, unless the Pacer is closed.
-func (p *Pacer) newAsk(ctx context.Context, opts []Option) (binding.Ask, error) {
+func (p *Pacer) newAsk(ctx context.Context, opts []binding.Option) (binding.Ask, error) {
 	if p.isClosed() {
 		return binding.Ask{}, ErrClosed
 	}
-	return p.calls.New(ctx, optionsOf(nil, opts))
+	return p.calls.New(ctx, opts)
 }
 
 // reportLeases reports to the store which calls are done, or go on.
@@ -279,20 +304,6 @@ func (p *Pacer) reportLeases(all []readings.Report, closed bool) {
 
 // passOn gives the permits of a call that is over to the next one, if there is one.
 func (p *Pacer) passOn(l *leases.Lease) bool { return p.dispatcher.PassOn(l) }
-
-// MaxWait returns the longest wait of calls that have no MaxWait option of their own.
-func (p *Pacer) MaxWait() time.Duration { return p.maxWait }
-
-// MaxPause returns the longest pause that this Pacer applies.
-func (p *Pacer) MaxPause() time.Duration { return p.maxPause }
-
-// Policies returns the policies that apply now, in the order in which they were given. In mode [Observe], all of them are observed.
-func (p *Pacer) Policies() []policies.Policy {
-	return slices.Clone(p.set().List)
-}
-
-// Upstream returns the upstream's name.
-func (p *Pacer) Upstream() string { return p.upstream }
 
 func (p *Pacer) isClosed() bool { return p.dispatcher.IsClosed() }
 
@@ -317,3 +328,16 @@ func (p *Pacer) Close() error {
 
 // set returns the policies that hold now.
 func (p *Pacer) set() *binding.Set { return p.policies.Now() }
+
+func init() { //nolint:gochecknoinits // package fleet is above this one, and reaches what callers do not see
+	inside.Of = func(p any) *inside.Pacer { return p.(*Pacer).inside() }                             //nolint:forcetypeassert // package fleet gives nothing else
+	inside.Slot = func(r any) (store.Instant, time.Duration) { return r.(*Reservation).call.Slot() } //nolint:forcetypeassert // as above
+}
+
+// inside returns what operators use of the Pacer.
+func (p *Pacer) inside() *inside.Pacer {
+	return &inside.Pacer{
+		Upstream: p.upstream, Store: p.store, MaxPause: p.maxPause, Policies: p.policies, Calls: p.calls, Dispatcher: p.dispatcher, Reports: p.reports,
+		Registry: p.registry, StatusOf: p.statusOf,
+	}
+}

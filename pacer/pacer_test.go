@@ -13,12 +13,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 const ms = time.Millisecond
+
+// retryAfter is RetryAfter of an error that has one, or 0.
+func retryAfter(err error) time.Duration {
+	d, _ := pacer.RetryAfter(err)
+	return d
+}
 
 func newPacer(t *testing.T, c pacer.Config) *pacer.Pacer {
 	t.Helper()
@@ -81,13 +88,11 @@ func TestADeadlineThatCannotBeMetIsRefusedAtOnce(t *testing.T) {
 		require.ErrorAs(t, err, &le)
 		require.Equal(t, "peak", le.Policy)
 		require.Equal(t, time.Second, le.Wait)
-		require.True(t, le.Timeout())
 		wrapped := &url.Error{Op: "Get", URL: "http://x", Err: err}
 		for _, target := range []error{pacer.ErrRefused, pacer.ErrNotYet, context.DeadlineExceeded} {
 			require.ErrorIs(t, wrapped, target)
 		}
-		require.NotErrorIs(t, err, pacer.ErrNever)
-		require.True(t, wrapped.Timeout())
+		require.NotErrorIs(t, err, pacer.TooCostly)
 		require.Contains(t, err.Error(), `policy "peak"`)
 
 		require.NoError(t, p.Wait(t.Context()), "nothing was charged")
@@ -112,13 +117,13 @@ func TestNeverDiffersFromNotYet(t *testing.T) {
 	t.Parallel()
 	p := newPacer(t, limits(policies.PerSecond(10).Burst(3).Named("peak"), policies.Fixed(100, time.Minute)))
 	err := p.Wait(t.Context(), pacer.Cost(4))
-	require.ErrorIs(t, err, pacer.ErrNever)
+	require.ErrorIs(t, err, pacer.TooCostly)
 	require.ErrorIs(t, err, pacer.ErrRefused)
 	require.NotErrorIs(t, err, pacer.ErrNotYet)
 	var le *pacer.LimitError
 	require.ErrorAs(t, err, &le)
 	require.Equal(t, int64(3), le.Limit)
-	require.NoError(t, p.Allow(t.Context(), pacer.Cost(3)), "nothing was charged")
+	require.NoError(t, p.Wait(t.Context(), pacer.Cost(3), pacer.MaxWait(0)), "nothing was charged")
 }
 
 func TestACancelledWaitGivesItsSlotBack(t *testing.T) {
@@ -147,7 +152,7 @@ func TestAThousandCancelledWaitsLeaveTheCapacity(t *testing.T) {
 		var went atomic.Int64
 		for i := range 1000 {
 			wg.Go(func() {
-				ctx := pacer.WithScope(t.Context(), "tenant", string(rune('a'+i%7)))
+				ctx := pacer.With(t.Context(), pacer.Scope("tenant", string(rune('a'+i%7))))
 				ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(i%50)*ms, nil)
 				defer cancel()
 				ctx2, cancel2 := context.WithCancel(context.WithoutCancel(ctx))
@@ -194,7 +199,7 @@ func TestCloseWakesWaiters(t *testing.T) {
 		wg.Wait()
 		require.ErrorIs(t, held.Wait(t.Context()), pacer.ErrClosed)
 		require.ErrorIs(t, p.Wait(t.Context()), pacer.ErrClosed)
-		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrClosed)
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrClosed)
 		require.ErrorIs(t, p.Report(t.Context(), policies.Feedback{}), pacer.ErrClosed)
 		_, err = p.Status(t.Context())
 		require.ErrorIs(t, err, pacer.ErrClosed)
@@ -212,26 +217,26 @@ func TestScopes(t *testing.T) {
 			policies.PerSecond(1).Burst(1).Per("tenant"),
 			policies.Every(time.Minute).Burst(1).Per("user", "ticket").Optional(),
 		))
-		acme := pacer.WithScope(t.Context(), "tenant", "acme")
-		require.NoError(t, p.Allow(acme))
-		require.ErrorIs(t, p.Allow(acme), pacer.ErrNotYet)
-		require.NoError(t, p.Allow(acme, pacer.Scope("tenant", "other")), "an option overrides the context")
-		require.NoError(t, p.Allow(pacer.WithScope(acme, "tenant", "third")), "the innermost counts")
+		acme := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
+		require.NoError(t, p.Wait(acme, pacer.MaxWait(0)))
+		require.ErrorIs(t, p.Wait(acme, pacer.MaxWait(0)), pacer.ErrNotYet)
+		require.NoError(t, p.Wait(acme, pacer.Scope("tenant", "other"), pacer.MaxWait(0)), "an option overrides the context")
+		require.NoError(t, p.Wait(pacer.With(acme, pacer.Scope("tenant", "third")), pacer.MaxWait(0)), "the innermost counts")
 
-		err := p.Allow(t.Context())
-		var se *pacer.ScopeError
+		err := p.Wait(t.Context(), pacer.MaxWait(0))
+		var se *pacer.LimitError
 		require.ErrorAs(t, err, &se)
 		require.ErrorIs(t, err, pacer.ErrRefused)
 		require.Equal(t, "tenant", se.Scope)
-		require.ErrorAs(t, p.Allow(pacer.WithScope(acme, "tenant", "")), &se, "an empty value is none")
+		require.ErrorAs(t, p.Wait(pacer.With(acme, pacer.Scope("tenant", "")), pacer.MaxWait(0)), &se, "an empty value is none")
 
 		time.Sleep(time.Second)
 		ticket := []pacer.Option{pacer.Scope("tenant", "acme"), pacer.Scope("user", "u"), pacer.Scope("ticket", "7")}
-		require.NoError(t, p.Allow(t.Context(), ticket...))
+		require.NoError(t, p.Wait(t.Context(), append([]pacer.Option{pacer.MaxWait(0)}, ticket...)...))
 		time.Sleep(time.Second)
-		require.NoError(t, p.Allow(acme, pacer.Scope("user", "u")), "half of the scopes do not bind")
+		require.NoError(t, p.Wait(acme, pacer.Scope("user", "u"), pacer.MaxWait(0)), "half of the scopes do not bind")
 		time.Sleep(time.Second)
-		err = p.Allow(t.Context(), ticket...)
+		err = p.Wait(t.Context(), append([]pacer.Option{pacer.MaxWait(0)}, ticket...)...)
 		var le *pacer.LimitError
 		require.ErrorAs(t, err, &le)
 		require.Equal(t, "user=u ticket=7", le.Scope)
@@ -243,20 +248,20 @@ func TestAContextWithAScope(t *testing.T) {
 	t.Parallel()
 	type key struct{}
 	parent, end := context.WithCancelCause(context.WithValue(t.Context(), key{}, "value"))
-	ctx := pacer.WithScope(pacer.WithScope(parent, "user", "bob"), "tenant", "acme")
+	ctx := pacer.With(pacer.With(parent, pacer.Scope("user", "bob")), pacer.Scope("tenant", "acme"))
 	child, cancel := context.WithTimeout(context.WithValue(ctx, "other", 1), time.Hour) //nolint:staticcheck // a key of another type
 	defer cancel()
 	p := newPacer(t, limits(policies.Every(time.Hour).Per("tenant", "user")))
-	require.NoError(t, p.Allow(context.WithoutCancel(child)))
-	require.ErrorIs(t, p.Allow(child), pacer.ErrNotYet)
-	require.NoError(t, p.Allow(pacer.WithScope(child, "user", "eve")))
+	require.NoError(t, p.Wait(context.WithoutCancel(child), pacer.MaxWait(0)))
+	require.ErrorIs(t, p.Wait(child, pacer.MaxWait(0)), pacer.ErrNotYet)
+	require.NoError(t, p.Wait(pacer.With(child, pacer.Scope("user", "eve")), pacer.MaxWait(0)))
 	require.Equal(t, "value", child.Value(key{}))
 	require.Nil(t, child.Value("nobody"))
 	broken := errors.New("broken")
 	end(broken)
 	<-child.Done()
 	require.ErrorIs(t, context.Cause(child), broken)
-	require.ErrorIs(t, p.Allow(ctx), context.Canceled)
+	require.ErrorIs(t, p.Wait(ctx, pacer.MaxWait(0)), context.Canceled)
 }
 
 func TestReservations(t *testing.T) {
@@ -266,11 +271,9 @@ func TestReservations(t *testing.T) {
 		first, err := p.Reserve(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, first.Delay())
-		require.Empty(t, first.Policy())
 		second, err := p.Reserve(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 100*ms, second.Delay())
-		require.Equal(t, "peak", second.Policy())
 		third, err := p.Reserve(t.Context(), pacer.NotBefore(time.Second))
 		require.NoError(t, err)
 		require.Equal(t, time.Second, third.Delay())
@@ -326,7 +329,7 @@ func TestStatus(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.PerSecond(10).Burst(5).Named("peak"), policies.Fixed(100, time.Minute).Per("tenant").Named("tenant")))
-		acme := pacer.WithScope(t.Context(), "tenant", "acme")
+		acme := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 		require.NoError(t, p.Wait(acme, pacer.Cost(3)))
 		s, err := p.Status(acme)
 		require.NoError(t, err)
@@ -419,7 +422,7 @@ func TestBadInput(t *testing.T) {
 		var ce *pacer.ConfigError
 		require.ErrorAs(t, p.Report(t.Context(), policies.Feedback{Wait: -1}), &ce)
 		require.ErrorAs(t, p.Report(t.Context(), policies.Feedback{Wait: 1, Policies: []string{"nobody"}}), &ce)
-		require.NoError(t, p.Allow(t.Context()), "the state is untouched")
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)), "the state is untouched")
 	})
 }
 
@@ -427,7 +430,7 @@ func TestNoPoliciesLimitNothing(t *testing.T) {
 	t.Parallel()
 	p := newPacer(t, pacer.Config{})
 	for range 100 {
-		require.NoError(t, p.Allow(t.Context()))
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 	}
 }
 
@@ -442,10 +445,10 @@ func TestAReservationKnowsItsSlot(t *testing.T) {
 		require.NoError(t, err)
 		second, err := p.Reserve(t.Context())
 		require.NoError(t, err)
-		at, _ := first.Slot()
+		at, _ := inside.Slot(first)
 		require.Equal(t, begun, at)
 		minute := store.Instant(time.Minute / time.Microsecond)
-		at, slack := second.Slot()
+		at, slack := inside.Slot(second)
 		require.Equal(t, begun-begun%minute+minute, at)
 		require.Equal(t, time.Minute-time.Microsecond, slack)
 		require.NoError(t, first.NotUsed(t.Context()))
@@ -460,7 +463,7 @@ func TestStatusBinding(t *testing.T) {
 		s, err := p.Status(t.Context())
 		require.NoError(t, err)
 		require.Nil(t, s.Binding())
-		require.NoError(t, p.Allow(t.Context()))
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 		s, err = p.Status(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, "slow", s.Binding().Policy.Name())

@@ -14,9 +14,9 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// MaxCredentials is the largest number of credentials in a [Pool]. The store looks at the limits of each of them before every call that
+// maxCredentials is the largest number of credentials in a [Pool]. The store looks at the limits of each of them before every call that
 // has to wait.
-const MaxCredentials = 256
+const maxCredentials = 256
 
 // A Credential is one of several keys, tokens or accounts with which you can call an upstream. See [Pacer.Pool].
 type Credential struct {
@@ -25,18 +25,9 @@ type Credential struct {
 	// Account is the account whose limits the credential's calls count against. Set it if the upstream limits accounts and not single
 	// credentials. Credentials with the same Account share its limits: two of them do not admit twice as many calls. Defaults to ID.
 	Account string
-	// Weight is how often the credential is used compared with others that can be used equally soon, from 1 to [MaxWeight]. Whatever the
+	// Weight is how often the credential is used compared with others that can be used equally soon, from 1 to 100. Whatever the
 	// weights, a call waits only when no credential admits it at once. Defaults to 1.
 	Weight int
-}
-
-// Credentials returns credentials with these IDs, each with an account of its own.
-func Credentials(ids ...string) []Credential {
-	all := make([]Credential, len(ids))
-	for i, id := range ids {
-		all[i].ID = id
-	}
-	return all
 }
 
 // A Pool spreads calls over several credentials, each with limits of its own. Each call uses the credential that is available soonest.
@@ -51,7 +42,7 @@ type Pool struct {
 // fills in only those: the vendor's profile decides which limits bind a call, and the pool decides for which credential.
 //
 // Pool returns a [*ConfigError] for a scope that is not the only scope of some policy, an ID that is empty or occurs twice, a weight out
-// of range, no credentials, or more than [MaxCredentials]. Pool, or a call of the pool, also returns one for a policy with lanes or fair
+// of range, no credentials, or more than 256. Pool, or a call of the pool, also returns one for a policy with lanes or fair
 // shares: pools do not support [policies.Policy.Lane] and [policies.Policy.Fair]. Under [policies.InFlight], a call holds a permit of its
 // credential until [Reservation.Release].
 func (p *Pacer) Pool(credentials []Credential, scopes ...string) (*Pool, error) {
@@ -70,16 +61,16 @@ func (p *Pacer) Pool(credentials []Credential, scopes ...string) (*Pool, error) 
 	if err := p.calls.FitsPool(set); err != nil {
 		return nil, err
 	}
-	if n := len(credentials); n == 0 || n > MaxCredentials {
-		return nil, badNumber("Pool", int64(n), fmt.Sprintf("must have from 1 to %d credentials", MaxCredentials))
+	if n := len(credentials); n == 0 || n > maxCredentials {
+		return nil, badNumber("Pool", int64(n), fmt.Sprintf("must have from 1 to %d credentials", maxCredentials))
 	}
 	all, seen := make([]pools.Credential, 0, len(credentials)), make(map[string]bool)
 	for _, c := range credentials {
 		if c.ID == "" || seen[c.ID] {
 			return nil, &ConfigError{Field: "Credential.ID", Value: strconv.Quote(c.ID), Reason: "must not be empty, and no other credential of the pool may have it"}
 		}
-		if c.Weight < 0 || c.Weight > MaxWeight {
-			return nil, badNumber("Credential.Weight", int64(c.Weight), fmt.Sprintf("must be from 1 to %d, or 0 for 1", MaxWeight))
+		if c.Weight < 0 || c.Weight > maxWeight {
+			return nil, badNumber("Credential.Weight", int64(c.Weight), fmt.Sprintf("must be from 1 to %d, or 0 for 1", maxWeight))
 		}
 		seen[c.ID] = true
 		all = append(all, pools.Credential(c))
@@ -101,8 +92,8 @@ func ownOf(set *binding.Set, scopes ...string) (names []string) {
 // [Reservation.Credential] returns which credential to use: the one that is available soonest. The store finds it in the same request
 // that charges it. While the call waits, it may get another credential, because the first is paused.
 //
-// Acquire returns the same errors as Pacer.Acquire, and a [*CredentialError] if no credential is in use. A [*LimitError] is about the
-// credential that would be available soonest.
+// Acquire returns the same errors as Pacer.Acquire. A [*LimitError] is about the credential that would be available soonest; for
+// [NoCredential], none is in use.
 func (l *Pool) Acquire(ctx context.Context, opts ...Option) (*Reservation, error) {
 	if r := l.pacer.carried(ctx, opts, l); r != nil {
 		return r, nil
@@ -124,7 +115,7 @@ func (l *Pool) Reserve(ctx context.Context, opts ...Option) (*Reservation, error
 }
 
 func (l *Pool) reserve(ctx context.Context, opts []Option, waits bool) (*Reservation, error) {
-	r, a, err := l.pacer.newReservation(ctx, opts)
+	r, a, err := newReservation(ctx, l.pacer, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -150,20 +141,20 @@ func (l *Pool) whileInUse(ctx context.Context, wait func(context.Context) error)
 	}
 	err := wait(inUse)
 	if err != nil && ctx.Err() == nil && inUse.Err() != nil {
-		return &CredentialError{Upstream: l.pacer.upstream, Wait: max(out, l.of.Out())}
+		return &LimitError{Upstream: l.pacer.upstream, Reason: NoCredential, Wait: max(out, l.of.Out())}
 	}
 	return err
 }
 
 // Book is [Pacer.Book] for a call by any one of the credentials: the booking is by the one that may be used soonest, and stays by it when it
 // moves. Redeem its token with [Pool.Redeem]; to cancel it, use [Pacer.CancelBooking].
-func (l *Pool) Book(ctx context.Context, opts ...Option) (tok string, wait time.Duration, err error) {
+func (l *Pool) Book(ctx context.Context, opts ...BookOption) (tok string, wait time.Duration, err error) {
 	return l.pacer.book(ctx, opts, l.of)
 }
 
 // Redeem is [Pacer.Redeem] for a token that [Pool.Book] returned, in any process that has a pool of these credentials. It returns a
-// [*TokenError] that matches [ErrBadToken] for a token of another kind.
-func (l *Pool) Redeem(ctx context.Context, tok string, opts ...Option) (*Reservation, error) {
+// [*LimitError] for [BadToken] for a token of another kind.
+func (l *Pool) Redeem(ctx context.Context, tok string, opts ...RedeemOption) (*Reservation, error) {
 	name, err := l.pacer.bookings.AccountOf(tok, l.of)
 	if err != nil {
 		return nil, l.pacer.toUser(err)
@@ -180,12 +171,6 @@ func (l *Pool) Redeem(ctx context.Context, tok string, opts ...Option) (*Reserva
 // Pacer returns the Pacer that made the pool.
 func (l *Pool) Pacer() *Pacer { return l.pacer }
 
-// Do is [Pacer.Do] for a call with any one of the credentials: it passes the function the ID of the one that is available soonest.
-func (l *Pool) Do(ctx context.Context, call func(ctx context.Context, credential string) (policies.Reading, error), opts ...Option) error {
-	return do(ctx, func() (*Reservation, error) { return l.Acquire(ctx, append(slices.Clip(opts), Tracked())...) },
-		func(ctx context.Context, r *Reservation) (policies.Reading, error) { return call(ctx, r.Credential()) })
-}
-
 // Credential returns the ID of the credential to make the call with, once [Reservation.Wait] has returned nil. It returns "" before that,
 // and for a call that no [Pool] made.
 func (r *Reservation) Credential() string { return r.call.Credential() }
@@ -196,7 +181,7 @@ func (r *Reservation) Credential() string { return r.call.Credential() }
 // account, each process must leave it by itself, because the other credentials of the account stay in use. After d the credential is used
 // again: if it still fails, call Leave again.
 //
-// If no credential is in use any more, calls of this process get a [*CredentialError] at once, those that wait included. The credential
+// If no credential is in use any more, calls of this process are refused for [NoCredential] at once, those that wait included. The credential
 // that was left last is then not paused: other processes find out by their own calls, without a wait.
 //
 // It returns a [*ConfigError] if the pool has no such ID or d is not positive, and the errors of [Pacer.Report].
@@ -246,8 +231,8 @@ func (l *Pool) Stick(ctx context.Context) context.Context {
 }
 
 // scopesOf returns a value for each of some scopes.
-func scopesOf(names []string, value string) []Option {
-	all := make([]Option, 0, len(names))
+func scopesOf(names []string, value string) []ScopeOption {
+	all := make([]ScopeOption, 0, len(names))
 	for _, name := range names {
 		all = append(all, Scope(name, value))
 	}

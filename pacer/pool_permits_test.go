@@ -132,7 +132,7 @@ func TestThePermitsOfAPoolAreInUse(t *testing.T) {
 				}
 				f.goes(way)
 				for _, p := range ps {
-					j.call(ctx, t, &calls, newPool(t, p, pacer.Credentials("a", "b", "c", "d")...), callers, randomly)
+					j.call(ctx, t, &calls, newPool(t, p, []pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}}...), callers, randomly)
 				}
 				time.Sleep(length / 3)
 				j.used(time.Second)
@@ -201,7 +201,7 @@ func TestAPoolWithRatesAndPermits(t *testing.T) {
 			}
 			f.goes(way)
 			for _, p := range ps {
-				j.call(ctx, t, &calls, newPool(t, p, pacer.Credentials("a", "b", "c", "d")...), 60, randomly)
+				j.call(ctx, t, &calls, newPool(t, p, []pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}}...), 60, randomly)
 			}
 			time.Sleep(length)
 			cancel()
@@ -233,7 +233,7 @@ func TestAPoolWithRatesAndPermits(t *testing.T) {
 func oneEach(t *testing.T, more ...policies.Policy) (*pacer.Pacer, *pacer.Pool) {
 	t.Helper()
 	p := newPacer(t, pacer.Config{Upstream: "api", Policies: append(more, policies.InFlight(1).Per("key").Named("permits")), MaxWait: pacer.Forever})
-	return p, newPool(t, p, pacer.Credentials("a", "b")...)
+	return p, newPool(t, p, []pacer.Credential{{ID: "a"}, {ID: "b"}}...)
 }
 
 // acquired returns two reservations by the two keys of a pool, by their keys.
@@ -268,7 +268,7 @@ func TestACallGoesByTheKeyWhosePermitIsFree(t *testing.T) {
 			shared := memstore.New()
 			of := func() (*pacer.Pacer, *pacer.Pool) {
 				p := newPacer(t, pacer.Config{Upstream: "api", Store: shared, Policies: []policies.Policy{policies.InFlight(1).Per("key").Named("permits")}, MaxWait: pacer.Forever})
-				return p, newPool(t, p, pacer.Credentials("a", "b")...)
+				return p, newPool(t, p, []pacer.Credential{{ID: "a"}, {ID: "b"}}...)
 			}
 			p, pool := of()
 			holder := pool
@@ -452,9 +452,9 @@ func TestThePermitOfAKeyIsRenewed(t *testing.T) {
 		f := newFarAway()
 		each := policies.InFlight(1).Lease(3 * time.Second).Per("key").Named("permits")
 		p := f.pacer(t, each)
-		held := acquired(t, newPool(t, p, pacer.Credentials("a", "b")...))
+		held := acquired(t, newPool(t, p, []pacer.Credential{{ID: "a"}, {ID: "b"}}...))
 		other := f.pacer(t, each)
-		pool := newPool(t, other, pacer.Credentials("a", "b")...)
+		pool := newPool(t, other, []pacer.Credential{{ID: "a"}, {ID: "b"}}...)
 		time.Sleep(20 * time.Second)
 		_, err := pool.Acquire(t.Context(), pacer.MaxWait(10*time.Second))
 		require.ErrorIs(t, err, pacer.ErrNotYet)
@@ -502,9 +502,9 @@ func TestABookingTakesThePermitOfItsKey(t *testing.T) {
 					again.Release()
 					continue
 				}
-				later, ok := errors.AsType[*pacer.LaterError](err)
+				later, ok := errors.AsType[*pacer.LimitError](err)
 				require.True(t, ok, "%v", err)
-				require.Equal(t, "permits", later.InFlight)
+				require.Equal(t, "permits", later.Policy)
 				r.Release()
 				again, err = pool.Redeem(t.Context(), tok)
 				require.NoError(t, err)
@@ -536,7 +536,7 @@ func TestCallsInsideCallsOfAPool(t *testing.T) {
 		inner, err := pool.Acquire(ctx)
 		require.NoError(t, err)
 		_, err = pool.Acquire(inner.Context(ctx))
-		_, nested := errors.AsType[*pacer.NestedError](err)
+		_, nested := errors.AsType[*pacer.LimitError](err)
 		require.True(t, nested, "%v", err)
 		shares, err := pool.Acquire(inner.Context(ctx), pacer.Nested())
 		require.NoError(t, err)
@@ -559,7 +559,7 @@ func TestThePermitsOfAPoolWithoutItsStore(t *testing.T) {
 		f.alive = 2
 		for range 2 {
 			p := f.pacer(t, policies.InFlight(4).Per("key").Named("permits"))
-			ps, pools = append(ps, p), append(pools, newPool(t, p, pacer.Credentials("a", "b")...))
+			ps, pools = append(ps, p), append(pools, newPool(t, p, []pacer.Credential{{ID: "a"}, {ID: "b"}}...))
 			r, err := pools[len(pools)-1].Acquire(t.Context())
 			require.NoError(t, err)
 			r.Release()

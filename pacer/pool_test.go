@@ -83,7 +83,7 @@ func TestAPoolUsesAllThatItsKeysAdmit(t *testing.T) {
 		var calls sync.WaitGroup
 		for range 4 {
 			p := newPacer(t, pacer.Config{Upstream: "api", Store: shared, Policies: []policies.Policy{uneven()}})
-			all.spend(ctx, &calls, newPool(t, p, pacer.Credentials("a", "b", "c", "d")...), 20, began)
+			all.spend(ctx, &calls, newPool(t, p, []pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}}...), 20, began)
 		}
 		calls.Wait()
 		for key, rate := range map[string]int{"a": 40, "b": 20, "c": 10, "d": 7} {
@@ -108,7 +108,7 @@ func TestAKeyIsLeftByAll(t *testing.T) {
 		var pools []*pacer.Pool
 		for range 3 {
 			p := newPacer(t, pacer.Config{Upstream: "api", Store: shared, Policies: []policies.Policy{uneven()}})
-			pool := newPool(t, p, pacer.Credentials("a", "b", "c", "d")...)
+			pool := newPool(t, p, []pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}}...)
 			pools = append(pools, pool)
 			all.spend(ctx, &calls, pool, 30, began)
 		}
@@ -193,7 +193,7 @@ func TestCallsStickToAKey(t *testing.T) {
 				}
 				p := newPacer(t, config)
 				defer closing(t, p)
-				pool := newPool(t, p, pacer.Credentials("a", "b", "c")...)
+				pool := newPool(t, p, []pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}}...)
 				ctx := pool.Stick(t.Context())
 				goes := func(calls int) (key string) {
 					for range calls {
@@ -232,7 +232,7 @@ func TestWhatAKeySpendsIsItsOwn(t *testing.T) {
 		tokens := policies.Fixed(1000, time.Hour).Per("key").Named("tokens")
 		shared := policies.Fixed(100, time.Hour).Named("all")
 		p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{tokens, shared, policies.Fixed(50, time.Hour).Per("key").Named("images")}})
-		pool := newPool(t, p, pacer.Credentials("a", "b")...)
+		pool := newPool(t, p, []pacer.Credential{{ID: "a"}, {ID: "b"}}...)
 		left := func(key, policy string) int64 {
 			st, err := p.Status(t.Context(), pacer.Scope("key", key))
 			require.NoError(t, err)
@@ -244,14 +244,14 @@ func TestWhatAKeySpendsIsItsOwn(t *testing.T) {
 			t.Fatalf("no policy %s", policy)
 			return 0
 		}
-		r, err := pool.Acquire(t.Context(), pacer.EstimateOf("tokens", 300), pacer.CostOf("images", 0))
+		r, err := pool.Acquire(t.Context(), pacer.EstimateOf("tokens", 300, policies.Learned{}), pacer.CostOf("images", 0))
 		require.NoError(t, err)
 		key, other := r.Credential(), "a"
 		if key == other {
 			other = "b"
 		}
 		require.EqualValues(t, 700, left(key, "tokens"))
-		require.NoError(t, r.Settle(t.Context(), pacer.CostOf("tokens", 450), pacer.CostOf("images", 2)))
+		require.NoError(t, r.Settle(t.Context(), policies.Cost{Policy: "tokens", N: 450}, policies.Cost{Policy: "images", N: 2}))
 		require.EqualValues(t, 550, left(key, "tokens"))
 		require.EqualValues(t, 48, left(key, "images"))
 		require.EqualValues(t, 1000, left(other, "tokens"))
@@ -272,7 +272,7 @@ func TestWaitingCallsGoByOtherKeys(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.PerSecond(1).Per("key")}})
-		pool := newPool(t, p, pacer.Credentials("a", "b")...)
+		pool := newPool(t, p, []pacer.Credential{{ID: "a"}, {ID: "b"}}...)
 		began := time.Now()
 		var all goer
 		var calls sync.WaitGroup
@@ -299,7 +299,7 @@ func TestACallWithASlotGoesByAnotherKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.Every(time.Second).Per("key").Override(policies.Every(10*time.Second), "slow")}})
-		pool := newPool(t, p, pacer.Credentials("slow", "fast")...)
+		pool := newPool(t, p, []pacer.Credential{{ID: "slow"}, {ID: "fast"}}...)
 		for range 2 {
 			_, err := pool.Acquire(t.Context())
 			require.NoError(t, err)
@@ -325,7 +325,7 @@ func TestACallIsNotForKeysThatNeverAdmitIt(t *testing.T) {
 		p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{
 			policies.PerSecond(10).Burst(5).Per("key").Override(policies.PerSecond(10).Burst(20), "big"),
 		}})
-		pool := newPool(t, p, pacer.Credentials("a", "big", "c")...)
+		pool := newPool(t, p, []pacer.Credential{{ID: "a"}, {ID: "big"}, {ID: "c"}}...)
 		_, err := pool.Acquire(t.Context()) // by any of them
 		require.NoError(t, err)
 		for range 5 {
@@ -334,7 +334,7 @@ func TestACallIsNotForKeysThatNeverAdmitIt(t *testing.T) {
 			require.Equal(t, "big", r.Credential())
 		}
 		_, err = pool.Acquire(t.Context(), pacer.Cost(21))
-		require.ErrorIs(t, err, pacer.ErrNever)
+		require.ErrorIs(t, err, pacer.TooCostly)
 		require.Error(t, err)
 	})
 }
@@ -344,7 +344,7 @@ func TestAPoolRefusesWhatIsTooFar(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.Every(time.Hour).Per("key").Override(policies.Every(time.Minute), "b")}})
-		pool := newPool(t, p, pacer.Credentials("a", "b", "c")...)
+		pool := newPool(t, p, []pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}}...)
 		for range 3 {
 			_, err := pool.Acquire(t.Context())
 			require.NoError(t, err)
@@ -353,7 +353,7 @@ func TestAPoolRefusesWhatIsTooFar(t *testing.T) {
 		limit, ok := errors.AsType[*pacer.LimitError](err)
 		require.True(t, ok, "%v", err)
 		require.Equal(t, "key=b", limit.Scope)
-		require.Equal(t, time.Minute, limit.RetryAfter())
+		require.Equal(t, time.Minute, retryAfter(limit))
 	})
 }
 
@@ -367,7 +367,7 @@ func TestAPoolGivesLocalSlotsBack(t *testing.T) {
 				r := newRemote(1)
 				p := away(t, r, pacer.PaceLocally, policies.Fixed(20, time.Hour).Per("key"), policies.PerSecond(10).Named("all"))
 				defer closing(t, p)
-				pool := newPool(t, p, pacer.Credentials("a", "b", "c")...)
+				pool := newPool(t, p, []pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}}...)
 				left := func() (all []int64) {
 					for _, key := range []string{"a", "b", "c"} {
 						st, err := p.Status(t.Context(), pacer.Scope("key", key))
@@ -412,18 +412,19 @@ func TestAPoolGivesLocalSlotsBack(t *testing.T) {
 	}
 }
 
-// In the mode Observe, calls go by all keys, and each key's limits are predicted.
+// If the policies are observed, calls go by all keys, and each key's limits are predicted.
 func TestAPoolIsObserved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, pacer.Config{Upstream: "api", Mode: pacer.Observe, Policies: []policies.Policy{policies.Every(time.Hour).Per("key")}})
-		pool := newPool(t, p, pacer.Credentials("a", "b")...)
+		p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.Every(time.Hour).Per("key").Observed()}})
+		pool := newPool(t, p, []pacer.Credential{{ID: "a"}, {ID: "b"}}...)
 		went := make(map[string]int)
 		for range 100 {
-			require.NoError(t, pool.Do(t.Context(), func(_ context.Context, key string) (policies.Reading, error) {
-				went[key]++
-				return policies.Reading{}, nil
-			}))
+			key, err := pacer.Do(t.Context(), pool, func(_ context.Context, r *pacer.Reservation) (string, policies.Reading, error) {
+				return r.Credential(), policies.Reading{}, nil
+			})
+			require.NoError(t, err)
+			went[key]++
 		}
 		require.Len(t, went, 2)
 	})
@@ -435,8 +436,8 @@ func TestAPoolBooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := memstore.New()
 		limits := []policies.Policy{policies.AtMost(1, time.Second).Skew(100 * ms).Per("key"), policies.PerSecond(100).Named("all")}
-		books := newPool(t, newPacer(t, pacer.Config{Upstream: "api", Store: shared, Policies: limits}), pacer.Credentials("a", "b", "c")...)
-		redeems := newPool(t, newPacer(t, pacer.Config{Upstream: "api", Store: shared, Policies: limits}), pacer.Credentials("a", "b", "c")...)
+		books := newPool(t, newPacer(t, pacer.Config{Upstream: "api", Store: shared, Policies: limits}), []pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}}...)
+		redeems := newPool(t, newPacer(t, pacer.Config{Upstream: "api", Store: shared, Policies: limits}), []pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}}...)
 		began := time.Now()
 		var all goer
 		var jobs sync.WaitGroup
@@ -446,7 +447,7 @@ func TestAPoolBooks(t *testing.T) {
 			jobs.Go(func() {
 				time.Sleep(wait)
 				r, err := redeems.Redeem(t.Context(), tok)
-				for later := (*pacer.LaterError)(nil); errors.As(err, &later); r, err = redeems.Redeem(t.Context(), tok) {
+				for later := (*pacer.LimitError)(nil); errors.As(err, &later); r, err = redeems.Redeem(t.Context(), tok) {
 					time.Sleep(later.Wait)
 				}
 				require.NoError(t, err)
@@ -470,10 +471,10 @@ func TestAPoolBooks(t *testing.T) {
 		tok, _, err := books.Pacer().Book(t.Context(), pacer.Scope("key", "of nobody"))
 		require.NoError(t, err)
 		_, err = redeems.Redeem(t.Context(), tok)
-		require.ErrorIs(t, err, pacer.ErrBadToken)
+		require.ErrorIs(t, err, pacer.BadToken)
 		require.ErrorContains(t, err, "by none of the pool's credentials")
 		_, err = redeems.Redeem(t.Context(), "no token")
-		require.ErrorIs(t, err, pacer.ErrBadToken)
+		require.ErrorIs(t, err, pacer.BadToken)
 		require.NoError(t, books.Pacer().CancelBooking(t.Context(), tok))
 
 		tok, _, err = books.Book(t.Context())
@@ -490,7 +491,7 @@ func TestAPoolOfSeveralScopes(t *testing.T) {
 	p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{
 		policies.Every(time.Hour).Burst(1).Per("core").Optional().Named("core"), policies.Every(time.Hour).Burst(2).Per("search").Optional().Named("search"),
 	}})
-	pool, err := p.Pool(pacer.Credentials("a", "b"), "core", "search")
+	pool, err := p.Pool([]pacer.Credential{{ID: "a"}, {ID: "b"}}, "core", "search")
 	require.NoError(t, err)
 	goes := func(opts ...pacer.Option) (n int) {
 		for {
@@ -520,9 +521,9 @@ func TestAPoolThatIsWrong(t *testing.T) {
 	}
 	laned := with(policies.PerSecond(10).Lane("batch", 50))
 	fair, fairPermits := with(policies.PerSecond(10).Fair("tenant")), with(policies.InFlight(3).Fair("tenant"))
-	many := make([]string, pacer.MaxCredentials+1)
+	many := make([]pacer.Credential, 257)
 	for i := range many {
-		many[i] = fmt.Sprint("key", i)
+		many[i].ID = fmt.Sprint("key", i)
 	}
 	for name, c := range map[string]struct {
 		pacer   *pacer.Pacer
@@ -530,24 +531,24 @@ func TestAPoolThatIsWrong(t *testing.T) {
 		all     []pacer.Credential
 		reports string
 	}{
-		"a scope without policies": {p, "tenant", pacer.Credentials("a"), `is Per("tenant") and nothing else`},
-		"no scope":                 {p, "", pacer.Credentials("a"), "Pool"},
+		"a scope without policies": {p, "tenant", []pacer.Credential{{ID: "a"}}, `is Per("tenant") and nothing else`},
+		"no scope":                 {p, "", []pacer.Credential{{ID: "a"}}, "Pool"},
 		"no credentials":           {p, "key", nil, "from 1 to 256"},
-		"too many":                 {p, "key", pacer.Credentials(many...), "from 1 to 256"},
-		"an empty ID":              {p, "key", pacer.Credentials("a", ""), "Credential.ID"},
-		"an ID twice":              {p, "key", pacer.Credentials("a", "b", "a"), `Credential.ID is "a"`},
+		"too many":                 {p, "key", many, "from 1 to 256"},
+		"an empty ID":              {p, "key", []pacer.Credential{{ID: "a"}, {ID: ""}}, "Credential.ID"},
+		"an ID twice":              {p, "key", []pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "a"}}, `Credential.ID is "a"`},
 		"a weight":                 {p, "key", []pacer.Credential{{ID: "a", Weight: 101}}, "Credential.Weight"},
 		"a negative weight":        {p, "key", []pacer.Credential{{ID: "a", Weight: -1}}, "Credential.Weight"},
-		"lanes":                    {laned, "key", pacer.Credentials("a"), "has lanes or fair shares"},
-		"fair shares":              {fair, "key", pacer.Credentials("a"), "has lanes or fair shares"},
-		"fair permits":             {fairPermits, "key", pacer.Credentials("a"), "has lanes or fair shares"},
+		"lanes":                    {laned, "key", []pacer.Credential{{ID: "a"}}, "has lanes or fair shares"},
+		"fair shares":              {fair, "key", []pacer.Credential{{ID: "a"}}, "has lanes or fair shares"},
+		"fair permits":             {fairPermits, "key", []pacer.Credential{{ID: "a"}}, "has lanes or fair shares"},
 	} {
 		_, err := c.pacer.Pool(c.all, c.scope)
 		_, ok := errors.AsType[*pacer.ConfigError](err)
 		require.True(t, ok, name)
 		require.ErrorContains(t, err, c.reports, name)
 	}
-	pool := newPool(t, p, pacer.Credentials("a")...)
+	pool := newPool(t, p, []pacer.Credential{{ID: "a"}}...)
 	require.ErrorContains(t, pool.Leave(t.Context(), "b", time.Second), "is not a credential of the pool")
 	require.ErrorContains(t, pool.Leave(t.Context(), "a", 0), "must be positive")
 	require.NoError(t, p.Declare(policies.PerSecond(10).Per("key"), policies.InFlight(3).Fair("tenant")))

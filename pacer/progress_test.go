@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -74,7 +75,7 @@ func TestEveryRequestGetsOn(t *testing.T) {
 				synctest.Wait()
 			}
 			if c.resume > 0 {
-				time.AfterFunc(c.resume, func() { assert.NoError(t, p.Resume(t.Context())) })
+				time.AfterFunc(c.resume, func() { assert.NoError(t, fleet.Of(p).Resume(t.Context())) })
 			}
 			for range c.calls {
 				all.Go(func() {

@@ -100,7 +100,7 @@ func TestSomeLeaveTheQueue(t *testing.T) {
 				defer p.Close()
 				acquire, at := p.Acquire, func(i int) time.Duration { return time.Duration(i) * 100 * ms }
 				if strings.HasPrefix(name, "pool") {
-					pool, err := p.Pool(pacer.Credentials("1", "2"), "key")
+					pool, err := p.Pool([]pacer.Credential{{ID: "1"}, {ID: "2"}}, "key")
 					require.NoError(t, err)
 					acquire, at = pool.Acquire, func(i int) time.Duration { return time.Duration(i/2) * 200 * ms }
 				}
@@ -113,7 +113,7 @@ func TestSomeLeaveTheQueue(t *testing.T) {
 					ctx, cancel := context.WithCancel(t.Context())
 					leave[i] = cancel
 					all.Go(func() {
-						r, err := acquire(pacer.WithScope(ctx, "key", "1"))
+						r, err := acquire(pacer.With(ctx, pacer.Scope("key", "1")))
 						if err != nil {
 							require.ErrorIs(t, err, context.Canceled)
 							return
@@ -179,7 +179,7 @@ func TestTheQueueRefusesEarly(t *testing.T) {
 			if err != nil {
 				var limit *pacer.LimitError
 				require.ErrorAs(t, err, &limit)
-				require.True(t, limit.About)
+				require.Contains(t, limit.Error(), "is about ")
 				require.Equal(t, "per-second", limit.Policy)
 				require.ErrorContains(t, err, "about")
 				require.Zero(t, c.went[i], "at once")

@@ -13,13 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 // statusOf returns how things stand for a policy.
-func statusOf(t testing.TB, p *pacer.Pacer, policy string, opts ...pacer.Option) pacer.PolicyStatus {
+func statusOf(t testing.TB, p *pacer.Pacer, policy string, opts ...pacer.ScopeOption) pacer.PolicyStatus {
 	t.Helper()
 	s, err := p.Status(t.Context(), opts...)
 	require.NoError(t, err)
@@ -36,18 +37,14 @@ func TestWaitHoldsAPermitForALease(t *testing.T) {
 		p := opened(t, config(policies.InFlight(5).Lease(9*time.Second).Per("tenant").Optional(), policies.PerSecond(1000).Burst(1000)))
 		tenant := pacer.Scope("tenant", "a")
 		began := time.Now()
-		require.NoError(t, p.Allow(t.Context(), tenant, pacer.Cost(2)))
-		n, err := p.AllowAtMost(t.Context(), 2, tenant)
-		require.NoError(t, err)
-		require.Equal(t, int64(2), n)
-		require.NoError(t, p.Wait(t.Context(), tenant))
-		n, err = p.AllowAtMost(t.Context(), 600, tenant)
-		require.NoError(t, err)
-		require.Equal(t, int64(1), n, "a permit for each")
-		require.ErrorIs(t, p.Allow(t.Context(), tenant), pacer.ErrNotYet)
-		n, err = p.AllowAtMost(t.Context(), 600)
-		require.NoError(t, err)
-		require.Equal(t, int64(600), n, "no permits for other calls")
+		require.NoError(t, p.Wait(t.Context(), tenant, pacer.Cost(2), pacer.MaxWait(0)))
+		for range 4 {
+			require.NoError(t, p.Wait(t.Context(), tenant))
+		}
+		require.ErrorIs(t, p.Wait(t.Context(), tenant, pacer.MaxWait(0)), pacer.ErrNotYet)
+		for range 600 {
+			require.NoError(t, p.Wait(t.Context()), "no permits for other calls")
+		}
 		for range 6 {
 			require.NoError(t, p.Wait(t.Context(), tenant))
 		}
@@ -121,7 +118,8 @@ func TestAWaitForAPlaceIsBounded(t *testing.T) {
 		require.Equal(t, 7*time.Second, time.Since(began))
 		require.ErrorIs(t, err, pacer.ErrNotYet)
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
-		require.True(t, limit.InFlight && limit.Queued)
+		require.Equal(t, pacer.Queued, limit.Reason)
+		require.ErrorIs(t, limit, pacer.NoPermit)
 		require.EqualError(t, err, `pacer: upstream "test": policy "calls": its only permit is taken, `+
 			`with no queued call before this one, for longer than the longest wait allowed (7s): try again after it, or raise MaxWait`)
 
@@ -130,7 +128,7 @@ func TestAWaitForAPlaceIsBounded(t *testing.T) {
 		_, err = p.Acquire(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorAs(t, err, &limit)
-		require.True(t, limit.Deadline)
+		require.ErrorIs(t, limit, context.DeadlineExceeded)
 
 		ctx, cancel = context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
@@ -139,7 +137,7 @@ func TestAWaitForAPlaceIsBounded(t *testing.T) {
 
 		_, err = p.Reserve(t.Context(), pacer.MaxWait(0))
 		require.ErrorAs(t, err, &limit)
-		require.True(t, limit.InFlight && !limit.Queued)
+		require.Equal(t, pacer.NoPermit, limit.Reason)
 
 		require.Equal(t, int64(0), statusOf(t, p, "calls").Queued, "nobody is left in the queue")
 		held.Release()
@@ -419,7 +417,7 @@ func TestResumeWakesTheLine(t *testing.T) {
 		p := newPacer(t, limits(policies.PerSecond(100).Burst(10).Lane("batch", 50).Named("rate")))
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"rate"}, Wait: 30 * time.Second}))
 		began := time.Now()
-		time.AfterFunc(5*time.Second+time.Millisecond, func() { _ = p.Resume(context.Background()) })
+		time.AfterFunc(5*time.Second+time.Millisecond, func() { _ = fleet.Of(p).Resume(context.Background()) })
 		require.NoError(t, p.Wait(t.Context(), pacer.Lane("batch")))
 		require.Equal(t, 5*time.Second+time.Millisecond, time.Since(began))
 	})

@@ -1,6 +1,7 @@
 package pacer_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -20,9 +22,9 @@ func TestRegistryOfThisProcess(t *testing.T) {
 		c := limits(policies.PerSecond(1).Per("tenant").Named("tenant"))
 		c.Name = "me"
 		p := newPacer(t, c)
-		acme := pacer.WithScope(t.Context(), "tenant", "acme")
+		acme := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 		require.NoError(t, p.Wait(acme))
-		registry, shared := p.Registry()
+		registry, shared := inside.Of(p).Registry()
 		require.False(t, shared)
 		index := func() *store.Index {
 			index, err := registry.Index(t.Context(), "test")
@@ -67,6 +69,13 @@ func TestRegistryOfThisProcess(t *testing.T) {
 	})
 }
 
+// keysOf is StatusOf of package inside.
+func keysOf(ctx context.Context, p *pacer.Pacer, all []policies.Policy, keys []store.Key) (*pacer.Status, error) {
+	s, err := inside.Of(p).StatusOf(ctx, all, keys, nil)
+	status, _ := s.(*pacer.Status)
+	return status, err
+}
+
 // How policies and keys stand can be asked that a Pacer does not have.
 func TestStatusOf(t *testing.T) {
 	t.Parallel()
@@ -74,8 +83,8 @@ func TestStatusOf(t *testing.T) {
 		peak, tenant := policies.PerSecond(10).Burst(5).Named("peak"), policies.PerSecond(2).Per("tenant").Named("tenant")
 		p := newPacer(t, limits(peak))
 		all := []policies.Policy{tenant, peak}
-		require.NoError(t, p.Allow(t.Context(), pacer.Cost(3)))
-		s, err := p.StatusOf(t.Context(), all, []store.Key{{Policy: "tenant", Scope: "a%20b"}})
+		require.NoError(t, p.Wait(t.Context(), pacer.Cost(3), pacer.MaxWait(0)))
+		s, err := keysOf(t.Context(), p, all, []store.Key{{Policy: "tenant", Scope: "a%20b"}})
 		require.NoError(t, err)
 		require.Equal(t, "test", s.Upstream)
 		require.WithinDuration(t, time.Now(), s.At, 0)
@@ -84,16 +93,14 @@ func TestStatusOf(t *testing.T) {
 		require.Equal(t, int64(2), s.Policies[1].Remaining)
 		require.Equal(t, "tenant=a%20b", s.Policies[2].Scope)
 		require.Equal(t, int64(1), s.Policies[2].Remaining)
-		s, err = p.StatusOf(pacer.WithScope(t.Context(), "tenant", "x"), all, nil)
+		s, err = keysOf(pacer.With(t.Context(), pacer.Scope("tenant", "x")), p, all, nil)
 		require.NoError(t, err)
 		require.Equal(t, "tenant=x", s.Policies[0].Scope)
 
-		_, err = p.StatusOf(t.Context(), all, []store.Key{{Policy: "other"}})
+		_, err = keysOf(t.Context(), p, all, []store.Key{{Policy: "other"}})
 		require.EqualError(t, err, `pacer: Key.Policy is "other": is not one of the policies asked for`)
-		_, err = p.StatusOf(t.Context(), all, nil, pacer.Cost(0))
-		require.ErrorContains(t, err, "must be at least 1")
 		require.NoError(t, p.Close())
-		_, err = p.StatusOf(t.Context(), all, nil)
+		_, err = keysOf(t.Context(), p, all, nil)
 		require.ErrorIs(t, err, pacer.ErrClosed)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -30,10 +31,10 @@ import (
 // Of what you report before a shared store has answered this process for the first time, only pauses reach the store, at the first
 // contact.
 //
-// It returns a [*ConfigError] for a negative time or an unknown policy, a [*ScopeError] if a named policy needs a
-// scope that is not given, and a [*StoreError] if the store fails.
-func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...Option) error {
-	a, err := p.newAsk(ctx, opts)
+// It returns a [*ConfigError] for a negative time or an unknown policy, a [*LimitError] for [NoScope] if a named policy
+// needs a scope that is not given, and a [*StoreError] if the store fails.
+func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...ScopeOption) error {
+	a, err := p.newAsk(ctx, optionsOf(nil, opts))
 	if err != nil {
 		return err
 	}
@@ -125,38 +126,12 @@ func (p *Pacer) notApplied(err error) error {
 	unbound, ok := errors.AsType[*readings.UnboundError](err)
 	switch {
 	case !ok:
-		return p.storeError(opReport, err)
+		return p.storeError(inside.OpReport, err)
 	case unbound.Scope != "":
-		return &ScopeError{Upstream: p.upstream, Policy: unbound.Policy, Scope: unbound.Scope}
+		return &LimitError{Upstream: p.upstream, Reason: NoScope, Policy: unbound.Policy, Scope: unbound.Scope}
 	}
 	return &ConfigError{
 		Field: "Feedback.Policies", Value: strconv.Quote(unbound.Policy),
 		Reason: fmt.Sprintf("no policy of upstream %q has that name", p.upstream),
 	}
-}
-
-// Resume lifts the pauses that hold a call with the scopes of the context and options: that of the whole upstream, and those of the
-// policies that bind the call. It also forgets what the upstream reported as left of their limits. Waiting calls of any process that the
-// pauses held reserve again. It returns the same errors as Report.
-func (p *Pacer) Resume(ctx context.Context, opts ...Option) error {
-	return p.undo(ctx, store.NoteResume, opts)
-}
-
-// Reset forgets the state of the policies that bind a call with the scopes of the context and options: what was charged, what was learned
-// about them, and pauses, including the pause of the whole upstream. If the call is in no lane, Reset includes the policies of all lanes.
-// It is for operators who know that the recorded state is wrong. Waiting calls keep their slots, or get earlier ones. No process restores
-// what was reset, even if the store loses its data later. It returns the same errors as Report.
-func (p *Pacer) Reset(ctx context.Context, opts ...Option) error {
-	return p.undo(ctx, store.NoteReset, opts)
-}
-
-// undo sends a note about each limit that could bind a call with these scopes, and about the whole upstream.
-func (p *Pacer) undo(ctx context.Context, kind store.NoteKind, opts []Option) error {
-	a, err := p.newAsk(ctx, opts)
-	if err != nil {
-		return err
-	}
-	changes, err := p.reports.Undo(ctx, kind, a.Bindable(true))
-	p.dispatcher.Changed(ctx, changes)
-	return p.notApplied(err)
 }

@@ -19,18 +19,18 @@ func TestAPauseOfOneTenantLeavesTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// All policies are per tenant: so is a "slow down" that names none.
 		p := newPacer(t, limits(policies.PerSecond(10).Per("tenant"), policies.PerMinute(100).Burst(50).Per("tenant", "user").Optional()))
-		a, b := pacer.WithScope(t.Context(), "tenant", "a"), pacer.WithScope(t.Context(), "tenant", "b")
+		a, b := pacer.With(t.Context(), pacer.Scope("tenant", "a")), pacer.With(t.Context(), pacer.Scope("tenant", "b"))
 		require.NoError(t, p.Report(a, policies.Feedback{Wait: time.Second}))
-		require.NoError(t, p.Allow(b))
-		err := p.Allow(a)
+		require.NoError(t, p.Wait(b, pacer.MaxWait(0)))
+		err := p.Wait(a, pacer.MaxWait(0))
 		var le *pacer.LimitError
 		require.ErrorAs(t, err, &le)
-		require.True(t, le.Paused)
+		require.Equal(t, pacer.Paused, le.Reason)
 		require.Equal(t, "tenant=a", le.Scope)
 		require.Equal(t, time.Second, le.Wait)
 
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: 3 * time.Second}), "a call without scopes speaks for the upstream")
-		require.ErrorIs(t, p.Allow(b), pacer.ErrNotYet)
+		require.ErrorIs(t, p.Wait(b, pacer.MaxWait(0)), pacer.ErrNotYet)
 	})
 }
 
@@ -40,12 +40,12 @@ func TestAPauseOfANamedPolicy(t *testing.T) {
 		p := newPacer(t, limits(policies.PerSecond(1000).Named("all"), policies.PerSecond(1000).Per("endpoint").Optional().Named("endpoint")))
 		export := pacer.Scope("endpoint", "export")
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Second, Policies: []string{"endpoint"}}, export))
-		require.NoError(t, p.Allow(t.Context()))
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 		time.Sleep(10 * ms)
-		require.NoError(t, p.Allow(t.Context(), pacer.Scope("endpoint", "other")))
+		require.NoError(t, p.Wait(t.Context(), pacer.Scope("endpoint", "other"), pacer.MaxWait(0)))
 		time.Sleep(10 * ms)
-		require.ErrorIs(t, p.Allow(t.Context(), export), pacer.ErrNotYet)
-		var se *pacer.ScopeError
+		require.ErrorIs(t, p.Wait(t.Context(), export, pacer.MaxWait(0)), pacer.ErrNotYet)
+		var se *pacer.LimitError
 		require.ErrorAs(t, p.Report(t.Context(), policies.Feedback{Wait: time.Second, Policies: []string{"endpoint"}}), &se)
 	})
 }
@@ -129,6 +129,6 @@ func TestAContextThatEndsWhileTheStoreIsAwaited(t *testing.T) {
 		time.AfterFunc(50*ms, cancel)
 		_, err := p.Reserve(ctx)
 		require.ErrorIs(t, err, context.Canceled)
-		require.NoError(t, p.Allow(t.Context()), "the one slot of this hour is still there")
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)), "the one slot of this hour is still there")
 	})
 }

@@ -9,8 +9,10 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/dispatch"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies"
 )
 
 // A Reservation is a slot that was granted and charged. Use it once: call [Reservation.Wait], or sleep for [Reservation.Delay] and make
@@ -27,10 +29,10 @@ type Reservation struct {
 }
 
 // newReservation reads what a call requests that its caller is to see.
-func (p *Pacer) newReservation(ctx context.Context, opts []Option) (*Reservation, binding.Ask, error) {
+func newReservation[O any](ctx context.Context, p *Pacer, opts []O) (*Reservation, binding.Ask, error) {
 	r := &Reservation{pacer: p}
 	r.call.Init()
-	a, err := p.read(ctx, &r.call.Requested, opts)
+	a, err := read(ctx, p, &r.call.Requested, opts)
 	a.Permits = true // its caller can give them back
 	return r, a, err
 }
@@ -45,18 +47,8 @@ func (r *Reservation) reserve(ctx context.Context, a *binding.Ask) error {
 // call needs, asks the store again.
 func (r *Reservation) Delay() time.Duration { return r.call.Delay() }
 
-// At returns the instant, by this machine's clock, from which the call may go. [Reservation.Delay] counts down to it. It has a monotonic
-// reading, so changes of the wall clock do not affect a timer of time.Until(r.At()). It includes jitter, so it may be later than
-// [Reservation.Slot], which is by the store's clock. It is in the past if the call need not wait, and changes if the reservation moves.
-// For a call that is queued or moving, which has no slot yet, it is the zero Time: check At().IsZero().
-func (r *Reservation) At() time.Time { return r.call.Due() }
-
-// Policy returns the name of the policy that determined the slot; "" if none did.
-func (r *Reservation) Policy() string { return r.call.Policy() }
-
-// Slot returns the instant, by the store's clock, from which the call may go, and how much later it may go and still conform to every
-// policy. Both change if the reservation moves. For a call that is queued or moving, ignore both.
-func (r *Reservation) Slot() (at store.Instant, slack time.Duration) { return r.call.Slot() }
+// Queued reports whether the call has no slot yet, because it is queued, or moves to another slot.
+func (r *Reservation) Queued() bool { return r.call.Due().IsZero() }
 
 // Cancel gives the slot back, so that another call can have it. Once the slot has come, a reservation without a running Wait counts as
 // used, because you may have slept for [Reservation.Delay] and made the call. Cancel then only releases its permits, if it has any, so
@@ -82,7 +74,7 @@ func (r *Reservation) NotUsed(ctx context.Context) error {
 // after Wait has returned. If a pause is reported meanwhile that ends after the slot, the reservation moves behind the pause. If the
 // process was suspended and wakes long after the slot (see Config.MaxLate), it moves to the next free slot. If that slot is further away
 // than the deadline or MaxWait allows, Wait returns a [*LimitError]. If the reservation is of a [Pool] of which no credential is in use any
-// more, it returns a [*CredentialError]. If the reservation was used or cancelled before, Wait returns [ErrSpent].
+// more, it returns a [*LimitError] for [NoCredential]. If the reservation was used or cancelled before, Wait returns [ErrSpent].
 func (r *Reservation) Wait(ctx context.Context) error {
 	err := r.pool.whileInUse(ctx, r.call.Wait)
 	switch {
@@ -122,7 +114,7 @@ func (r *Reservation) HasPermits() bool {
 }
 
 // Context returns a context for the work of this call. It carries the call until [Reservation.Release]. A call made under it is nested:
-// it is refused with a [*NestedError] if it could never get a permit, and with [Nested] it takes none. Call Context when the call may go,
+// it is refused if it [WaitsForItself], and with [Nested] it takes none. Call Context when the call may go,
 // that is, after Wait has returned nil, or after [Pacer.Acquire] or [Pacer.TryAcquire]. [Pacer.Do] and package transport do this for you.
 //
 // Work that continues in the background after the call is not nested: give it the original context. If the call holds no permit, Context
@@ -161,7 +153,7 @@ func (p *Pacer) carried(ctx context.Context, opts []Option, l *Pool) *Reservatio
 			opts = append(slices.Clip(opts), Scope(name, chosen.Scope(name)))
 		}
 	}
-	a, err := p.newAsk(ctx, opts)
+	a, err := p.newAsk(ctx, optionsOf(nil, opts))
 	if err != nil || !p.calls.SameLimits(a, chosen) || !r.made.CompareAndSwap(false, true) {
 		return nil
 	}
@@ -180,17 +172,24 @@ func (r *Reservation) WhileAlive(alive func() bool) {
 	r.pacer.leases.WhileAlive(r.call.Lease(), alive)
 }
 
-// Settle sets what the call actually cost, by [Cost] and [CostOf], if you learn that only afterwards, as with tokens or points. If the
-// call was charged too much, Settle gives the difference back: calls that ask for a slot afterwards can use it, and those that have one keep
-// theirs, so that a rate whose burst is no larger than the estimate cannot use it. If it was charged too little, Settle charges the
-// difference, even beyond the limits, and later calls wait for it. A policy that is not mentioned keeps its charge. A policy that the call
-// cost nothing at first is charged now if a CostOf names it. Settle a reservation once, after Wait: it returns [ErrSettled] if it was
-// settled before, and [ErrSpent] if it was cancelled. It returns a [*ConfigError] for a cost that is negative or above policies.MaxLimit and
-// for an unknown policy, and a [*StoreError] if the store fails.
-func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
+// Settle sets what the call actually cost, if you learn that only afterwards, as with tokens or points. A [policies.Cost] without a Policy is
+// for every policy that has none of its own; Learned makes no difference. If the call was charged too much, Settle gives the difference back:
+// calls that ask for a slot afterwards can use it, and those that have one keep theirs, so that a rate whose burst is no larger than the
+// estimate cannot use it. If it was charged too little, Settle charges the difference, even beyond the limits, and later calls wait for it.
+// A policy that is not mentioned keeps its charge. A policy that the call cost nothing at first is charged now if a cost names it. Settle a
+// reservation once, after Wait: it returns [ErrSpent] if it was settled or cancelled before. It returns a [*ConfigError] for a cost that is
+// negative or above specs.MaxLimit and for an unknown policy, and a [*StoreError] if the store fails.
+func (r *Reservation) Settle(ctx context.Context, costs ...policies.Cost) error {
 	p := r.pacer
 	set, known := r.call.Settling()
-	actual, err := p.calls.Settlement(set, optionsOf(nil, costs))
+	options := make([]binding.Option, len(costs))
+	for i, c := range costs {
+		options[i] = binding.Option{Kind: binding.CostOf, Name: c.Policy, N: c.N}
+		if c.Policy == "" {
+			options[i].Kind = binding.Cost
+		}
+	}
+	actual, err := p.calls.Settlement(set, options)
 	if err != nil {
 		return err
 	}
@@ -214,7 +213,7 @@ func (r *Reservation) Settle(ctx context.Context, costs ...Option) error {
 	}
 	p.settled(ctx, &stack, notes)
 	if _, _, err := p.store.Report(ctx, stack, notes); err != nil {
-		return p.storeError(opReport, err)
+		return p.storeError(inside.OpReport, err)
 	}
 	return nil
 }

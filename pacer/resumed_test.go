@@ -15,9 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // newsy is a remote store that notifies. What it decides is under way for a while, and so are its answers and its news, each as long as it
@@ -117,23 +119,27 @@ func TestNoCallWaitsForWhatIsOver(t *testing.T) {
 		"limit": func(ctx context.Context, a *pacer.Pacer, list []policies.Policy) error {
 			with := policies.Every(away)
 			switch one := list[len(list)-1]; one.Spec().Algorithm {
-			case policies.Window:
+			case specs.Window:
 				with = policies.Fixed(1, away)
-			case policies.Concurrency:
+			case specs.Concurrency:
 				with = policies.InFlight(1)
-			case policies.GCRA, policies.Allowance:
+			case specs.GCRA, specs.Allowance:
 			}
-			return a.SetLimit(ctx, "one", with, 0, tenant)
+			return fleet.Of(a).SetLimit(ctx, "one", with, 0, tenant)
 		},
 		"policies": func(_ context.Context, a *pacer.Pacer, list []policies.Policy) error {
 			return a.Declare(append([]policies.Policy{policies.Every(away).Named("more")}, list...)...)
 		},
 	}
 	end := map[string]func(context.Context, *pacer.Pacer, []policies.Policy) error{
-		"pause":        func(ctx context.Context, a *pacer.Pacer, _ []policies.Policy) error { return a.Resume(ctx, tenant) },
-		"pause of one": func(ctx context.Context, a *pacer.Pacer, _ []policies.Policy) error { return a.Reset(ctx, tenant) },
+		"pause": func(ctx context.Context, a *pacer.Pacer, _ []policies.Policy) error {
+			return fleet.Of(a).Resume(ctx, tenant)
+		},
+		"pause of one": func(ctx context.Context, a *pacer.Pacer, _ []policies.Policy) error {
+			return fleet.Of(a).Reset(ctx, tenant)
+		},
 		"limit": func(ctx context.Context, a *pacer.Pacer, _ []policies.Policy) error {
-			return a.UnsetLimit(ctx, "one", tenant)
+			return fleet.Of(a).UnsetLimit(ctx, "one", tenant)
 		},
 		"policies": func(_ context.Context, a *pacer.Pacer, list []policies.Policy) error { return a.Declare(list...) },
 	}
@@ -176,7 +182,7 @@ func TestNoCallWaitsForWhatIsOver(t *testing.T) {
 							var pool *pacer.Pool
 							if stack == "pool" {
 								var err error
-								pool, err = a.Pool(pacer.Credentials("x", "y"), "credential")
+								pool, err = a.Pool([]pacer.Credential{{ID: "x"}, {ID: "y"}}, "credential")
 								must(t, err)
 							}
 							var all sync.WaitGroup
@@ -184,7 +190,11 @@ func TestNoCallWaitsForWhatIsOver(t *testing.T) {
 								all.Go(func() {
 									work := func(context.Context) (policies.Reading, error) { time.Sleep(3 * d); return policies.Reading{}, nil }
 									if pool != nil {
-										assert.NoError(t, pool.Do(t.Context(), func(ctx context.Context, _ string) (policies.Reading, error) { return work(ctx) }, tenant))
+										_, err := pacer.Do(t.Context(), pool, func(ctx context.Context, _ *pacer.Reservation) (struct{}, policies.Reading, error) {
+											reading, err := work(ctx)
+											return struct{}{}, reading, err
+										}, tenant)
+										assert.NoError(t, err)
 										return
 									}
 									assert.NoError(t, a.Do(t.Context(), work, tenant))

@@ -1,7 +1,9 @@
 package pacer_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A loop that asks, sleeps for RetryAfter and asks again does not spin, whatever the call waits for, and is admitted soon after it could be.
@@ -25,7 +28,7 @@ func TestALoopThatSleepsForRetryAfter(t *testing.T) {
 				p, err := pacer.New(pacer.Config{Upstream: "api", Policies: []policies.Policy{policy}})
 				require.NoError(t, err)
 				defer closing(t, p)
-				ctx := pacer.WithLane(pacer.WithScope(t.Context(), "tenant", "acme"), "batch")
+				ctx := pacer.With(pacer.With(t.Context(), pacer.Scope("tenant", "acme")), pacer.Lane("batch"))
 				first, err := p.Acquire(ctx)
 				require.NoError(t, err)
 				time.AfterFunc(5*time.Second, first.Release)
@@ -37,15 +40,15 @@ func TestALoopThatSleepsForRetryAfter(t *testing.T) {
 						went++
 						require.NoError(t, r.Wait(ctx))
 						r.Release()
-						if policy.Spec().Algorithm == policies.Concurrency {
+						if policy.Spec().Algorithm == specs.Concurrency {
 							break // there is a permit from now on
 						}
 						continue
 					}
 					var limit *pacer.LimitError
 					require.ErrorAs(t, err, &limit)
-					require.Positive(t, limit.RetryAfter())
-					time.Sleep(limit.RetryAfter())
+					require.Positive(t, retryAfter(limit))
+					time.Sleep(retryAfter(limit))
 					if requested > 1000 {
 						break
 					}
@@ -65,13 +68,19 @@ func TestRetryAfter(t *testing.T) {
 	}{
 		"a slot":        {pacer.LimitError{Wait: time.Hour}, time.Hour},
 		"a slot soon":   {pacer.LimitError{Wait: time.Microsecond}, time.Millisecond},
-		"a permit":      {pacer.LimitError{InFlight: true, Limit: 3}, 100 * time.Millisecond},
-		"a queue":       {pacer.LimitError{Queued: true, Ahead: 4}, 100 * time.Millisecond},
-		"an estimate":   {pacer.LimitError{Wait: 3 * time.Second, About: true}, 3 * time.Second},
-		"nothing known": {pacer.LimitError{Deadline: true}, 100 * time.Millisecond},
-		"never":         {pacer.LimitError{Never: true}, 0},
+		"a permit":      {pacer.LimitError{Reason: pacer.NoPermit, Limit: 3}, 100 * time.Millisecond},
+		"a queue":       {pacer.LimitError{Reason: pacer.Queued, Ahead: 4}, 100 * time.Millisecond},
+		"nothing known": {pacer.LimitError{Err: context.DeadlineExceeded}, 100 * time.Millisecond},
+		"a credential":  {pacer.LimitError{Reason: pacer.NoCredential, Wait: time.Minute}, time.Minute},
+		"a booking":     {pacer.LimitError{Reason: pacer.TooEarly, Wait: time.Second}, time.Second},
+		"a scope":       {pacer.LimitError{Reason: pacer.NoScope}, 0},
+		"a token":       {pacer.LimitError{Reason: pacer.TokenSpent}, 0},
+		"itself":        {pacer.LimitError{Reason: pacer.WaitsForItself}, 0},
+		"never":         {pacer.LimitError{Reason: pacer.TooCostly}, 0},
 	} {
-		require.Equal(t, c.want, c.err.RetryAfter(), name)
+		wait, later := pacer.RetryAfter(fmt.Errorf("wrapped: %w", &c.err))
+		require.Equal(t, c.want, wait, name)
+		require.Equal(t, c.want > 0, later, name)
 		require.Equal(t, c.want > 0, errors.Is(&c.err, pacer.ErrNotYet), name)
 	}
 }

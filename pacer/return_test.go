@@ -15,8 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A fleet that loses its store makes no more calls than the limit in any second, not even in the one in which it is lost. From one second
@@ -133,7 +135,7 @@ func TestEachProcessHasItsShareWithoutTheStore(t *testing.T) {
 					w.went = w.went[:w.between(0, w.returned)]
 					w.judgeMost(t, s.most, windows)
 					for _, p := range s.list {
-						if p.Spec().Algorithm == policies.Concurrency {
+						if p.Spec().Algorithm == specs.Concurrency {
 							require.LessOrEqual(t, int64(w.flew), p.Spec().Limit)
 						}
 					}
@@ -241,7 +243,7 @@ func (w *outing) call(ctx context.Context, p *pacer.Pacer, n int, began time.Tim
 	if err != nil {
 		return false
 	}
-	slot, _ := c.Slot()
+	slot, _ := inside.Slot(c)
 	at := slot.Sub(store.Instant(began.UnixMicro()))
 	w.mu.Lock()
 	w.went, *own = append(w.went, at), append(*own, at)
@@ -250,7 +252,7 @@ func (w *outing) call(ctx context.Context, p *pacer.Pacer, n int, began time.Tim
 	w.mu.Unlock()
 	time.Sleep(w.lasts)
 	if len(opts) > len(w.opts) && w.ends == callsSettle {
-		_ = c.Settle(ctx, pacer.Cost(1))
+		_ = c.Settle(ctx, policies.Cost{N: 1})
 	}
 	w.mu.Lock()
 	w.flies--

@@ -140,7 +140,7 @@ func TestWhatHasNoSharesGoesOnBesideThem(t *testing.T) {
 		t.Helper()
 		shared, each := policies.PerSecond(50).Named("x"), policies.PerSecond(20).Per("key")
 		p := open(shared, each)
-		pool, err := p.Pool(pacer.Credentials("a", "b"), "key")
+		pool, err := p.Pool([]pacer.Credential{{ID: "a"}, {ID: "b"}}, "key")
 		require.NoError(t, err)
 		fair := open(shared.Fair("tenant"), each)
 		require.NoError(t, fair.Wait(t.Context(), pacer.Scope("tenant", "t"), pacer.Scope("key", "a")))

@@ -2,12 +2,7 @@ package pacer
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/failover"
@@ -17,138 +12,18 @@ import (
 
 // Declare replaces the policies of the Config, which this process has from its code or from a file. The new ones apply at once, to this
 // process. They bind waiting calls too, in the order in which these arrived, and none of them fails; a call that lacks a scope of a new
-// policy keeps the limits that it has. What was spent still counts: see docs/policies.md. While [Pacer.SetPolicies] has set policies for
-// the whole fleet, those apply; the declared ones apply again when that ends.
+// policy keeps the limits that it has. What was spent still counts: see docs/policies.md. While an operator has set policies for
+// the whole fleet (see package fleet), those apply; the declared ones apply again when that ends.
 //
 // Declare returns a [*ConfigError] and changes nothing if a policy is not valid or the policies cannot be combined.
 func (p *Pacer) Declare(list ...policies.Policy) error {
 	if err := binding.Check("Policies", list); err != nil {
 		return err
 	}
-	p.beforeEnforcing(list, p.Mode())
+	p.beforeEnforcing(list)
 	if !p.policies.Declare(slices.Clone(list)) {
 		return ErrClosed
 	}
-	return nil
-}
-
-// SetPolicies sets the policies of the upstream for every process that shares the store, in place of what each of them declares, until
-// [Pacer.UnsetPolicies]. The store keeps them, with the bursts of [policies.Stacked], so processes that start later use them, too. Each
-// process receives them with its next request, and applies them as [Pacer.Declare] describes. Meanwhile the processes together exceed the
-// lower limit by no more than one burst.
-//
-// The store keeps the [policies.Policy.Override]s of the policies with them, at most [store.MaxSettings] in all. It cannot keep the function
-// of a [policies.Policy.OverrideBy]: leave such a policy to the code of each process.
-//
-// It returns a [*ConfigError] and changes nothing if a policy is not valid or cannot be written as text (see [policies.Policy.Lines]), if
-// there are too many overrides, or if the policies cannot be combined. It returns a [*StoreError] if the store fails or keeps no settings.
-func (p *Pacer) SetPolicies(ctx context.Context, list ...policies.Policy) error {
-	if err := binding.Check("SetPolicies", list); err != nil {
-		return err
-	}
-	list = policies.Stacked(list) // operators see the bursts that hold
-	lines := make([]string, 0, len(list))
-	for i := range list {
-		some, err := list[i].Lines()
-		if err != nil {
-			return &ConfigError{Field: fmt.Sprintf("SetPolicies[%d]", i), Err: err}
-		}
-		lines = append(lines, some...)
-	}
-	if n := len(lines) - len(list); n > store.MaxSettings {
-		return &ConfigError{
-			Field: "SetPolicies", Value: fmt.Sprintf("%d overrides", n),
-			Reason: fmt.Sprintf("must have at most %d in all: leave more to the code of each process", store.MaxSettings),
-		}
-	}
-	if len(lines) == 0 {
-		lines = append(lines, binding.NoPolicies)
-	}
-	return p.setInStore(ctx, store.Setting{Text: strings.Join(lines, "\n")})
-}
-
-// UnsetPolicies removes what [Pacer.SetPolicies] set: each process uses the policies that it declares again.
-func (p *Pacer) UnsetPolicies(ctx context.Context) error { return p.setInStore(ctx, store.Setting{}) }
-
-// SetLimit sets the numbers of a policy for one key, such as one tenant. For the duration lasts, or permanently if lasts is 0, the
-// numbers of with replace the policy's own, in every process that shares the store. The context and options give the values of the
-// policy's scopes. Use SetLimit for plans and exceptions that change while programs run, and [policies.Policy.Override] for those that
-// you know beforehand. An upstream has at most [store.MaxSettings] such limits.
-//
-// It returns a [*ConfigError] if the Pacer has no such policy or the policy in with is of another kind, a [*ScopeError] if the policy
-// needs a scope that is not given, and a [*StoreError] if the store fails.
-func (p *Pacer) SetLimit(ctx context.Context, policy string, with policies.Policy, lasts time.Duration, opts ...Option) error {
-	l, key, values, err := p.keyOf(ctx, policy, opts)
-	if err != nil {
-		return err
-	}
-	if lasts < 0 {
-		return badDuration("SetLimit", lasts)
-	}
-	base, _ := l.Of.For(values...) // without its overrides
-	one, err := base.Override(with, values...).For(values...)
-	if err != nil {
-		return &ConfigError{Field: "SetLimit", Value: strconv.Quote(policy), Err: err}
-	}
-	text, err := one.MarshalText()
-	if err != nil {
-		return &ConfigError{Field: "SetLimit", Value: strconv.Quote(policy), Err: err}
-	}
-	return p.setInStore(ctx, store.Setting{Policy: key.Policy, Scope: key.Scope, Text: string(text), For: lasts})
-}
-
-// UnsetLimit removes what [Pacer.SetLimit] set for one key.
-func (p *Pacer) UnsetLimit(ctx context.Context, policy string, opts ...Option) error {
-	_, key, _, err := p.keyOf(ctx, policy, opts)
-	if err != nil {
-		return err
-	}
-	return p.setInStore(ctx, store.Setting{Policy: key.Policy, Scope: key.Scope})
-}
-
-// keyOf returns a policy with scopes, and the key that a context and options name.
-func (p *Pacer) keyOf(ctx context.Context, policy string, opts []Option) (l *binding.Limit, key store.Key, values []string, err error) {
-	a, err := p.calls.New(ctx, optionsOf(nil, opts))
-	if err != nil {
-		return nil, key, nil, err
-	}
-	a.CarryAll(ctx)
-	i := slices.IndexFunc(a.Set.Limits, func(l binding.Limit) bool { return l.Policy == policy && l.Whole == "" })
-	if i < 0 {
-		return nil, key, nil, &ConfigError{
-			Field: "Policy", Value: strconv.Quote(policy), Reason: fmt.Sprintf("no policy of upstream %q has that name", p.upstream),
-		}
-	}
-	l = &a.Set.Limits[i]
-	if len(l.Scopes) == 0 {
-		return nil, key, nil, &ConfigError{
-			Field: "Policy", Value: strconv.Quote(policy), Reason: "has no scopes, and so one limit for the whole upstream: use SetPolicies",
-		}
-	}
-	scope, missing := a.ScopeOf(l.Scopes)
-	if missing != "" {
-		return nil, key, nil, &ScopeError{Upstream: p.upstream, Policy: policy, Scope: missing}
-	}
-	for _, name := range l.Scopes {
-		values = append(values, a.Scope(name))
-	}
-	return l, store.Key{Policy: policy, Scope: scope}, values, nil
-}
-
-// setInStore has the store keep a setting, and heeds it.
-func (p *Pacer) setInStore(ctx context.Context, one store.Setting) error {
-	if p.isClosed() {
-		return ErrClosed
-	}
-	s, ok := p.store.(store.Settable)
-	if !ok {
-		return p.storeError(opSet, store.ErrNoSettings)
-	}
-	all, err := s.Set(ctx, p.upstream, []store.Setting{one})
-	if err != nil {
-		return p.storeError(opSet, err)
-	}
-	p.policies.Read(all)
 	return nil
 }
 
@@ -168,151 +43,7 @@ func (p *Pacer) policiesChanged(before, now *binding.Set) {
 	}
 	p.process.SetPolicies(now.Names(), now.Texts(), now.Source)
 	p.dispatcher.Replan(now.Generation)
-	if before.WillEnforce(now.Given, now.AllObserved) {
+	if before.WillEnforce(now.Given) {
 		p.observer.Retire()
 	}
-}
-
-// Settings are what operators have set for an upstream, in place of what its processes declare: see [Pacer.SetPolicies] and
-// [Pacer.SetLimit].
-type Settings struct {
-	Upstream string
-	At       time.Time // by the store's clock
-	Changed  time.Time // when something was last set or unset; zero if never, or if the store has lost its data
-
-	Policies *Setting  // those of the whole upstream; nil if none are set
-	Limits   []Setting // those of single keys, by policy and scope
-
-	_ struct{}
-}
-
-// A Setting is one entry of the [Settings].
-type Setting struct {
-	Policy string // whose limit is set for one key; "" for the policies of the whole upstream
-	Scope  string // its scopes and values, such as `tenant=acme`
-
-	Policies []policies.Policy // what is set; for a single key, one policy
-	Text     string            // the same as text, as the store holds it: see [policies.Policy.Lines]
-	Err      error             // why this version of the library cannot read it; the setting then has no effect in this process
-	Since    time.Time
-	Until    time.Time // zero if it is permanent
-
-	_ struct{}
-}
-
-// None reports whether nothing is set.
-func (s *Settings) None() bool { return s == nil || s.Policies == nil && len(s.Limits) == 0 }
-
-// Settings reads what operators have set for the upstream, and applies it if it has changed. It returns a [*StoreError] if the store
-// fails. If the store keeps no settings, the error wraps [store.ErrNoSettings].
-func (p *Pacer) Settings(ctx context.Context) (*Settings, error) {
-	if p.isClosed() {
-		return nil, ErrClosed
-	}
-	s, ok := p.store.(store.Settable)
-	if !ok {
-		return nil, p.storeError(opSettings, store.ErrNoSettings)
-	}
-	all, err := s.Settings(ctx, p.upstream)
-	if err != nil {
-		return nil, p.storeError(opSettings, err)
-	}
-	p.policies.Read(all)
-	return newSettings(p.upstream, all), nil
-}
-
-// settingsJSON are Settings as scripts get them: texts has one for each policy, and behind it one for each of its overrides.
-type settingsJSON struct {
-	Upstream string        `json:"upstream"`
-	Changed  *time.Time    `json:"changed"`
-	Policies *settingJSON  `json:"policies"`
-	Limits   []settingJSON `json:"limits"`
-}
-
-type settingJSON struct {
-	Policy string     `json:"policy,omitempty"`
-	Scope  string     `json:"scope,omitempty"`
-	Texts  []string   `json:"texts"`
-	Error  string     `json:"error,omitempty"`
-	Since  *time.Time `json:"since"`
-	Until  *time.Time `json:"until"`
-}
-
-// MarshalJSON returns the Settings for scripts and browsers: instants are as in RFC 3339, or null for none, and lists are never null.
-func (s *Settings) MarshalJSON() ([]byte, error) {
-	v := settingsJSON{Upstream: s.Upstream, Changed: orNull(s.Changed), Limits: make([]settingJSON, len(s.Limits))}
-	if s.Policies != nil {
-		one := s.Policies.json()
-		v.Policies = &one
-	}
-	for i := range s.Limits {
-		v.Limits[i] = s.Limits[i].json()
-	}
-	return json.Marshal(v)
-}
-
-func (s *Setting) json() settingJSON {
-	v := settingJSON{Policy: s.Policy, Scope: s.Scope, Texts: []string{}, Since: orNull(s.Since), Until: orNull(s.Until)}
-	if s.Text != binding.NoPolicies {
-		v.Texts = strings.Split(s.Text, "\n")
-	}
-	if s.Err != nil {
-		v.Error = s.Err.Error()
-	}
-	return v
-}
-
-func orNull(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
-}
-
-// newSettings converts what a store keeps, for people.
-func newSettings(upstream string, all *store.Settings) *Settings {
-	s := &Settings{Upstream: upstream, At: timeOf(all.Now), Changed: timeOf(all.Version)}
-	for i := range all.All {
-		one := newSetting(&all.All[i])
-		if one.Policy == "" {
-			s.Policies = &one
-		} else {
-			s.Limits = append(s.Limits, one)
-		}
-	}
-	return s
-}
-
-func newSetting(from *store.Setting) Setting {
-	s := Setting{Policy: from.Policy, Text: from.Text, Since: timeOf(from.Since)}
-	if !lastsForGood(from) {
-		s.Until = timeOf(from.Until)
-	}
-	if from.Policy == "" {
-		s.Policies, s.Err = binding.Parse(from.Text)
-		return s
-	}
-	s.Scope = from.Scope
-	one, err := policies.Parse(from.Text)
-	if err != nil {
-		s.Err = err
-		return s
-	}
-	s.Policies = []policies.Policy{one}
-	if scopes := one.Scopes(); len(scopes) > 0 {
-		s.Scope = binding.Describe(scopes, from.Scope)
-	}
-	return s
-}
-
-// lastsForGood reports whether a setting was made without an end: stores keep it for so long that nobody sees the end.
-func lastsForGood(s *store.Setting) bool { return s.Until.Sub(s.Since) >= policies.MaxPeriod }
-
-// timeOf returns an instant as a time; the zero time for none.
-func timeOf(at store.Instant) time.Time {
-	if at == 0 {
-		return time.Time{}
-	}
-	return time.UnixMicro(int64(at))
 }

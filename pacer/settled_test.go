@@ -37,7 +37,7 @@ func TestEstimatesThatAreTooHigh(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cost := pacer.CostOf("units", 20)
 				if c.learned {
-					cost = pacer.LearnedOf("units", 20, policies.Learned{Times: 1, Most: 20})
+					cost = pacer.EstimateOf("units", 20, policies.Learned{Times: 1, Most: 20})
 				}
 				p := newPacer(t, pacer.Config{Policies: []policies.Policy{policies.PerSecond(100).Burst(c.burst).Named("units")}, MaxWait: pacer.Forever})
 				ctx, cancel := context.WithCancel(t.Context())
@@ -52,7 +52,7 @@ func TestEstimatesThatAreTooHigh(t *testing.T) {
 							}
 							spent.Add(c.actual)
 							time.Sleep(c.takes)
-							_ = r.Settle(ctx, pacer.CostOf("units", c.actual))
+							_ = r.Settle(ctx, policies.Cost{Policy: "units", N: c.actual})
 						}
 					})
 				}
@@ -84,11 +84,11 @@ func TestAReservationIsSettledEarly(t *testing.T) {
 			all = append(all, r)
 		}
 		time.Sleep(50 * ms)
-		require.NoError(t, all[1].Settle(t.Context(), pacer.Cost(10))) // it leaves room for ten
+		require.NoError(t, all[1].Settle(t.Context(), policies.Cost{N: 10})) // it leaves room for ten
 		early, err := p.Reserve(t.Context(), pacer.Cost(20))
 		require.NoError(t, err)
 		require.Equal(t, 150*ms, early.Delay())
-		require.NoError(t, early.Settle(t.Context(), pacer.Cost(10)))
-		require.NoError(t, p.Allow(t.Context(), pacer.Cost(10)))
+		require.NoError(t, early.Settle(t.Context(), policies.Cost{N: 10}))
+		require.NoError(t, p.Wait(t.Context(), pacer.Cost(10), pacer.MaxWait(0)))
 	})
 }

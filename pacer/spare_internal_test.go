@@ -37,7 +37,7 @@ type otherStore struct{ store.Store }
 func TestWhichReservationsServeAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ctx := WithScope(t.Context(), "tenant", "acme")
+		ctx := With(t.Context(), Scope("tenant", "acme"))
 		p, again := newSparing(t, nil), false
 		for range 100 {
 			require.NoError(t, p.Wait(ctx))
@@ -46,7 +46,7 @@ func TestWhichReservationsServeAgain(t *testing.T) {
 		require.True(t, again, "that of a call that slept and went")
 
 		p = newSparing(t, nil) // a pool may keep one where only another thread finds it
-		require.NoError(t, p.Allow(ctx))
+		require.NoError(t, p.Wait(ctx, MaxWait(0)))
 		wait := func(ctx context.Context, meanwhile func()) error {
 			done := make(chan error)
 			go func() { done <- p.Wait(ctx) }()
@@ -76,9 +76,9 @@ func TestASpareIsEmpty(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newSparing(t, nil)
-		ctx := WithScope(t.Context(), "tenant", "secret")
+		ctx := With(t.Context(), Scope("tenant", "secret"))
 		one := p.spares.get()
-		a, err := p.read(ctx, &one.Requested, []Option{Tracked()})
+		a, err := read(ctx, p, &one.Requested, []Option{Tracked()})
 		require.NoError(t, err)
 		require.NoError(t, p.reserve(ctx, &a, &one.call, one.limits[:0], nil, &one.Requested))
 		require.NoError(t, one.call.Wait(ctx))

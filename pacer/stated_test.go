@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -21,18 +22,18 @@ func TestALongWaitIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, hooked := range map[string]bool{"by its Logger": false, "by hooks": true} {
 			l := newLogged()
-			var long []pacer.FeedbackApplied
+			var long []hooks.FeedbackApplied
 			c := pacer.Config{
 				Upstream: "spotify", Policies: []policies.Policy{policies.PerSecond(100).Burst(100).Per("tenant").Named("api")}, MaxWait: pacer.Forever,
 				Logger: l.Logger,
 			}
-			c.Hooks = []*pacer.Hooks{{FeedbackApplied: func(_ context.Context, f pacer.FeedbackApplied) {
+			c.Hooks = []*hooks.Set{{FeedbackApplied: func(_ context.Context, f hooks.FeedbackApplied) {
 				if f.Long {
 					long = append(long, f)
 				}
 			}}}
 			if hooked {
-				c.Logger, c.Hooks = nil, append(c.Hooks, pacer.LogHooks(l.Logger))
+				c.Logger, c.Hooks = nil, append(c.Hooks, hooks.Log(l.Logger))
 			}
 			p := newPacer(t, c)
 			start := time.Now()

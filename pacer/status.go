@@ -12,6 +12,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A Status is the state of the policies for a call with given scopes, at one instant.
@@ -75,8 +76,8 @@ type PolicyStatus struct {
 
 // Status returns the state of the policies that bind a call with these scopes. It charges nothing and changes nothing. It returns the
 // same errors as Reserve, and does not wait for a store that has never answered.
-func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
-	a, err := p.newAsk(ctx, opts)
+func (p *Pacer) Status(ctx context.Context, opts ...ScopeOption) (*Status, error) {
+	a, err := p.newAsk(ctx, optionsOf(nil, opts))
 	if err != nil {
 		return nil, err
 	}
@@ -90,19 +91,18 @@ func (p *Pacer) Status(ctx context.Context, opts ...Option) (*Status, error) {
 	}
 	s := newStatus(p.upstream, &seen)
 	for i := range limits {
-		if l := &limits[i]; l.Spec.Algorithm == policies.Allowance {
+		if l := &limits[i]; l.Spec.Algorithm == specs.Allowance {
 			s.say(l, p.set().Describe(l), &seen.Limits[i])
 		} else {
 			s.Policies = append(s.Policies, policyStatus(a.Set.PolicyOf(l), p.set().Describe(l), &seen.Limits[i], seen.Now))
 		}
 	}
-	s.Attribute(events{p}.Stated(math.MaxInt))
+	s.attribute(events{p}.Stated(math.MaxInt))
 	return s, nil
 }
 
-// Attribute sets where pauses and allowances were stated, of what processes have reported: see [store.About]. Status does so with what this
-// process knows. Most programs need package fleet instead, which asks all processes.
-func (s *Status) Attribute(stated []store.Statement) {
+// attribute sets where pauses and allowances were stated, of what processes have reported: see [store.About].
+func (s *Status) attribute(stated []store.Statement) {
 	s.PausedBy = s.statedBy(stated, "", "", s.PausedFor)
 	for i := range s.Policies {
 		one := &s.Policies[i]
@@ -153,12 +153,9 @@ func (s *Status) say(l *store.Limit, scope string, seen *store.LimitStatus) {
 	}
 }
 
-// StatusOf is [Pacer.Status] for any policies and keys, including those that this Pacer does not have. It returns the state of each
-// policy in all, in order, and then of each key in keys, which must belong to one of these policies. If a policy has scopes that the
-// context and options do not give, only its Policy is set. StatusOf asks the store once. Most programs need package fleet instead, which
-// uses it.
-func (p *Pacer) StatusOf(ctx context.Context, all []policies.Policy, keys []store.Key, opts ...Option) (*Status, error) {
-	a, err := p.newAsk(ctx, opts)
+// statusOf is inside.Pacer.StatusOf.
+func (p *Pacer) statusOf(ctx context.Context, all []policies.Policy, keys []store.Key, stated []store.Statement) (any, error) {
+	a, err := p.newAsk(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -200,6 +197,7 @@ func (p *Pacer) StatusOf(ctx context.Context, all []policies.Policy, keys []stor
 	for i := known; i < len(stack.Limits); i++ {
 		s.say(&stack.Limits[i], p.set().Describe(&stack.Limits[i]), &seen.Limits[i])
 	}
+	s.attribute(stated)
 	return s, nil
 }
 
@@ -267,10 +265,8 @@ func (e events) CallsWaiting() map[store.Key]int64 {
 // Stated implements [usage.Source].
 func (e events) Stated(n int) []store.Statement { return e.reports.Memory.Stated(n, e.set().Describe) }
 
-// Registry returns the registry of the processes that pace the upstream, and whether it belongs to a store that they share. If the store
-// has none, or is out of reach, the registry knows only this process, and counts calls from the first Index on: until then, calls spend
-// no time on counting. Most programs need package fleet instead, which uses it.
-func (p *Pacer) Registry() (registry store.Registry, shared bool) {
+// registry is inside.Pacer.Registry.
+func (p *Pacer) registry() (registry store.Registry, shared bool) {
 	if p.member != nil {
 		registry = p.member.Registry()
 	} else {

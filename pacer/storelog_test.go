@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -181,7 +182,7 @@ func TestNoContactIsLogged(t *testing.T) {
 		r.failing = errBroken
 		p := loggedPacer(t, r, pacer.Config{Logger: l.Logger})
 		defer closing(t, p)
-		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNoContact)
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNoContact)
 		synctest.Wait()
 		require.Equal(t, 1, l.count("the store has not answered since this process started"), l.text())
 		for _, part := range []string{"level=WARN", "upstream=logged-", "address, network, ACL", "Config.Processes", "connection refused"} {
@@ -204,7 +205,7 @@ func TestWhoLogsALostStore(t *testing.T) { //nolint:paralleltest // it replaces 
 		log.SetFlags(flags)
 	}()
 	synctest.Test(t, func(t *testing.T) {
-		byDefault, hooks := newLogged(), newLogged()
+		byDefault, byHooks := newLogged(), newLogged()
 		slog.SetDefault(byDefault.Logger)
 		lose := func(c pacer.Config) {
 			r := newRemote(1)
@@ -219,10 +220,10 @@ func TestWhoLogsALostStore(t *testing.T) { //nolint:paralleltest // it replaces 
 		lose(pacer.Config{})
 		require.Equal(t, 1, byDefault.count("the store is lost"))
 		lose(pacer.Config{Logger: slog.New(slog.DiscardHandler)})
-		lose(pacer.Config{Hooks: []*pacer.Hooks{pacer.LogHooks(hooks.Logger)}})
-		require.Equal(t, 1, hooks.count("the store is lost"))
+		lose(pacer.Config{Hooks: []*hooks.Set{hooks.Log(byHooks.Logger)}})
+		require.Equal(t, 1, byHooks.count("the store is lost"))
 		require.Equal(t, 1, byDefault.count("the store is lost"))
-		lose(pacer.Config{Hooks: []*pacer.Hooks{{Failover: func(pacer.Failover) {}}}})
+		lose(pacer.Config{Hooks: []*hooks.Set{{Failover: func(hooks.Failover) {}}}})
 		require.Equal(t, 2, byDefault.count("the store is lost"), "nobody knows whether those log")
 	})
 }
@@ -232,8 +233,8 @@ func TestWhatWasDroppedIsLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, dropped := newLogged(), 0
-		hooks := []*pacer.Hooks{pacer.LogHooks(l.Logger), {Failover: func(f pacer.Failover) { dropped = f.Dropped }}}
-		p := loggedPacer(t, newRemote(1), pacer.Config{Hooks: hooks})
+		sets := []*hooks.Set{hooks.Log(l.Logger), {Failover: func(f hooks.Failover) { dropped = f.Dropped }}}
+		p := loggedPacer(t, newRemote(1), pacer.Config{Hooks: sets})
 		pacer.Returned(p, 7)
 		closing(t, p)
 		require.Equal(t, 7, dropped)

@@ -52,9 +52,9 @@ func TestACallAsksNoLongerThanItMayWait(t *testing.T) {
 						return nil
 					}
 					time.Sleep(min(c.maxWait, 5*time.Millisecond))
-					return ErrNoShare
+					return store.ErrNoShare
 				})
-				require.ErrorIs(t, err, ErrNoShare)
+				require.ErrorIs(t, err, store.ErrNoShare)
 				require.LessOrEqual(t, asked, 2)
 				require.LessOrEqual(t, waited, 5*time.Millisecond, "the last answer is no wait for the store")
 			})

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -42,7 +43,7 @@ func TestProcessesThatDisagreeAreLogged(t *testing.T) {
 		for range 2 {
 			p := opened(t, pacer.Config{
 				Upstream: "disagree", Store: backing, Policies: []policies.Policy{policies.PerSecond(20)}, Logger: log.Logger,
-				Hooks: []*pacer.Hooks{pacer.LogHooks(newLogged().Logger)},
+				Hooks: []*hooks.Set{hooks.Log(newLogged().Logger)},
 			})
 			require.NoError(t, p.Wait(t.Context()))
 		}

@@ -3,18 +3,20 @@ package policies
 import (
 	"fmt"
 	"time"
+
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Defaults of an [Adaptation].
 const (
-	// DefaultFloor is the smallest part of its rate to which an adaptive policy slows down, in per cent.
-	DefaultFloor = 5
-	// DefaultDecrease is the part of its rate that a refusal leaves, in per cent.
-	DefaultDecrease = 50
-	// DefaultHold is how long an adaptive policy keeps to a rate that proved too fast before it tries a faster one.
-	DefaultHold = 5 * time.Second
-	// DefaultRecovery is how long a rate takes to grow from nothing to the whole limit: a third of the limit a second.
-	DefaultRecovery = 3 * time.Second
+	// defaultFloor is the smallest part of its rate to which an adaptive policy slows down, in per cent.
+	defaultFloor = 5
+	// defaultDecrease is the part of its rate that a refusal leaves, in per cent.
+	defaultDecrease = 50
+	// defaultHold is how long an adaptive policy keeps to a rate that proved too fast before it tries a faster one.
+	defaultHold = 5 * time.Second
+	// defaultRecovery is how long a rate takes to grow from nothing to the whole limit: a third of the limit a second.
+	defaultRecovery = 3 * time.Second
 )
 
 // Bounds of an [Adaptation]. They keep what a store computes below 2^53.
@@ -32,14 +34,14 @@ const maxAdaptation = time.Hour
 // This is the additive increase and multiplicative decrease of TCP, with two properties of TCP CUBIC and of the adaptive mode of the AWS
 // SDKs: it remembers the rate that was admitted, and the time until it tries a faster rate does not depend on how far the rate fell.
 type Adaptation struct {
-	// Floor is the smallest part of the rate, in per cent, from 1 to 99. Defaults to [DefaultFloor].
+	// Floor is the smallest part of the rate, in per cent, from 1 to 99. Defaults to 5.
 	Floor int
-	// Decrease is the part of the rate that a refusal leaves, in per cent, from 1 to 99. Defaults to [DefaultDecrease].
+	// Decrease is the part of the rate that a refusal leaves, in per cent, from 1 to 99. Defaults to 50.
 	Decrease int
-	// Hold is how long after a refusal the rate begins to grow, at most an hour. Defaults to [DefaultHold].
+	// Hold is how long after a refusal the rate begins to grow, at most an hour. Defaults to 5 s.
 	Hold time.Duration
 	// Recovery is how long a rate takes to grow from nothing to the whole limit, at most an hour: growing back from
-	// one half takes half of it. Defaults to [DefaultRecovery].
+	// one half takes half of it. Defaults to 3 s.
 	Recovery time.Duration
 
 	_ struct{}
@@ -82,7 +84,7 @@ func (a *Adaptation) check(interval int64) *Error {
 }
 
 // spec converts it to the store's units; nil stays nil.
-func (a *Adaptation) spec() *Adapt {
+func (a *Adaptation) spec() *specs.Adapt {
 	if a == nil {
 		return nil
 	}
@@ -95,13 +97,13 @@ func (a *Adaptation) spec() *Adapt {
 	}
 	floor, decrease := a.Floor, a.Decrease
 	if floor == 0 {
-		floor = DefaultFloor
+		floor = defaultFloor
 	}
 	if decrease == 0 {
-		decrease = DefaultDecrease
+		decrease = defaultDecrease
 	}
-	return &Adapt{
+	return &specs.Adapt{
 		Floor: int64(floor) * perCent, Decrease: int64(decrease) * perCent,
-		Hold: or(a.Hold, DefaultHold), Recovery: or(a.Recovery, DefaultRecovery),
+		Hold: or(a.Hold, defaultHold), Recovery: or(a.Recovery, defaultRecovery),
 	}
 }

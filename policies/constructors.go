@@ -1,6 +1,10 @@
 package policies
 
-import "time"
+import (
+	"time"
+
+	"github.com/headway-go/headway/policies/specs"
+)
 
 // Rate allows n calls per period, evenly spaced: one every period/n, rounded up to a microsecond. With [Policy.Burst] b, up to b may start
 // at once after idling. In any window of length W at most b + W·n/period calls start. If other policies of the stack have scopes that the
@@ -31,7 +35,7 @@ func Every(d time.Duration) Policy { return Rate(1, d) }
 // AtMost never sends more than n calls in any window of the period's length, wherever that window begins, even if the network brings calls
 // up to [Policy.Skew] closer together than they were sent. It is a rate: calls are spaced T = (period + skew) / n.
 //
-// With a [Policy.Burst] above 1 and n up to [MaxExact], the store remembers when the last n calls started. A burst then starts at once and
+// With a [Policy.Burst] above 1 and n up to 256, the store remembers when the last n calls started. A burst then starts at once and
 // does not lower the long-run rate, because the n calls after any call still take period + skew. With a burst and a larger n, the store
 // keeps no such log, and the spacing is T = (period + skew) / (n − burst + 1): the burst costs (burst − 1)/n of the rate.
 //
@@ -55,19 +59,19 @@ func Fixed(n int64, period time.Duration) Policy {
 // of hours, that is the same as in UTC.
 //
 // Hourly(5000, time.UTC) allows 5,000 calls from 13:00:00 to 13:59:59.999999.
-func Hourly(n int64, loc *time.Location) Policy { return calendar(n, unitHour, loc) }
+func Hourly(n int64, loc *time.Location) Policy { return calendar(n, specs.Hour, loc) }
 
 // Daily allows n calls in each calendar day of this time zone, which DST makes 23 or 25 hours long twice a year. It is not a rate: all of
 // the calls may start in the first minute. Stack a rate on top to spread them.
 //
 // Daily(100_000, berlin) allows 100,000 calls from midnight to midnight in Berlin, also on the day that has 23 hours.
-func Daily(n int64, loc *time.Location) Policy { return calendar(n, unitDay, loc) }
+func Daily(n int64, loc *time.Location) Policy { return calendar(n, specs.Day, loc) }
 
 // Monthly allows n calls in each calendar month of this time zone, whether it is 28 days long or 31.
-func Monthly(n int64, loc *time.Location) Policy { return calendar(n, unitMonth, loc) }
+func Monthly(n int64, loc *time.Location) Policy { return calendar(n, specs.Month, loc) }
 
-func calendar(n int64, u calendarUnit, loc *time.Location) Policy {
-	return Policy{shape: shapeCalendar, limit: n, period: u.nominal(), unit: u, loc: loc, skew: notSet}
+func calendar(n int64, u specs.Unit, loc *time.Location) Policy {
+	return Policy{shape: shapeCalendar, limit: n, period: u.Nominal(), unit: u, loc: loc, skew: notSet}
 }
 
 // Sliding never lets more than n calls start in any window of the period's length, and lets all n of them start at once. It counts in m
@@ -77,5 +81,5 @@ func calendar(n int64, u calendarUnit, loc *time.Location) Policy {
 // Sliding(120, time.Minute) admits 120 calls at once, and the next ones 60 to 60.6 seconds later. AtMost(120, time.Minute) admits the same
 // number over time, evenly spread.
 func Sliding(n int64, period time.Duration) Policy {
-	return Policy{shape: shapeSliding, limit: n, period: period, buckets: DefaultBuckets, skew: notSet}
+	return Policy{shape: shapeSliding, limit: n, period: period, buckets: defaultBuckets, skew: notSet}
 }

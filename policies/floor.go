@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Reserve returns a copy of which a percentage, from 1 to 100, is kept for a party: the calls that name it with pacer.WithLane or pacer.Lane.
+// Reserve returns a copy of which a percentage, from 1 to 100, is kept for a party: the calls that name it with pacer.Lane.
 // The others get none of that, until the party has used it or the last quarter of the window begins: from then on it is let go evenly, so that
 // nothing is lost at the end. The party may use more than that, as everybody may. Calls that name no party have what is not reserved. It is for
 // Fixed and calendar windows: a desk that works from 9 to 17 finds its part of a daily quota, whatever a batch job has done at night.

@@ -1,6 +1,10 @@
 package policies
 
-import "time"
+import (
+	"time"
+
+	"github.com/headway-go/headway/policies/specs"
+)
 
 // A form is one way in which an item of a policy's text may be written. N stands for a word, and * for all the remaining words.
 type form struct {
@@ -16,9 +20,9 @@ func limitForms() []form {
 		{words: "every *", example: "every 1.5s", read: func(_ Policy, w *words) Policy { return Every(w.duration()) }},
 		{words: "at most N in any *", example: "at most 50 in any 1s", read: func(_ Policy, w *words) Policy { return AtMost(w.number(), w.duration()) }},
 		{words: "N per window of *", example: "300 per window of 10s", read: func(_ Policy, w *words) Policy { return Fixed(w.number(), w.duration()) }},
-		{words: "N per day *", example: "10000 per day", read: func(_ Policy, w *words) Policy { return quota(w, unitDay, 1) }},
-		{words: "N per week", example: "10000 per week", read: func(_ Policy, w *words) Policy { return Sliding(w.number(), 7*unitDay.nominal()) }},
-		{words: "N per month *", example: "10000 per month", read: func(_ Policy, w *words) Policy { return quota(w, unitMonth, longestMonth) }},
+		{words: "N per day *", example: "10000 per day", read: func(_ Policy, w *words) Policy { return quota(w, specs.Day, 1) }},
+		{words: "N per week", example: "10000 per week", read: func(_ Policy, w *words) Policy { return Sliding(w.number(), 7*specs.Day.Nominal()) }},
+		{words: "N per month *", example: "10000 per month", read: func(_ Policy, w *words) Policy { return quota(w, specs.Month, longestMonth) }},
 		{words: "N per *", example: "25 per 1s", read: func(_ Policy, w *words) Policy { return Rate(w.number(), w.duration()) }},
 		{words: "N hourly *", example: "5000 hourly (UTC)", read: func(_ Policy, w *words) Policy { return Hourly(w.number(), w.zone()) }},
 		{words: "N daily *", example: "100000 daily (UTC)", read: func(_ Policy, w *words) Policy { return Daily(w.number(), w.zone()) }},
@@ -34,12 +38,12 @@ func limitForms() []form {
 const longestMonth = 31
 
 // quota reads a number for each day or month: of the calendar if there is a time zone, and otherwise for any period of so many days.
-func quota(w *words, u calendarUnit, days int64) Policy {
+func quota(w *words, u specs.Unit, days int64) Policy {
 	n := w.number()
 	if w.open[0] != "" {
 		return calendar(n, u, w.zone())
 	}
-	return Sliding(n, time.Duration(days)*unitDay.nominal())
+	return Sliding(n, time.Duration(days)*specs.Day.Nominal())
 }
 
 // settingForms are those of the items after the limit, in the order in which they are applied.
@@ -54,7 +58,7 @@ func settingForms() []form {
 		{words: "burst N", example: "burst 10", read: func(p Policy, w *words) Policy { return p.Burst(w.number()) }},
 		{words: "skew *", example: "skew 10ms", read: func(p Policy, w *words) Policy {
 			d := w.duration()
-			if p.shape == shapeAtMost && d == DefaultSkew {
+			if p.shape == shapeAtMost && d == defaultSkew {
 				return p // String writes the default, too, if no skew was set, and no period is too short for that
 			}
 			return p.Skew(d)

@@ -5,12 +5,14 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/headway-go/headway/policies/specs"
 )
 
-// DefaultLease is how long a permit of [InFlight] stays taken after the last renewal, unless [Policy.Lease] sets another duration. A
+// defaultLease is how long a permit of [InFlight] stays taken after the last renewal, unless [Policy.Lease] sets another duration. A
 // running process renews the leases of its calls after each third of this time, so the lease does not bound how long a call may take. It
 // bounds how long the permits of a killed process stay unused.
-const DefaultLease = 15 * time.Second
+const defaultLease = 15 * time.Second
 
 // Bounds of a lease.
 const (
@@ -23,15 +25,15 @@ const (
 // its turn comes.
 //
 // A permit is a lease, so a crash loses no permit for good: see [Policy.Lease]. A call takes one permit, whatever it costs. Nobody releases
-// the calls of pacer.Pacer.Wait and Allow: they keep their permits until the leases run out.
+// the calls of pacer.Pacer.Wait: they keep their permits until the leases run out.
 //
 // InFlight(25) and PerSecond(50) in one stack send up to 50 calls a second as long as no more than 25 of them run.
 func InFlight(n int64) Policy {
-	return Policy{shape: shapeInFlight, limit: n, lease: DefaultLease, skew: notSet}
+	return Policy{shape: shapeInFlight, limit: n, lease: defaultLease, skew: notSet}
 }
 
 // Lease returns a copy of an in-flight policy whose permits become free again this long after their last renewal, from one second to an
-// hour. Defaults to [DefaultLease].
+// hour. Defaults to 15 s.
 func (p Policy) Lease(d time.Duration) Policy {
 	p.lease = d
 	switch {
@@ -71,7 +73,7 @@ type lane struct {
 
 // Lane returns a copy of which the calls of a lane may use only the given percentage, from 1 to 100. The rest is kept free for calls of
 // other lanes and for calls without a lane, which may use all of it. Call Lane once for each lane. Set the lane of a call with
-// pacer.WithLane or pacer.Lane. A lane's part is a policy of its own, named after both ("peak.batch"), which binds calls of that lane in
+// pacer.Lane. A lane's part is a policy of its own, named after both ("peak.batch"), which binds calls of that lane in
 // addition to this one.
 //
 // Calls in a lane of a rate queue, and get their slots shortly before they start, so that other calls, which get their slots at once, need
@@ -151,8 +153,8 @@ func (p Policy) checkLanes() *Error {
 		case l.kept:
 		case p.shape != shapeRate && p.shape != shapeAtMost && part.limit*l.percent/100 < 1:
 			return &Error{Field: field, Value: strconv.FormatInt(l.percent, 10) + " %", Reason: "is less than one call: raise the limit or the share"}
-		case part.Spec().Interval > MaxPeriod.Microseconds():
-			return &Error{Field: field, Value: strconv.FormatInt(l.percent, 10) + " %", Reason: fmt.Sprintf("leaves more than %s (ten years) between two calls", MaxPeriod)}
+		case part.Spec().Interval > specs.MaxPeriod.Microseconds():
+			return &Error{Field: field, Value: strconv.FormatInt(l.percent, 10) + " %", Reason: fmt.Sprintf("leaves more than %s (ten years) between two calls", specs.MaxPeriod)}
 		case !ValidName(part.name):
 			return &Error{Field: field, Value: strconv.Quote(part.name), Reason: "is too long a name for a policy: name the policy or the lane more briefly"}
 		}
@@ -165,7 +167,7 @@ func (p Policy) checkLanes() *Error {
 }
 
 // cut returns a lane's part of a spec.
-func (p Policy) cut(s Spec) Spec {
+func (p Policy) cut(s specs.Spec) specs.Spec {
 	if p.percent == 0 {
 		return s
 	}
@@ -173,11 +175,11 @@ func (p Policy) cut(s Spec) Spec {
 		s.Floor = max(1, s.Limit/100*p.percent+s.Limit%100*p.percent/100)
 		return s
 	}
-	if s.Algorithm == Window {
+	if s.Algorithm == specs.Window {
 		s.Limit = max(1, s.Limit/100*p.percent+s.Limit%100*p.percent/100)
 		return s
 	}
-	s.Queue = QueueOfLane
+	s.Queue = specs.QueueOfLane
 	s.Most, s.Within = 0, 0 // the whole keeps its windows
 	s.Limit = max(1, s.Limit*p.percent/100)
 	s.Interval = ceilDiv(s.Interval*100, p.percent)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 func TestSpecsOfWhatIsNotGivenFarAhead(t *testing.T) {
@@ -19,37 +20,37 @@ func TestSpecsOfWhatIsNotGivenFarAhead(t *testing.T) {
 	for _, c := range []struct {
 		policy policies.Policy
 		name   string
-		want   policies.Spec
+		want   specs.Spec
 	}{
-		{policies.InFlight(25), "in-flight", policies.Spec{Algorithm: policies.Concurrency, Limit: 25, Interval: 15_000_000}},
+		{policies.InFlight(25), "in-flight", specs.Spec{Algorithm: specs.Concurrency, Limit: 25, Interval: 15_000_000}},
 		{
 			policies.InFlight(25).LongerThan(20 * time.Second).Lease(time.Minute).Skew(time.Millisecond).Per("org"), "in-flight.org",
-			policies.Spec{Algorithm: policies.Concurrency, Limit: 25, Interval: 60_000_000, After: 20_000_000, Guard: 1000},
+			specs.Spec{Algorithm: specs.Concurrency, Limit: 25, Interval: 60_000_000, After: 20_000_000, Guard: 1000},
 		},
 		{
 			policies.InFlight(4).Fair("user"), "in-flight",
-			policies.Spec{Algorithm: policies.Concurrency, Limit: 4, Interval: 15_000_000, Queue: policies.FairQueue},
+			specs.Spec{Algorithm: specs.Concurrency, Limit: 4, Interval: 15_000_000, Queue: specs.FairQueue},
 		},
 		{
 			policies.PerSecond(100).Burst(10).Fair("tenant"), "per-second",
-			policies.Spec{Algorithm: policies.GCRA, Limit: 10, Interval: 10_000, Queue: policies.FairQueue},
+			specs.Spec{Algorithm: specs.GCRA, Limit: 10, Interval: 10_000, Queue: specs.FairQueue},
 		},
-		{policies.PerSecond(100).Burst(10).Lane("batch", 80), "per-second", policies.Spec{Algorithm: policies.GCRA, Limit: 10, Interval: 10_000}},
+		{policies.PerSecond(100).Burst(10).Lane("batch", 80), "per-second", specs.Spec{Algorithm: specs.GCRA, Limit: 10, Interval: 10_000}},
 		{
 			part(policies.PerSecond(100).Burst(10).Lane("batch", 80), "batch"), "per-second.batch",
-			policies.Spec{Algorithm: policies.GCRA, Limit: 8, Interval: 12_500, Queue: policies.QueueOfLane},
+			specs.Spec{Algorithm: specs.GCRA, Limit: 8, Interval: 12_500, Queue: specs.QueueOfLane},
 		},
 		{
 			part(policies.PerSecond(100).Burst(2).Lane("low", 10).Lane("batch", 33).Per("tenant"), "batch"), "per-second.tenant.batch",
-			policies.Spec{Algorithm: policies.GCRA, Limit: 1, Interval: 30_304, Queue: policies.QueueOfLane},
+			specs.Spec{Algorithm: specs.GCRA, Limit: 1, Interval: 30_304, Queue: specs.QueueOfLane},
 		},
 		{
 			part(policies.AtMost(50, time.Second).Burst(10).Lane("batch", 50), "batch"), "at-most-1s.batch",
-			policies.Spec{Algorithm: policies.GCRA, Limit: 5, Interval: 40_400, Queue: policies.QueueOfLane},
+			specs.Spec{Algorithm: specs.GCRA, Limit: 5, Interval: 40_400, Queue: specs.QueueOfLane},
 		},
 		{
 			part(policies.Sliding(120, time.Minute).Lane("batch", 80).Named("minute"), "batch"), "minute.batch",
-			policies.Spec{Algorithm: policies.Window, Limit: 96, Interval: 600_000, Buckets: 100},
+			specs.Spec{Algorithm: specs.Window, Limit: 96, Interval: 600_000, Buckets: 100},
 		},
 	} {
 		require.NoError(t, c.policy.Validate(), "%v", c.policy)

@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// MaxOverrides is how many keys of one policy may have a [Policy.Override].
-const MaxOverrides = 10_000
+// maxOverrides is how many keys of one policy may have a [Policy.Override].
+const maxOverrides = 10_000
 
 // overrides are the keys of a policy that have numbers of their own. They never change: a method that adds one makes new ones.
 type overrides struct {
@@ -51,8 +51,8 @@ func (p Policy) Override(with Policy, values ...string) Policy {
 		o.n, o.by, one.before = p.overrides.n+1, p.overrides.by, p.overrides.last
 	}
 	o.last, p.overrides = one, o
-	if o.n > MaxOverrides {
-		return p.mistake("Overrides", strconv.Itoa(o.n), fmt.Sprintf("must be at most %d: use OverrideBy", MaxOverrides))
+	if o.n > maxOverrides {
+		return p.mistake("Overrides", strconv.Itoa(o.n), fmt.Sprintf("must be at most %d: use OverrideBy", maxOverrides))
 	}
 	return p
 }

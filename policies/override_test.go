@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A key has the numbers of its override, and everything else of the policy.
@@ -111,7 +112,7 @@ func TestOverrideByIsForTheOthers(t *testing.T) {
 func TestOverridesInAStack(t *testing.T) {
 	t.Parallel()
 	p := policies.PerSecond(5).Burst(9).Per("tenant").Override(policies.PerSecond(50), "a").Override(policies.PerSecond(50).Burst(1), "b").
-		Override(policies.Rate(1, policies.MaxPeriod), "c")
+		Override(policies.Rate(1, specs.MaxPeriod), "c")
 	alone := policies.Stacked([]policies.Policy{p})[0]
 	shared := policies.Stacked([]policies.Policy{p, policies.PerSecond(1).Per("user")})[0]
 	require.NoError(t, shared.Validate())
@@ -236,13 +237,13 @@ func TestKeysOfOverrides(t *testing.T) {
 func TestManyOverrides(t *testing.T) {
 	t.Parallel()
 	p := policies.PerSecond(1).Per("tenant")
-	for i := range policies.MaxOverrides {
+	for i := range 10_000 {
 		p = p.Override(policies.PerSecond(int64(i+2)), strconv.Itoa(i))
 	}
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {
-			for i := g; i < policies.MaxOverrides; i += 97 {
+			for i := g; i < 10_000; i += 97 {
 				q, err := p.For(strconv.Itoa(i))
 				if n, _ := q.Limit(); err != nil || n != int64(i+2) {
 					panic(fmt.Sprint(i, n, err))

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // same returns how two policies differ, as far as that can be seen from outside.
@@ -33,7 +34,7 @@ func same(p, q policies.Policy) error {
 			return plain(policies.Stacked([]policies.Policy{p, policies.InFlight(1).Per("another")})[0].Spec())
 		},
 		func(p policies.Policy) any {
-			var shares []policies.Spec
+			var shares []specs.Spec
 			for n := range 5 {
 				shares = append(shares, plain(p.Share(n)))
 			}
@@ -59,13 +60,13 @@ func same(p, q policies.Policy) error {
 }
 
 // plain returns a spec without its calendar, which is compared by its windows.
-func plain(s policies.Spec) policies.Spec {
+func plain(s specs.Spec) specs.Spec {
 	s.Calendar = nil
 	return s
 }
 
 // windows returns the bounds of a calendar around some days, on two of which clocks are moved.
-func windows(c *policies.Calendar) (all []int64) {
+func windows(c *specs.Calendar) (all []int64) {
 	if c == nil {
 		return nil
 	}
@@ -102,7 +103,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 0))
-	valid, seen := 0, map[policies.Algorithm]int{}
+	valid, seen := 0, map[specs.Algorithm]int{}
 	for tries := 0; valid < want; tries++ {
 		require.Less(t, tries, 20*want, "too few of the policies are valid")
 		p := anyPolicy(r)
@@ -116,7 +117,7 @@ func TestRoundTrip(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, p.String(), string(text))
 	}
-	for _, a := range []policies.Algorithm{policies.GCRA, policies.Window, policies.Concurrency} {
+	for _, a := range []specs.Algorithm{specs.GCRA, specs.Window, specs.Concurrency} {
 		require.Greater(t, seen[a], want/20, "of %v", a)
 	}
 }
@@ -203,7 +204,7 @@ func anyNumber(r *rand.Rand) int64 { return 1 + r.Int64N(1<<(1+r.IntN(42))) }
 // anyDuration returns round durations and odd ones, of a nanosecond to ten years.
 func anyDuration(r *rand.Rand) time.Duration {
 	unit := []time.Duration{1, time.Microsecond, time.Millisecond, time.Second, time.Minute, time.Hour}[r.IntN(6)]
-	return min(unit*time.Duration(1+r.Int64N(1<<(1+r.IntN(17)))), policies.MaxPeriod)
+	return min(unit*time.Duration(1+r.Int64N(1<<(1+r.IntN(17)))), specs.MaxPeriod)
 }
 
 func FuzzParse(f *testing.F) {

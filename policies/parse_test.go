@@ -39,7 +39,7 @@ func TestTexts(t *testing.T) {
 		"in-flight: 4 in flight, fair by user":                                  policies.InFlight(4).Fair("user"),
 		"per-second: 9 per 1s, burst 2, 10 % for lane low, 100 % for lane all":  policies.PerSecond(9).Burst(2).Lane("low", 10).Lane("all", 100),
 		"per-second.tenant.batch: 100 per 1s, burst 10, 80 % of it, per tenant": part,
-		"per-minute: 60 per 1m, adaptive":                                       policies.PerMinute(60).Adaptive(policies.Adaptation{Floor: policies.DefaultFloor, Hold: policies.DefaultHold}),
+		"per-minute: 60 per 1m, adaptive":                                       policies.PerMinute(60).Adaptive(policies.Adaptation{Floor: 5, Hold: 5 * time.Second}),
 		"per-minute: 60 per 1m, adaptive (recovery 1m)":                         policies.PerMinute(60).Adaptive(policies.Adaptation{Recovery: time.Minute}),
 		"per-second: 9 per 1s, adaptive (floor 1 %, decrease 7 %, hold 1ns)":    policies.PerSecond(9).Adaptive(policies.Adaptation{Floor: 1, Decrease: 7, Hold: 1}),
 	} {

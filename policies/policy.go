@@ -6,31 +6,21 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/headway-go/headway/policies/specs"
 )
 
-// DefaultSkew is the skew of [AtMost] unless [Policy.Skew] sets another one: calls may arrive up to 10 ms closer together than they were
+// defaultSkew is the skew of [AtMost] unless [Policy.Skew] sets another one: calls may arrive up to 10 ms closer together than they were
 // sent. Calls start up to 2 ms after their slots (docs/benchmarks, Precision: the 99th percentile of the runtime's timers, with up to 1,000
 // waiters); the rest is for the network and for short stalls.
-const DefaultSkew = 10 * time.Millisecond
+const defaultSkew = 10 * time.Millisecond
 
-// DefaultBuckets is how many buckets [Sliding] divides its period into, unless [Policy.Buckets] sets another number. A full window
+// defaultBuckets is how many buckets [Sliding] divides its period into, unless [Policy.Buckets] sets another number. A full window
 // becomes available one bucket late, so 1 % of the limit is lost.
-const DefaultBuckets = 100
+const defaultBuckets = 100
 
-// Bounds of a policy's numbers. They keep every sum that a store computes (an instant in microseconds plus a policy's longest reach)
-// below 2^53, the largest integer that a Lua number holds exactly.
-const (
-	// MaxPeriod is the longest period, and the longest time in which a full burst may become available again: ten years.
-	MaxPeriod = 10 * 365 * 24 * time.Hour
-	// MaxLimit is the largest number of calls that a policy may name: 10^12.
-	MaxLimit = int64(1_000_000_000_000)
-	// MaxExact is the largest n for which an [AtMost] with a burst has exact windows: the store remembers at most this many calls.
-	MaxExact = 256
-	// MaxBuckets is the largest number of buckets of a sliding window.
-	MaxBuckets = 100
-	// maxScopes is how many scopes one policy may name.
-	maxScopes = 8
-)
+// maxScopes is how many scopes one policy may name.
+const maxScopes = 8
 
 // shape says which constructor made a policy, and with it which settings it takes.
 type shape uint8
@@ -64,7 +54,7 @@ type Policy struct {
 	loose   bool          // lowered from a limit whose windows are not exact
 	skew    time.Duration // -1: not set
 	buckets int64         // sliding
-	unit    calendarUnit
+	unit    specs.Unit
 	loc     *time.Location
 
 	adaptation *Adaptation // nil: the rate does not adapt
@@ -151,7 +141,7 @@ func (p Policy) Burst(b int64) Policy {
 // gives a permit to the next call only d after the last one was over, for upstreams that count a call for a little longer than its caller
 // sees it.
 //
-// Defaults to [DefaultSkew] for AtMost and to 0 for the others, plus the margin that the fleet learns: see [Policy.Margin]. A policy
+// Defaults to 10 ms for AtMost and to 0 for the others, plus the margin that the fleet learns: see [Policy.Margin]. A policy
 // whose Skew you set learns no margin.
 func (p Policy) Skew(d time.Duration) Policy {
 	p.skew = d
@@ -164,9 +154,9 @@ func (p Policy) Skew(d time.Duration) Policy {
 	return p
 }
 
-// Buckets returns a copy of a sliding window that is divided into m buckets, from 1 to [MaxBuckets]. More buckets waste less of the
+// Buckets returns a copy of a sliding window that is divided into m buckets, from 1 to 100. More buckets waste less of the
 // limit: a full window becomes available after period·(m+1)/m, so 1/(m+1) of the limit is lost. Buckets cost the store memory, some bytes
-// for each bucket with calls (a hundred of them take less than 1 KB in Redis), and hardly any time. Defaults to [DefaultBuckets].
+// for each bucket with calls (a hundred of them take less than 1 KB in Redis), and hardly any time. Defaults to 100.
 func (p Policy) Buckets(m int64) Policy {
 	p.buckets = m
 	if p.shape != shapeSliding {
@@ -193,7 +183,7 @@ func (p Policy) Name() string {
 func (p Policy) defaultName() string {
 	switch p.shape {
 	case shapeCalendar:
-		return p.unit.name()
+		return p.unit.String()
 	case shapeFixed:
 		return "fixed-" + compact(p.period)
 	case shapeSliding:
@@ -261,7 +251,7 @@ func (p Policy) Margin() time.Duration {
 // copy's Spec applies while the upstream reports that its limit is n.
 func (p Policy) Lowered(n int64) Policy {
 	if n < p.limit {
-		p.loose = p.loose || p.limit > MaxExact // the store keeps the same account
+		p.loose = p.loose || p.limit > specs.MaxExact // the store keeps the same account
 		p.limit = max(1, n)
 		p.burst = min(p.burst, p.limit)
 	}
@@ -285,43 +275,43 @@ func (p Policy) skewOr(d time.Duration) time.Duration {
 }
 
 // Spec returns the policy in the store's units. It is meaningful only for a valid policy.
-func (p Policy) Spec() Spec {
+func (p Policy) Spec() specs.Spec {
 	s := p.cut(p.whole())
 	if p.fair != "" {
-		s.Queue = FairQueue
+		s.Queue = specs.FairQueue
 	}
 	return s
 }
 
 // whole returns the spec of the whole policy, also for a lane's part.
-func (p Policy) whole() Spec {
+func (p Policy) whole() specs.Spec {
 	us := func(d time.Duration) int64 { return ceilDiv(int64(d), int64(time.Microsecond)) }
 	switch p.shape {
 	case shapeRate:
-		return Spec{Algorithm: GCRA, Limit: p.bursts(), Interval: ceilDiv(us(p.period), p.limit), Adapt: p.adaptation.spec()}
+		return specs.Spec{Algorithm: specs.GCRA, Limit: p.bursts(), Interval: ceilDiv(us(p.period), p.limit), Adapt: p.adaptation.spec()}
 	case shapeAtMost:
-		within := us(p.period) + us(p.skewOr(DefaultSkew))
-		s := Spec{Algorithm: GCRA, Limit: p.bursts(), Adapt: p.adaptation.spec()}
-		if s.Limit > 1 && p.limit <= MaxExact && !p.loose {
+		within := us(p.period) + us(p.skewOr(defaultSkew))
+		s := specs.Spec{Algorithm: specs.GCRA, Limit: p.bursts(), Adapt: p.adaptation.spec()}
+		if s.Limit > 1 && p.limit <= specs.MaxExact && !p.loose {
 			s.Most, s.Within, s.Interval = p.limit, within, ceilDiv(within, max(p.limit, 1))
 		} else {
 			s.Interval = ceilDiv(within, max(p.limit-s.Limit+1, 1))
 		}
 		return s
 	case shapeFixed:
-		return Spec{Algorithm: Window, Limit: p.limit, Interval: us(p.period), Guard: us(p.skewOr(0))}
+		return specs.Spec{Algorithm: specs.Window, Limit: p.limit, Interval: us(p.period), Guard: us(p.skewOr(0))}
 	case shapeCalendar:
-		return Spec{
-			Algorithm: Window, Limit: p.limit, Interval: us(p.period), Guard: us(p.skewOr(0)),
-			Calendar: &Calendar{unit: p.unit, loc: p.loc},
+		return specs.Spec{
+			Algorithm: specs.Window, Limit: p.limit, Interval: us(p.period), Guard: us(p.skewOr(0)),
+			Calendar: specs.NewCalendar(p.unit, p.loc),
 		}
 	case shapeSliding:
-		return Spec{Algorithm: Window, Limit: p.limit, Interval: ceilDiv(us(p.period)+us(p.skewOr(0)), max(p.buckets, 1)), Buckets: p.buckets}
+		return specs.Spec{Algorithm: specs.Window, Limit: p.limit, Interval: ceilDiv(us(p.period)+us(p.skewOr(0)), max(p.buckets, 1)), Buckets: p.buckets}
 	case shapeInFlight:
-		return Spec{Algorithm: Concurrency, Limit: p.limit, Interval: us(p.lease), After: us(p.longer), Guard: us(p.skewOr(0))}
+		return specs.Spec{Algorithm: specs.Concurrency, Limit: p.limit, Interval: us(p.lease), After: us(p.longer), Guard: us(p.skewOr(0))}
 	case shapeNone:
 	}
-	return Spec{}
+	return specs.Spec{}
 }
 
 // ceilDiv divides two non-negative integers and rounds up: against the caller.

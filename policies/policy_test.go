@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 func TestSpecs(t *testing.T) {
@@ -15,24 +16,24 @@ func TestSpecs(t *testing.T) {
 	const us = time.Microsecond
 	for _, c := range []struct {
 		policy policies.Policy
-		want   policies.Spec
+		want   specs.Spec
 	}{
-		{policies.PerSecond(25), policies.Spec{Algorithm: policies.GCRA, Limit: 1, Interval: 40_000}},
-		{policies.PerSecond(25).Burst(10), policies.Spec{Algorithm: policies.GCRA, Limit: 10, Interval: 40_000}},
-		{policies.PerSecond(3), policies.Spec{Algorithm: policies.GCRA, Limit: 1, Interval: 333_334}},
-		{policies.PerMinute(120), policies.Spec{Algorithm: policies.GCRA, Limit: 1, Interval: 500_000}},
-		{policies.Rate(90, time.Minute), policies.Spec{Algorithm: policies.GCRA, Limit: 1, Interval: 666_667}},
-		{policies.Every(1500 * time.Millisecond), policies.Spec{Algorithm: policies.GCRA, Limit: 1, Interval: 1_500_000}},
-		{policies.Every(time.Second + time.Nanosecond), policies.Spec{Algorithm: policies.GCRA, Limit: 1, Interval: 1_000_001}},
-		{policies.AtMost(50, time.Second), policies.Spec{Algorithm: policies.GCRA, Limit: 1, Interval: 20_200}},
-		{policies.AtMost(50, time.Second).Burst(10), policies.Spec{Algorithm: policies.GCRA, Limit: 10, Interval: 20_200, Most: 50, Within: 1_010_000}},
-		{policies.AtMost(256, time.Second).Burst(2).Skew(0), policies.Spec{Algorithm: policies.GCRA, Limit: 2, Interval: 3907, Most: 256, Within: 1_000_000}},
-		{policies.AtMost(257, time.Second).Burst(2).Skew(0), policies.Spec{Algorithm: policies.GCRA, Limit: 2, Interval: 3907}},
-		{policies.AtMost(5, time.Second).Skew(0), policies.Spec{Algorithm: policies.GCRA, Limit: 1, Interval: 200_000}},
-		{policies.AtMost(5, time.Second).Burst(5).Skew(us), policies.Spec{Algorithm: policies.GCRA, Limit: 5, Interval: 200_001, Most: 5, Within: 1_000_001}},
-		{policies.Fixed(300, 10*time.Second).Skew(50 * time.Millisecond), policies.Spec{Algorithm: policies.Window, Limit: 300, Interval: 10_000_000, Guard: 50_000}},
-		{policies.Sliding(120, time.Minute), policies.Spec{Algorithm: policies.Window, Limit: 120, Interval: 600_000, Buckets: 100}},
-		{policies.Sliding(120, time.Minute).Buckets(7).Skew(time.Millisecond), policies.Spec{Algorithm: policies.Window, Limit: 120, Interval: 8_571_572, Buckets: 7}},
+		{policies.PerSecond(25), specs.Spec{Algorithm: specs.GCRA, Limit: 1, Interval: 40_000}},
+		{policies.PerSecond(25).Burst(10), specs.Spec{Algorithm: specs.GCRA, Limit: 10, Interval: 40_000}},
+		{policies.PerSecond(3), specs.Spec{Algorithm: specs.GCRA, Limit: 1, Interval: 333_334}},
+		{policies.PerMinute(120), specs.Spec{Algorithm: specs.GCRA, Limit: 1, Interval: 500_000}},
+		{policies.Rate(90, time.Minute), specs.Spec{Algorithm: specs.GCRA, Limit: 1, Interval: 666_667}},
+		{policies.Every(1500 * time.Millisecond), specs.Spec{Algorithm: specs.GCRA, Limit: 1, Interval: 1_500_000}},
+		{policies.Every(time.Second + time.Nanosecond), specs.Spec{Algorithm: specs.GCRA, Limit: 1, Interval: 1_000_001}},
+		{policies.AtMost(50, time.Second), specs.Spec{Algorithm: specs.GCRA, Limit: 1, Interval: 20_200}},
+		{policies.AtMost(50, time.Second).Burst(10), specs.Spec{Algorithm: specs.GCRA, Limit: 10, Interval: 20_200, Most: 50, Within: 1_010_000}},
+		{policies.AtMost(256, time.Second).Burst(2).Skew(0), specs.Spec{Algorithm: specs.GCRA, Limit: 2, Interval: 3907, Most: 256, Within: 1_000_000}},
+		{policies.AtMost(257, time.Second).Burst(2).Skew(0), specs.Spec{Algorithm: specs.GCRA, Limit: 2, Interval: 3907}},
+		{policies.AtMost(5, time.Second).Skew(0), specs.Spec{Algorithm: specs.GCRA, Limit: 1, Interval: 200_000}},
+		{policies.AtMost(5, time.Second).Burst(5).Skew(us), specs.Spec{Algorithm: specs.GCRA, Limit: 5, Interval: 200_001, Most: 5, Within: 1_000_001}},
+		{policies.Fixed(300, 10*time.Second).Skew(50 * time.Millisecond), specs.Spec{Algorithm: specs.Window, Limit: 300, Interval: 10_000_000, Guard: 50_000}},
+		{policies.Sliding(120, time.Minute), specs.Spec{Algorithm: specs.Window, Limit: 120, Interval: 600_000, Buckets: 100}},
+		{policies.Sliding(120, time.Minute).Buckets(7).Skew(time.Millisecond), specs.Spec{Algorithm: specs.Window, Limit: 120, Interval: 8_571_572, Buckets: 7}},
 	} {
 		require.NoError(t, c.policy.Validate(), "%v", c.policy)
 		require.Equal(t, c.want, c.policy.Spec(), "%v", c.policy)
@@ -43,7 +44,7 @@ func TestSpecs(t *testing.T) {
 // where it does not, by arithmetic.
 func TestAtMostHoldsByArithmetic(t *testing.T) {
 	t.Parallel()
-	limits := []int64{policies.MaxExact, policies.MaxExact + 1, 1000}
+	limits := []int64{specs.MaxExact, specs.MaxExact + 1, 1000}
 	for n := int64(1); n <= 40; n++ {
 		limits = append(limits, n)
 	}
@@ -51,7 +52,7 @@ func TestAtMostHoldsByArithmetic(t *testing.T) {
 		for b := int64(1); b <= min(n, 40); b++ {
 			for _, skew := range []time.Duration{0, time.Millisecond, 333 * time.Millisecond} {
 				s := policies.AtMost(n, time.Second).Burst(b).Skew(skew).Spec()
-				if b > 1 && n <= policies.MaxExact {
+				if b > 1 && n <= specs.MaxExact {
 					require.Equal(t, n, s.Most)
 					require.Equal(t, (time.Second + skew).Microseconds(), s.Within)
 					require.GreaterOrEqual(t, n*s.Interval, s.Within)

@@ -69,7 +69,7 @@ type Cost struct {
 }
 
 // A Learned says how the actual cost of earlier calls improves the estimate of a cost, once about 20 calls that count against the same
-// limit were settled: see pacer.LearnedOf.
+// limit were settled: see pacer.EstimateOf.
 //
 // Do not use it if the upstream charges what a request reserves and not what it uses: then the estimate is the cost.
 type Learned struct {

@@ -1,6 +1,10 @@
 package policies
 
-import "time"
+import (
+	"time"
+
+	"github.com/headway-go/headway/policies/specs"
+)
 
 // maxShares is how many shares a policy is divided into at most: it keeps sums below 2^63.
 const maxShares = 10_000
@@ -9,17 +13,17 @@ const maxShares = 10_000
 // for processes that cannot reach their store. If the limit per period or the burst is below n, it cannot be divided so finely: each
 // process then gets one call, and with a rate waits n/limit periods for the next. If an in-flight policy has fewer permits than there are
 // processes, each process gets 0. The result is meaningful only if the policy is valid.
-func (p Policy) Share(n int) Spec {
+func (p Policy) Share(n int) specs.Spec {
 	if n <= 1 {
 		return p.Spec()
 	}
 	parts := int64(min(n, maxShares))
 	s := p.Spec()
 	switch {
-	case s.Algorithm == Concurrency:
+	case s.Algorithm == specs.Concurrency:
 		s.Limit /= parts
 		return s
-	case s.Algorithm == Window:
+	case s.Algorithm == specs.Window:
 		s.Limit = max(1, s.Limit/parts)
 		s.Floor /= parts
 		if p.kept {
@@ -34,9 +38,9 @@ func (p Policy) Share(n int) Spec {
 		s.Interval *= parts
 		if p.shape == shapeAtMost && p.percent == 0 {
 			s.Most, s.Within = 0, 0 // with a burst of 1, the interval is enough
-			s.Interval = ceilDiv(ceilDiv(int64(p.period+p.skewOr(DefaultSkew)), int64(time.Microsecond))*parts, p.limit)
+			s.Interval = ceilDiv(ceilDiv(int64(p.period+p.skewOr(defaultSkew)), int64(time.Microsecond))*parts, p.limit)
 		}
 	}
-	s.Interval = min(s.Interval, MaxPeriod.Microseconds())
+	s.Interval = min(s.Interval, specs.MaxPeriod.Microseconds())
 	return s
 }

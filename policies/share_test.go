@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 func TestShare(t *testing.T) {
@@ -28,7 +29,7 @@ func TestShare(t *testing.T) {
 		{policies.Fixed(10, time.Second), 4, 2, time.Second},
 		{policies.Sliding(3, time.Second), 4, 1, 10 * time.Millisecond},
 		{policies.Daily(1000, time.UTC), 3, 333, 24 * time.Hour},
-		{policies.Every(policies.MaxPeriod), 4, 1, policies.MaxPeriod},
+		{policies.Every(specs.MaxPeriod), 4, 1, specs.MaxPeriod},
 	} {
 		s := c.policy.Share(c.n)
 		require.Equal(t, c.limit, s.Limit, "%v among %d", c.policy, c.n)

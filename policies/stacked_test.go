@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A rate whose calls come at uneven times has a burst of 2, unless one was given: calls of different keys share it, or wait for permits.
@@ -38,7 +39,7 @@ func TestStacked(t *testing.T) {
 		"windows have none":          {[]policies.Policy{policies.Fixed(5, time.Second), policies.Sliding(6, time.Second), tenant}, []int64{5, 6, 1}},
 		"fair shares":                {[]policies.Policy{policies.PerSecond(5).Fair("tenant")}, []int64{2}},
 		"lanes":                      {[]policies.Policy{policies.AtMost(5, time.Second).Lane("batch", 80)}, []int64{2}},
-		"ten years for each call":    {[]policies.Policy{policies.AtMost(2, policies.MaxPeriod), tenant}, []int64{1, 1}},
+		"ten years for each call":    {[]policies.Policy{policies.AtMost(2, specs.MaxPeriod), tenant}, []int64{1, 1}},
 		"nothing":                    {nil, nil},
 	} {
 		stacked := policies.Stacked(c.list)
@@ -76,8 +77,8 @@ func TestTheBurstIsWrittenIfItWasGiven(t *testing.T) {
 func TestLoweredKeepsItsAccount(t *testing.T) {
 	t.Parallel()
 	exact := policies.AtMost(100, time.Second).Burst(10).Skew(0)
-	require.Equal(t, policies.Spec{Algorithm: policies.GCRA, Limit: 10, Interval: 50_000, Most: 20, Within: 1_000_000}, exact.Lowered(20).Spec())
-	require.Equal(t, policies.Spec{Algorithm: policies.GCRA, Limit: 1, Interval: 1_000_000}, exact.Lowered(1).Spec())
+	require.Equal(t, specs.Spec{Algorithm: specs.GCRA, Limit: 10, Interval: 50_000, Most: 20, Within: 1_000_000}, exact.Lowered(20).Spec())
+	require.Equal(t, specs.Spec{Algorithm: specs.GCRA, Limit: 1, Interval: 1_000_000}, exact.Lowered(1).Spec())
 	large := policies.AtMost(1000, time.Second).Burst(10).Skew(0)
-	require.Equal(t, policies.Spec{Algorithm: policies.GCRA, Limit: 10, Interval: 90_910}, large.Lowered(20).Spec())
+	require.Equal(t, specs.Spec{Algorithm: specs.GCRA, Limit: 10, Interval: 90_910}, large.Lowered(20).Spec())
 }

@@ -3,7 +3,8 @@ package policies
 import (
 	"fmt"
 	"strings"
-	"time"
+
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // String describes the policy in one line, for people and for [Parse]: its name, its limit, and what else was set. Settings that have
@@ -54,12 +55,12 @@ func (p Policy) writeLimit(b *strings.Builder) {
 		fmt.Fprintf(b, "%d per %s%s", p.limit, compact(p.period), p.burstText())
 		return
 	case shapeAtMost:
-		fmt.Fprintf(b, "at most %d in any %s%s, skew %s", p.limit, compact(p.period), p.burstText(), compact(p.skewOr(DefaultSkew)))
+		fmt.Fprintf(b, "at most %d in any %s%s, skew %s", p.limit, compact(p.period), p.burstText(), compact(p.skewOr(defaultSkew)))
 		return
 	case shapeFixed:
 		fmt.Fprintf(b, "%d per window of %s", p.limit, compact(p.period))
 	case shapeCalendar:
-		fmt.Fprintf(b, "%d %s (%v)", p.limit, p.unit.name(), p.loc)
+		fmt.Fprintf(b, "%d %s (%v)", p.limit, p.unit.String(), p.loc)
 	case shapeSliding:
 		fmt.Fprintf(b, "at most %d in any %s, in %d buckets", p.limit, compact(p.period), p.buckets)
 	case shapeInFlight:
@@ -67,7 +68,7 @@ func (p Policy) writeLimit(b *strings.Builder) {
 		if p.longer > 0 {
 			fmt.Fprintf(b, " for longer than %s", compact(p.longer))
 		}
-		if p.lease != DefaultLease {
+		if p.lease != defaultLease {
 			fmt.Fprintf(b, ", lease %s", compact(p.lease))
 		}
 	case shapeNone:
@@ -95,10 +96,10 @@ func (a *Adaptation) text() string {
 			how = append(how, fmt.Sprintf(format, value))
 		}
 	}
-	say(a.Floor == 0 || a.Floor == DefaultFloor, "floor %d %%", a.Floor)
-	say(a.Decrease == 0 || a.Decrease == DefaultDecrease, "decrease %d %%", a.Decrease)
-	say(a.Hold == 0 || a.Hold == DefaultHold, "hold %s", compact(a.Hold))
-	say(a.Recovery == 0 || a.Recovery == DefaultRecovery, "recovery %s", compact(a.Recovery))
+	say(a.Floor == 0 || a.Floor == defaultFloor, "floor %d %%", a.Floor)
+	say(a.Decrease == 0 || a.Decrease == defaultDecrease, "decrease %d %%", a.Decrease)
+	say(a.Hold == 0 || a.Hold == defaultHold, "hold %s", compact(a.Hold))
+	say(a.Recovery == 0 || a.Recovery == defaultRecovery, "recovery %s", compact(a.Recovery))
 	if len(how) == 0 {
 		return "adaptive"
 	}
@@ -120,7 +121,7 @@ func (p Policy) MarshalText() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.String() != text || !sameZone(p.loc, q.loc) {
+	if q.String() != text || !specs.SameZone(p.loc, q.loc) {
 		return nil, &Error{
 			Policy: p.Name(), Field: "Location", Value: fmt.Sprintf("%q", p.loc),
 			Reason: "another time zone than the one of this name: take that from time.LoadLocation",
@@ -137,26 +138,4 @@ func (p *Policy) UnmarshalText(text []byte) error {
 	}
 	*p = q
 	return nil
-}
-
-// sameZone reports whether two time zones have the same offsets and shift at the same times, from 2000 to 2100.
-func sameZone(a, b *time.Location) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	for t := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC); t.Year() < 2100; {
-		inA, inB := t.In(a), t.In(b)
-		_, offsetA := inA.Zone()
-		_, offsetB := inB.Zone()
-		_, endA := zoneBounds(inA)
-		_, endB := zoneBounds(inB)
-		if offsetA != offsetB || !endA.Equal(endB) {
-			return false
-		}
-		if endA.IsZero() {
-			break
-		}
-		t = endA.UTC()
-	}
-	return true
 }

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // An Error reports what is wrong with a policy and what to do about it.
@@ -77,8 +79,8 @@ func (p Policy) checkOwn() *Error {
 	case shapeRate, shapeAtMost:
 		return p.checkRate(bad)
 	case shapeSliding:
-		if p.buckets < 1 || p.buckets > MaxBuckets {
-			return bad("Buckets", p.buckets, fmt.Sprintf("must be from 1 to %d", MaxBuckets))
+		if p.buckets < 1 || p.buckets > specs.MaxBuckets {
+			return bad("Buckets", p.buckets, fmt.Sprintf("must be from 1 to %d", specs.MaxBuckets))
 		}
 	case shapeInFlight:
 	case shapeFixed, shapeCalendar:
@@ -97,16 +99,16 @@ func (p Policy) checkNumbers(bad func(string, any, string) *Error) *Error {
 	switch {
 	case p.limit <= 0:
 		return bad("Limit", p.limit, "must be at least 1")
-	case p.limit > MaxLimit:
-		return bad("Limit", p.limit, fmt.Sprintf("must be at most %d", MaxLimit))
+	case p.limit > specs.MaxLimit:
+		return bad("Limit", p.limit, fmt.Sprintf("must be at most %d", specs.MaxLimit))
 	case p.shape == shapeInFlight:
 		if p.skew > maxLease {
 			return bad("Skew", p.skew, "must be at most an hour")
 		}
 	case p.period < time.Microsecond:
 		return bad("Period", p.period, "must be at least 1µs")
-	case p.period > MaxPeriod:
-		return bad("Period", p.period, fmt.Sprintf("must be at most %s (ten years)", MaxPeriod))
+	case p.period > specs.MaxPeriod:
+		return bad("Period", p.period, fmt.Sprintf("must be at most %s (ten years)", specs.MaxPeriod))
 	case p.skew > p.period*10:
 		return bad("Skew", p.skew, "is more than ten periods: is the unit right?")
 	}
@@ -149,8 +151,8 @@ func (p Policy) checkRate(bad func(string, any, string) *Error) *Error {
 		return bad("Limit", p.limit, fmt.Sprintf("per %s is more than one call per microsecond, the store's unit of time", p.period))
 	}
 	s := p.Spec()
-	if s.Limit > MaxPeriod.Microseconds()/s.Interval {
-		return bad("Burst", s.Limit, fmt.Sprintf("takes more than %s (ten years) to come back", MaxPeriod))
+	if s.Limit > specs.MaxPeriod.Microseconds()/s.Interval {
+		return bad("Burst", s.Limit, fmt.Sprintf("takes more than %s (ten years) to come back", specs.MaxPeriod))
 	}
 	if p.adaptation != nil {
 		return p.adaptation.check(s.Interval)

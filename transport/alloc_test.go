@@ -12,7 +12,7 @@ import (
 )
 
 // A request that need not wait allocates three times at most: its reservation, the limits if some have scopes, and what the
-// profile reads; once more if it could be repeated. The race detector allocates nothing of its own here.
+// profile reads; once more for each scope that the transport finds, and once if it could be repeated. The race detector allocates nothing of its own here.
 func TestARequestAllocatesLittle(t *testing.T) { //nolint:paralleltest // it counts what is allocated
 	ample := func() policies.Policy { return policies.PerSecond(1_000_000).Burst(1_000_000_000) }
 	resp := &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{"Content-Type": {"text/plain"}}}
@@ -26,8 +26,8 @@ func TestARequestAllocatesLittle(t *testing.T) { //nolint:paralleltest // it cou
 		require.NoError(t, err)
 		client, err := transport.NewClient(newPacer(t, stack...), base, tenant)
 		require.NoError(t, err)
-		req := request(pacer.WithScope(t.Context(), "user", "bob"), t, http.MethodGet, nil)
-		for most, rt := range map[float64]http.RoundTripper{3: paced, 4: client.Transport} {
+		req := request(pacer.With(t.Context(), pacer.Scope("user", "bob")), t, http.MethodGet, nil)
+		for most, rt := range map[float64]http.RoundTripper{4: paced, 5: client.Transport} {
 			n := testing.AllocsPerRun(1000, func() {
 				if _, err := rt.RoundTrip(req); err != nil {
 					t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/transport"
 )
@@ -85,7 +86,7 @@ func TestABodyThatCannotBeRewoundGivesTheSlotBack(t *testing.T) {
 		_, err := client.Do(req)
 		require.ErrorIs(t, err, broken)
 		require.Len(t, u.hits, 1)
-		require.NoError(t, p.Allow(t.Context()), "one of two is left")
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)), "one of two is left")
 	})
 }
 
@@ -128,7 +129,7 @@ func TestADrainedResponseIsNotReturned(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.Nil(t, resp)
 		require.Len(t, u.hits, 1)
-		require.NoError(t, p.Allow(t.Context()), "one of two is left")
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)), "one of two is left")
 	})
 }
 

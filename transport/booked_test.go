@@ -20,7 +20,7 @@ func TestARequestOfABookedJob(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, t.Context(), pacer.WithReservation(t.Context(), nil))
 	tenant := func(ctx context.Context, _ *pacer.Reservation) context.Context {
-		return pacer.WithScope(ctx, "tenant", "zen")
+		return pacer.With(ctx, pacer.Scope("tenant", "zen"))
 	}
 	for name, one := range map[string]struct {
 		before  func(ctx context.Context, r *pacer.Reservation) context.Context
@@ -29,11 +29,11 @@ func TestARequestOfABookedJob(t *testing.T) {
 		"by the booking":  {nil, []int64{1, 2}},
 		"for another one": {tenant, []int64{2, 3}},
 		"a little later": {func(ctx context.Context, _ *pacer.Reservation) context.Context {
-			time.Sleep(pacer.DefaultMaxLate)
+			time.Sleep(500 * time.Millisecond)
 			return ctx
 		}, []int64{1, 2}},
 		"too late": {func(ctx context.Context, _ *pacer.Reservation) context.Context {
-			time.Sleep(pacer.DefaultMaxLate + ms)
+			time.Sleep(500*time.Millisecond + ms)
 			return ctx
 		}, []int64{2, 3}},
 		"after its end": {func(ctx context.Context, r *pacer.Reservation) context.Context {
@@ -52,11 +52,11 @@ func TestARequestOfABookedJob(t *testing.T) {
 						limits = append(limits, policies.InFlight(1).Per("tenant"), policies.InFlight(1).Per("key"))
 					}
 					p := newPacer(t, limits...)
-					ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+					ctx := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 					book, redeem := p.Book, p.Redeem
 					var opts []transport.Option
 					if pooled {
-						pool, err := p.Pool(pacer.Credentials("a", "b"), "key")
+						pool, err := p.Pool([]pacer.Credential{{ID: "a"}, {ID: "b"}}, "key")
 						require.NoError(t, err)
 						book, redeem = pool.Book, pool.Redeem
 						opts = append(opts, transport.WithPool(pool, func(*http.Request, string) error { return nil }))
@@ -75,7 +75,7 @@ func TestARequestOfABookedJob(t *testing.T) {
 					defer cancel()
 					for _, charged := range one.charged {
 						require.NoError(t, get(bounded, t, client))
-						s, err := p.Status(pacer.WithScope(ctx, "key", "a"))
+						s, err := p.Status(pacer.With(ctx, pacer.Scope("key", "a")))
 						require.NoError(t, err)
 						require.Equal(t, charged, 100-s.Policies[0].Remaining)
 					}

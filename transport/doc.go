@@ -53,7 +53,7 @@
 // profiles then also read what the body reports about limits. They see the first and the last 64 KiB of what you read, and nothing between
 // them. Nothing is held back for that: a stream of events passes as it comes. Until then, such a call keeps up to 160 KiB in memory, and
 // 128 KiB more while the profile reads them. An encoded body is kept as it came, up to 512 KiB; of a longer one, the profile sees nothing.
-// The profiles of LLM vendors learn their estimates from the cost of earlier calls: see [pacer.LearnedOf].
+// The profiles of LLM vendors learn their estimates from the cost of earlier calls: see [pacer.EstimateOf].
 //
 // # Redirects
 //

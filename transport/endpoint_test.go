@@ -65,7 +65,7 @@ func TestAReplyIsAboutItsEndpoint(t *testing.T) {
 				})
 				rt, err := transport.New(p, transport.WithBase(u), transport.WithProfile(c.profile), transport.WithEndpoint(firstOf))
 				require.NoError(t, err)
-				ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+				ctx := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 				req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://upstream.test"+c.path, nil)
 				require.NoError(t, err)
 				resp, err := rt.RoundTrip(req)
@@ -74,14 +74,14 @@ func TestAReplyIsAboutItsEndpoint(t *testing.T) {
 
 				var paused []string
 				for at := range strings.FieldsSeq(everyone) {
-					if err := p.Allow(ctx, pacer.Scope(transport.ScopeEndpoint, at)); err != nil {
+					if err := p.Wait(ctx, pacer.Scope(transport.ScopeEndpoint, at), pacer.MaxWait(0)); err != nil {
 						require.ErrorIs(t, err, pacer.ErrNotYet)
 						paused = append(paused, at)
 					}
 				}
 				require.Equal(t, c.paused, strings.Join(paused, " "))
 				time.Sleep(50 * time.Second)
-				require.NoError(t, p.Allow(ctx, pacer.Scope(transport.ScopeEndpoint, "search")), "until it is over")
+				require.NoError(t, p.Wait(ctx, pacer.Scope(transport.ScopeEndpoint, "search"), pacer.MaxWait(0)), "until it is over")
 			})
 		})
 	}
@@ -96,7 +96,7 @@ func TestWithoutEndpointsAReplyIsAboutEveryone(t *testing.T) {
 		resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
-		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet)
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet)
 	})
 }
 

@@ -75,7 +75,7 @@ func TestTenantsThatAreCountedApart(t *testing.T) {
 					for i := range 24 {
 						callers.Go(func() {
 							tenant := fmt.Sprint("t", i%c.tenants)
-							ctx := pacer.WithScope(t.Context(), "tenant", tenant)
+							ctx := pacer.With(t.Context(), pacer.Scope("tenant", tenant))
 							for time.Since(from) < windows*time.Minute {
 								began := time.Now()
 								req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://api.example.com/", http.NoBody)
@@ -95,7 +95,7 @@ func TestTenantsThatAreCountedApart(t *testing.T) {
 					}
 				}
 				time.Sleep(windows*time.Minute - 10*time.Second)
-				s, err := some.Status(pacer.WithScope(t.Context(), "tenant", "t0"))
+				s, err := some.Status(pacer.With(t.Context(), pacer.Scope("tenant", "t0")))
 				require.NoError(t, err)
 				scopes := ""
 				for _, a := range s.Allowances {

@@ -248,7 +248,7 @@ func newFleet(t *testing.T, u http.RoundTripper, list ...policies.Policy) *fleet
 		client, err := transport.NewClient(p, transport.WithBase(u))
 		require.NoError(t, err)
 		for i := range 16 {
-			ctx := pacer.WithScope(ctx, "tenant", strconv.Itoa(i%5))
+			ctx := pacer.With(ctx, pacer.Scope("tenant", strconv.Itoa(i%5)))
 			f.all.Go(func() {
 				for ctx.Err() == nil {
 					if resp, err := client.Do(request(ctx, t, http.MethodGet, nil)); err == nil {

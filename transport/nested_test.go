@@ -15,6 +15,7 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/transport"
+	"github.com/headway-go/headway/transport/inbound"
 )
 
 // get sends a request, and closes the body of its response.
@@ -35,9 +36,9 @@ func TestARequestInsideAnotherOne(t *testing.T) {
 		refused bool
 	}{
 		"as it is":        {func(ctx context.Context) context.Context { return ctx }, true},
-		"sharing":         {pacer.WithNested, false},
+		"sharing":         {func(ctx context.Context) context.Context { return pacer.With(ctx, pacer.Nested()) }, false},
 		"without its end": {context.WithoutCancel, true},
-		"another tenant":  {func(ctx context.Context) context.Context { return pacer.WithScope(ctx, "tenant", "zen") }, false},
+		"another tenant":  {func(ctx context.Context) context.Context { return pacer.With(ctx, pacer.Scope("tenant", "zen")) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -54,13 +55,13 @@ func TestARequestInsideAnotherOne(t *testing.T) {
 					return reply(req, http.StatusOK, "done"), nil
 				}
 				client = newClient(t, p, u)
-				require.NoError(t, get(pacer.WithScope(t.Context(), "tenant", "acme"), t, client))
+				require.NoError(t, get(pacer.With(t.Context(), pacer.Scope("tenant", "acme")), t, client))
 				require.Zero(t, time.Since(start))
 				s, err := p.Status(t.Context(), pacer.Scope("tenant", "acme"))
 				require.NoError(t, err)
 				require.Equal(t, int64(1), s.Policies[0].Remaining)
 				if one.refused {
-					var nested *pacer.NestedError
+					var nested *pacer.LimitError
 					require.ErrorAs(t, inner, &nested, "and it is not repeated")
 					require.Equal(t, "tenant=acme", nested.Scope)
 					require.Len(t, u.hits, 1)
@@ -83,9 +84,9 @@ func TestARequestInsideDo(t *testing.T) {
 		p := newPacer(t, policies.InFlight(1))
 		client := newClient(t, p, &upstream{answer: func(_ int, req *http.Request) (*http.Response, error) { return reply(req, http.StatusOK, ""), nil }})
 		require.NoError(t, p.Do(t.Context(), func(ctx context.Context) (policies.Reading, error) {
-			var nested *pacer.NestedError
+			var nested *pacer.LimitError
 			require.ErrorAs(t, get(ctx, t, client), &nested)
-			return policies.Reading{}, get(pacer.WithNested(ctx), t, client)
+			return policies.Reading{}, get(pacer.With(ctx, pacer.Nested()), t, client)
 		}))
 		require.NoError(t, p.Close())
 	})
@@ -135,7 +136,8 @@ func TestTheRequestOfACallWithoutPermits(t *testing.T) {
 func TestLimitInsideACall(t *testing.T) {
 	t.Parallel()
 	p := newPacer(t, policies.InFlight(1))
-	limited := transport.Limit(p, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	limited, err := inbound.New(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), inbound.Config{Pacer: p})
+	require.NoError(t, err)
 	require.NoError(t, p.Do(t.Context(), func(ctx context.Context) (policies.Reading, error) {
 		w := httptest.NewRecorder()
 		limited.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", http.NoBody))

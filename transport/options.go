@@ -36,6 +36,7 @@ type options struct {
 	endpoint   func(*http.Request) string
 	cost       func(*http.Request) int64
 	lane       func(*http.Request) string
+	call       func(*http.Request) []pacer.Option
 	sign       func(*http.Request) error
 	apiHosts   hosts[bool]
 	logger     *slog.Logger
@@ -105,7 +106,7 @@ func WithBase(rt http.RoundTripper) Option {
 // WithScope sets a scope of each call to the value that the function reads from its request: a tenant from the host, an endpoint from the
 // path, an account that several credentials share. An empty value means that the call does not carry the scope, even if the profile sets
 // it. The function is called once for each request, however often the request is repeated, and must not change the request or read its
-// body. It overrides the profile. Defaults to the value in the request's context: see [pacer.WithScope].
+// body. It overrides the profile. Defaults to the value in the request's context: see [pacer.With].
 func WithScope(name string, value func(*http.Request) string) Option {
 	return func(o *options) error {
 		switch {
@@ -167,6 +168,19 @@ func WithLane(lane func(*http.Request) string) Option {
 			return bad("Lane", "nil", "give a function that reads the lane from a request, or leave the option out")
 		}
 		o.lane = lane
+		return nil
+	}
+}
+
+// WithCallOptions adds options of the call that the function reads from its request: a MaxWait of its own, a cost only for some requests, or
+// scopes whose names are not known beforehand. They override the profile and the other options. The function is called once for each
+// request, and must not change it or read its body. Defaults to none.
+func WithCallOptions(call func(*http.Request) []pacer.Option) Option {
+	return func(o *options) error {
+		if call == nil {
+			return bad("CallOptions", "nil", "give a function that reads options from a request, or leave the option out")
+		}
+		o.call = call
 		return nil
 	}
 }

@@ -20,7 +20,7 @@ func ExampleWithPool() {
 		panic(err)
 	}
 	defer p.Close()
-	pool, err := p.Pool(pacer.Credentials("ci", "bot", "nightly", "spare"), "token")
+	pool, err := p.Pool([]pacer.Credential{{ID: "ci"}, {ID: "bot"}, {ID: "nightly"}, {ID: "spare"}}, "token")
 	if err != nil {
 		panic(err)
 	}

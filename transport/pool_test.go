@@ -82,7 +82,7 @@ func TestAPoolThroughTheTransport(t *testing.T) {
 		for range 4 {
 			p, err := pacer.New(pacer.Config{Upstream: "api", Store: shared, Policies: []policies.Policy{limits}, Jitter: pacer.NoJitter})
 			require.NoError(t, err)
-			pool, err := p.Pool(pacer.Credentials("a", "b", "c", "d"), "key")
+			pool, err := p.Pool([]pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}}, "key")
 			require.NoError(t, err)
 			client := newClient(t, p, u, transport.WithPool(pool, bearer))
 			for range 20 {
@@ -125,7 +125,7 @@ func TestAPoolThroughTheTransport(t *testing.T) {
 		time.Sleep(transport.CredentialRest)
 		p, err := pacer.New(pacer.Config{Upstream: "api", Store: shared, Policies: []policies.Policy{limits}, Jitter: pacer.NoJitter})
 		require.NoError(t, err)
-		pool, err := p.Pool(pacer.Credentials("a"), "key")
+		pool, err := p.Pool([]pacer.Credential{{ID: "a"}}, "key")
 		require.NoError(t, err)
 		resp, err := newClient(t, p, u, transport.WithPool(pool, bearer)).Do(request(t.Context(), t, http.MethodGet, nil))
 		require.NoError(t, err)
@@ -140,7 +140,7 @@ func TestARefusedCallGoesByAnotherKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := &strictKeys{limits: map[string]int{"a": 0, "b": 50}}
 		p := newPacer(t, policies.PerSecond(10).Per("key"))
-		pool, err := p.Pool(pacer.Credentials("a", "b"), "key")
+		pool, err := p.Pool([]pacer.Credential{{ID: "a"}, {ID: "b"}}, "key")
 		require.NoError(t, err)
 		client := newClient(t, p, u, transport.WithPool(pool, bearer))
 		for range 10 {
@@ -169,7 +169,7 @@ func TestARefusedKeyBacksOff(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				u := &strictKeys{limits: map[string]int{"a": 0, "b": 100}, silent: true}
 				p := newPacer(t, c.per.Per("key"), policies.PerSecond(1000).Named("all"))
-				pool, err := p.Pool(pacer.Credentials("a", "b"), "key")
+				pool, err := p.Pool([]pacer.Credential{{ID: "a"}, {ID: "b"}}, "key")
 				require.NoError(t, err)
 				client := newClient(t, p, u, transport.WithPool(pool, bearer))
 				ctx, cancel := context.WithTimeout(t.Context(), 150*time.Second)
@@ -226,7 +226,11 @@ func TestAllKeysAreRevoked(t *testing.T) {
 						Upstream: "api", Store: shared, Policies: []policies.Policy{policies.Every(20 * time.Second).Per("key")}, Jitter: pacer.NoJitter, MaxWait: time.Hour,
 					})
 					require.NoError(t, err)
-					pool, err := p.Pool(pacer.Credentials(keys...), "key")
+					var all []pacer.Credential
+					for _, id := range keys {
+						all = append(all, pacer.Credential{ID: id})
+					}
+					pool, err := p.Pool(all, "key")
 					require.NoError(t, err)
 					clients = append(clients, newClient(t, p, u, transport.WithPool(pool, bearer)))
 				}
@@ -236,7 +240,7 @@ func TestAllKeysAreRevoked(t *testing.T) {
 						require.NoError(t, resp.Body.Close())
 						return resp.StatusCode
 					}
-					none, ok := errors.AsType[*pacer.CredentialError](err)
+					none, ok := errors.AsType[*pacer.LimitError](err)
 					require.True(t, ok, "%v", err)
 					require.ErrorIs(t, err, pacer.ErrRefused)
 					require.InDelta(t, transport.CredentialRest, none.Wait, float64(2*time.Second))
@@ -274,7 +278,7 @@ func TestACredentialThatCannotBeSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := &strictKeys{limits: map[string]int{"a": 5}}
 		p := newPacer(t, policies.PerSecond(10).Per("key"))
-		pool, err := p.Pool(pacer.Credentials("a"), "key")
+		pool, err := p.Pool([]pacer.Credential{{ID: "a"}}, "key")
 		require.NoError(t, err)
 		vault := errors.New("the vault is sealed")
 		client := newClient(t, p, u, transport.WithPool(pool, func(*http.Request, string) error { return vault }), transport.WithRetries(0))
@@ -306,7 +310,7 @@ func (c *closing) Close() error {
 func TestAPoolOfAnotherPacer(t *testing.T) {
 	t.Parallel()
 	p, other := newPacer(t, policies.PerSecond(10).Per("key")), newPacer(t, policies.PerSecond(10).Per("key"))
-	pool, err := other.Pool(pacer.Credentials("a"), "key")
+	pool, err := other.Pool([]pacer.Credential{{ID: "a"}}, "key")
 	require.NoError(t, err)
 	for reports, opt := range map[string]transport.Option{
 		"another pacer's":    transport.WithPool(pool, bearer),
@@ -386,7 +390,7 @@ func TestPermitsOfAPoolThroughTheTransport(t *testing.T) {
 			var err error
 			p, err = pacer.New(pacer.Config{Upstream: "api", Store: shared, Policies: []policies.Policy{limits}, Jitter: pacer.NoJitter})
 			require.NoError(t, err)
-			pool, err := p.Pool(pacer.Credentials("a", "b", "c"), "key")
+			pool, err := p.Pool([]pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}}, "key")
 			require.NoError(t, err)
 			client := newClient(t, p, u, transport.WithPool(pool, bearer))
 			for range 10 {
@@ -440,7 +444,7 @@ func TestAPoolOfGitHubsTokens(t *testing.T) {
 		u := &keysAtOnce{limits: map[string]int{"ci": 100, "bot": 100}, running: make(map[string]int), served: make(map[string]int), takes: 20 * time.Second}
 		p, err := pacer.New(pacer.Config{Upstream: "github", Policies: github.Limits(github.User), MaxWait: time.Hour})
 		require.NoError(t, err)
-		pool, err := p.Pool(pacer.Credentials("ci", "bot"), github.ScopeCredential,
+		pool, err := p.Pool([]pacer.Credential{{ID: "ci"}, {ID: "bot"}}, github.ScopeCredential,
 			github.ScopeCore, github.ScopeSearch, github.ScopeCodeSearch, github.ScopeGraphQL, github.ScopeREST, github.ScopeContent)
 		require.NoError(t, err)
 		client := newClient(t, p, u, transport.WithProfile(github.Profile), transport.WithPool(pool, bearer))

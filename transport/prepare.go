@@ -23,7 +23,7 @@ func (t *Transport) prepare(req *http.Request, slot *pacer.Reservation) (*http.R
 		err = t.sign(ready)
 	}
 	if err != nil {
-		return nil, &SignError{Upstream: t.pacer.Upstream(), Err: err}
+		return nil, &SignError{Upstream: t.operator.Upstream(), Err: err}
 	}
 	return ready, nil
 }

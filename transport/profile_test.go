@@ -298,7 +298,7 @@ func TestAWaitOfOneCallHoldsBackNoOther(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		require.NoError(t, p.Allow(t.Context()))
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 		<-done
 		require.Equal(t, []time.Duration{0, 7 * time.Second}, u.hits)
 	})

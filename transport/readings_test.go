@@ -1,7 +1,6 @@
 package transport_test
 
 import (
-	"cmp"
 	_ "embed"
 	"fmt"
 	"log/slog"
@@ -206,8 +205,6 @@ type row struct {
 	short            bool
 	used, refused    float64 // by the study's table; without a column there, by the study in these cells; of a second, before there were allowances
 	study            string  // what the study reached in these cells
-	usedAtLeast      float64 // what holds in place of a bound; 0: the bound holds
-	refusedAtMost    float64
 }
 
 // plays is how often each cell of the table is played, each time with other draws: in the study, three draws of the row "429, right" use 92,
@@ -216,33 +213,29 @@ type row struct {
 const plays = 24
 
 // The study's table, in the cells that the study plays: twenty of each row, and 12 or 15 of a second. With HEADWAY_LONG=1 only, as it takes
-// minutes. Three rows miss a bound, and are held to what they reach less three standard errors:
-//
-//   - tenth, high: 90 are refused in a window, and not 68. Most are by buckets that report their next token.
-//   - 429, right: 94.4 % are used, and not 95.
-//   - of a second, none: 51.5 % are used, and not 53.8, but 0.6 are refused in a window where it was 95.
+// minutes.
 func TestTheTableOfReadings(t *testing.T) {
 	if os.Getenv("HEADWAY_LONG") == "" {
 		t.Skip("it takes minutes: HEADWAY_LONG=1")
 	}
 	t.Parallel()
 	for _, r := range []row{
-		{"every", "right", false, 99, 2.5, "98.6 % / 1.6", 0, 0},
-		{"every", "high", false, 100, 12, "99.7 % / 14.4", 0, 0},
-		{"every", "low", false, 70.9, 0, "70.9 % / 0", 0, 0},
-		{"every", "none", false, 99, 2.7, "99.9 % / 0.9", 0, 0},
-		{"tenth", "right", false, 99, 7.6, "99.1 % / 3.1", 0, 0},
-		{"tenth", "high", false, 99, 34, "98.6 % / 43.2", 0, 92},
-		{"tenth", "low", false, 70.9, 0, "70.9 % / 0", 0, 0},
-		{"tenth", "none", false, 99.7, 3.5, "99.7 % / 3.5", 0, 0},
-		{"429", "right", false, 98, 3, "96.4 % / 3.6", 93.8, 0},
-		{"429", "high", false, 94, 7.4, "94.7 % / 11.3", 0, 0},
-		{"429", "low", false, 69.8, 0, "69.8 % / 0", 0, 0},
-		{"429", "none", false, 87, 7, "90.9 % / 3.7", 0, 0},
-		{"every", "right", true, 77.6, 2.5, "68.5 % / 0.5", 0, 0},
-		{"every", "high", true, 69.8, 19.1, "72.5 % / 0.8", 0, 0},
-		{"every", "low", true, 73.1, 0.3, "59.1 % / 0.2", 0, 0},
-		{"every", "none", true, 56.8, 94.7, "55.9 % / 0.6", 50.8, 1},
+		{"every", "right", false, 99, 2.5, "98.6 % / 1.6"},
+		{"every", "high", false, 100, 12, "99.7 % / 14.4"},
+		{"every", "low", false, 70.9, 0, "70.9 % / 0"},
+		{"every", "none", false, 99, 2.7, "99.9 % / 0.9"},
+		{"tenth", "right", false, 99, 7.6, "99.1 % / 3.1"},
+		{"tenth", "high", false, 99, 34, "98.6 % / 43.2"},
+		{"tenth", "low", false, 70.9, 0, "70.9 % / 0"},
+		{"tenth", "none", false, 99.7, 3.5, "99.7 % / 3.5"},
+		{"429", "right", false, 98, 3, "96.4 % / 3.6"},
+		{"429", "high", false, 94, 7.4, "94.7 % / 11.3"},
+		{"429", "low", false, 69.8, 0, "69.8 % / 0"},
+		{"429", "none", false, 87, 7, "90.9 % / 3.7"},
+		{"every", "right", true, 77.6, 2.5, "68.5 % / 0.5"},
+		{"every", "high", true, 69.8, 19.1, "72.5 % / 0.8"},
+		{"every", "low", true, 73.1, 0.3, "59.1 % / 0.2"},
+		{"every", "none", true, 56.8, 0.5, "55.9 % / 0.6"}, // 94.7 were refused before,
 	} {
 		name := r.header + "," + r.declared
 		if r.short {
@@ -282,6 +275,6 @@ func (r *row) run(t *testing.T) {
 	}
 	used, refused = 100*used/float64(played), refused/float64(played)
 	t.Logf("| %s | %s | %.1f %% / %.1f | to reach: %.1f %% / %.1f | the study: %s |", r.header, r.declared, used, refused, r.used, r.refused, r.study)
-	require.GreaterOrEqual(t, used, cmp.Or(r.usedAtLeast, r.used-3))
-	require.LessOrEqual(t, refused, cmp.Or(r.refusedAtMost, max(1, 2*r.refused))) // in cells with hardly a refusal, one
+	require.GreaterOrEqual(t, used, r.used-3)
+	require.LessOrEqual(t, refused, max(1, 2*r.refused)) // in cells with hardly a refusal, one
 }

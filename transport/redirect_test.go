@@ -224,7 +224,7 @@ func TestAForeignReplyIsNotTheAPIs(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newPacer(t, policies.Fixed(10, time.Hour).Per("key"))
 				defer p.Close()
-				pool, err := p.Pool(pacer.Credentials("a"), "key")
+				pool, err := p.Pool([]pacer.Credential{{ID: "a"}}, "key")
 				require.NoError(t, err)
 				f := &following{chain: []string{"https://api.test/a", "https://other.test/b"}, answer: answer}
 				client := newClient(t, p, f, transport.WithPool(pool, bearer))

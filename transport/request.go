@@ -6,6 +6,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // fewOptions is how many options most requests need at most. For so many, nothing is allocated.
@@ -38,6 +39,9 @@ func (t *Transport) describe(opts []pacer.Option, req *http.Request) []pacer.Opt
 	}
 	if t.cost != nil {
 		opts = append(opts, pacer.Cost(t.cost(req)))
+	}
+	if t.call != nil {
+		opts = append(opts, t.call(req)...)
 	}
 	return opts
 }
@@ -85,17 +89,15 @@ func (t *Transport) appendCosts(opts []pacer.Option, costs []policies.Cost, esti
 	if len(costs) == 0 {
 		return opts
 	}
-	list := t.pacer.Policies() // as they are now: operators change them
+	list := t.operator.Policies() // as they are now: operators change them
 	for _, c := range costs {
 		switch has := slices.ContainsFunc(list, func(one policies.Policy) bool { return one.Name() == c.Policy }); {
 		case c.Policy == "" && estimate:
 			opts = t.appendEstimates(opts, list, costs, c.N)
 		case c.Policy == "":
 			opts = append(opts, pacer.Cost(c.N))
-		case has && estimate && c.Learned.Times > 0:
-			opts = append(opts, pacer.LearnedOf(c.Policy, c.N, c.Learned))
 		case has && estimate:
-			opts = append(opts, pacer.EstimateOf(c.Policy, c.N))
+			opts = append(opts, pacer.EstimateOf(c.Policy, c.N, c.Learned))
 		case has:
 			opts = append(opts, pacer.CostOf(c.Policy, c.N))
 		}
@@ -111,8 +113,8 @@ func (t *Transport) appendEstimates(opts []pacer.Option, list []policies.Policy,
 	}
 	for _, one := range list {
 		name := one.Name()
-		if one.Spec().Algorithm != policies.Concurrency && !slices.ContainsFunc(costs, func(c policies.Cost) bool { return c.Policy == name }) {
-			opts = append(opts, pacer.EstimateOf(name, n))
+		if one.Spec().Algorithm != specs.Concurrency && !slices.ContainsFunc(costs, func(c policies.Cost) bool { return c.Policy == name }) {
+			opts = append(opts, pacer.EstimateOf(name, n, policies.Learned{}))
 		}
 	}
 	return opts

@@ -93,11 +93,14 @@ func (t *Transport) finish(req *http.Request, resp *http.Response, slot *pacer.R
 
 // charge settles a call at what it cost.
 func (t *Transport) charge(ctx context.Context, slot *pacer.Reservation, costs []policies.Cost) {
-	opts := t.appendCosts(nil, costs, false)
-	if len(opts) == 0 {
+	list := t.operator.Policies()
+	costs = slices.DeleteFunc(slices.Clone(costs), func(c policies.Cost) bool {
+		return c.Policy != "" && !slices.ContainsFunc(list, func(one policies.Policy) bool { return one.Name() == c.Policy })
+	})
+	if len(costs) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
-	_ = slot.Settle(ctx, opts...)
+	_ = slot.Settle(ctx, costs...)
 }

@@ -80,7 +80,7 @@ func (r *retrier) reserve(ctx context.Context, a *attempt) bool {
 	if !r.repeats(ctx, a) {
 		return false
 	}
-	wait := min(a.wait, r.paced.pacer.MaxPause())
+	wait := min(a.wait, r.paced.operator.MaxPause())
 	if wait == 0 || r.paced.pool != nil { // another credential need not wait for as long as the one that was refused
 		wait = r.backoff(a.number)
 	}

@@ -50,7 +50,7 @@ func TestWhatIsRetried(t *testing.T) {
 		"a wrong scheme":          {http.MethodGet, "", failWith(errors.New("unsupported protocol scheme")), 1},
 		"a store that fails":      {http.MethodGet, "", failWith(&pacer.StoreError{Op: "reserve", Err: errors.New("down")}), 1},
 		"a call that is wrong":    {http.MethodGet, "", failWith(&pacer.ConfigError{Field: "Cost"}), 1},
-		"a call without a scope":  {http.MethodGet, "", failWith(&pacer.ScopeError{Scope: "tenant"}), 1},
+		"a call without a scope":  {http.MethodGet, "", failWith(&pacer.LimitError{Reason: pacer.NoScope, Scope: "tenant"}), 1},
 		"an error that will stay": {http.MethodGet, "", failWith(pacer.ErrClosed), 1},
 	} {
 		t.Run(name, func(t *testing.T) {

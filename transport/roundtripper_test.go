@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/transport"
 )
@@ -56,7 +57,7 @@ func TestARequestWithoutURL(t *testing.T) {
 			require.EqualError(t, err, "transport: Request.URL is nil: make requests with http.NewRequestWithContext")
 			require.Equal(t, int64(1), body.closed.Load())
 			require.Empty(t, u.hits)
-			require.NoError(t, p.Allow(t.Context()), "no slot was taken")
+			require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)), "no slot was taken")
 		})
 	}
 }
@@ -216,7 +217,7 @@ func TestHooksReceiveHowLongAnswersTook(t *testing.T) {
 		var took []time.Duration
 		p, err := pacer.New(pacer.Config{
 			Upstream: "test", Policies: []policies.Policy{policies.PerSecond(1)}, Jitter: pacer.NoJitter,
-			Hooks: []*pacer.Hooks{{Answered: func(_ context.Context, a pacer.Answered) { took = append(took, a.Took) }}},
+			Hooks: []*hooks.Set{{Answered: func(_ context.Context, a hooks.Answered) { took = append(took, a.Took) }}},
 		})
 		require.NoError(t, err)
 		client := newClient(t, p, newUpstream(func(n int, req *http.Request) (*http.Response, error) {

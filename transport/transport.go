@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -16,8 +17,9 @@ import (
 // It has no CloseIdleConnections on purpose: one tenant's http.Client would close the connections of all tenants. If you must, close
 // those of the base transport yourself.
 type Transport struct {
-	pacer   *pacer.Pacer
-	unknown atomic.Int32 // of the first calls, how many had no credential; -1 once that is settled
+	pacer    *pacer.Pacer
+	operator *fleet.Operator
+	unknown  atomic.Int32 // of the first calls, how many had no credential; -1 once that is settled
 	*options
 }
 
@@ -30,14 +32,14 @@ func New(p *pacer.Pacer, opts ...Option) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Transport{pacer: p, options: o}
-	endpoints := slices.ContainsFunc(p.Policies(), func(one policies.Policy) bool { return slices.Contains(one.Scopes(), ScopeEndpoint) })
+	t := &Transport{pacer: p, operator: fleet.Of(p), options: o}
+	endpoints := slices.ContainsFunc(t.operator.Policies(), func(one policies.Policy) bool { return slices.Contains(one.Scopes(), ScopeEndpoint) })
 	if o.pool != nil && o.pool.Pacer() != p {
 		return nil, bad("Pool", "another pacer's", "make it with the Pool method of the pacer that is given here")
 	}
 	if o.endpoint != nil && !endpoints {
 		return nil, bad("Endpoint", "set", fmt.Sprintf("but no policy of upstream %q is per endpoint, so that none can be paused alone: "+
-			"give one Per(transport.ScopeEndpoint), such as a rate that no endpoint reaches", p.Upstream()))
+			"give one Per(transport.ScopeEndpoint), such as a rate that no endpoint reaches", t.operator.Upstream()))
 	}
 	return t, nil
 }

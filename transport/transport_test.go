@@ -61,7 +61,7 @@ func TestScopeAndCostComeFromTheRequest(t *testing.T) {
 		require.Equal(t, []time.Duration{0, 0, 2 * time.Second}, u.hits)
 
 		err = send("a", "pppp", "")
-		require.ErrorIs(t, err, pacer.ErrNever)
+		require.ErrorIs(t, err, pacer.TooCostly)
 		var ue *url.Error
 		require.ErrorAs(t, err, &ue)
 		require.NotErrorAs(t, ue.Err, new(*url.Error), "wrapped once")
@@ -190,8 +190,8 @@ func TestFeedbackOfACustomProfile(t *testing.T) {
 		require.NoError(t, err)
 		_, err = rt.RoundTrip(request(t.Context(), t, http.MethodGet, nil))
 		require.NoError(t, err)
-		require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("endpoint", "/things")), pacer.ErrNotYet)
-		require.NoError(t, p.Allow(t.Context(), pacer.Scope("endpoint", "/other")))
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.Scope("endpoint", "/things"), pacer.MaxWait(0)), pacer.ErrNotYet)
+		require.NoError(t, p.Wait(t.Context(), pacer.Scope("endpoint", "/other"), pacer.MaxWait(0)))
 	})
 }
 
@@ -205,6 +205,7 @@ func TestBadOptions(t *testing.T) {
 		"bad scope":        transport.WithScope("a b", value),
 		"nil scope":        transport.WithScope("a", nil),
 		"nil cost":         transport.WithCost(nil),
+		"nil call options": transport.WithCallOptions(nil),
 		"nameless scope":   transport.WithProfile(policies.Profile{Scopes: []policies.Scope{{Value: value}}}),
 		"scope of nothing": transport.WithProfile(policies.Profile{Scopes: []policies.Scope{{Name: "a"}}}),
 		"negative retries": transport.WithRetries(-1),
@@ -252,10 +253,43 @@ func TestWithLane(t *testing.T) {
 		}
 		send(t.Context(), "batch")
 		send(t.Context(), "")
-		send(pacer.WithLane(t.Context(), "batch"), "")
+		send(pacer.With(t.Context(), pacer.Lane("batch")), "")
 		whole, batch := left()
 		require.Equal(t, []int64{7, 3}, []int64{whole, batch})
 		_, err = transport.New(p, transport.WithLane(nil))
 		require.ErrorContains(t, err, "Lane is nil")
+	})
+}
+
+// What the function returns holds for that request, and overrides the profile.
+func TestWithCallOptions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, policies.Fixed(10, time.Hour))
+		u := newUpstream(func(_ int, req *http.Request) (*http.Response, error) { return reply(req, 200, ""), nil })
+		profile := policies.Profile{Costs: func(*http.Request) []policies.Cost { return []policies.Cost{{N: 2}} }}
+		client, err := transport.NewClient(p, transport.WithBase(u), transport.WithProfile(profile),
+			transport.WithCallOptions(func(req *http.Request) []pacer.Option {
+				if req.Header.Get("Large") == "" {
+					return nil
+				}
+				return []pacer.Option{pacer.Cost(8), pacer.MaxWait(time.Second)}
+			}))
+		require.NoError(t, err)
+		send := func(large string) error {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://upstream.test/", http.NoBody)
+			require.NoError(t, err)
+			req.Header.Set("Large", large)
+			resp, err := client.Do(req)
+			if err == nil {
+				_ = resp.Body.Close()
+			}
+			return err
+		}
+		require.NoError(t, send(""))
+		require.NoError(t, send("yes"))
+		began := time.Now()
+		require.ErrorIs(t, send("yes"), pacer.ErrNotYet)
+		require.Zero(t, time.Since(began), "its slot is further away than its own MaxWait")
 	})
 }

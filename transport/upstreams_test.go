@@ -121,14 +121,17 @@ type stating struct {
 	counters   []counter // the fullest of which is reported
 	every      int       // how many good replies one reading comes with; 0: only refusals have one
 	before     bool      // readings do not count the call that they answer
-	form       string    // of the reset: "ceil" and "floor" are seconds from now, "epoch" an instant, "ms" milliseconds from now
+	form       string    // of the reset: "ceil" and "floor" are seconds from now, "epoch" and "date" an instant, "ms" milliseconds from now
 	retryAfter bool
-	slow       string      // a fifth of all calls takes 2 s more: on the "net" before they are counted, in the "proc"ess after it
-	others     []time.Time // when others will call
+	slow       string                                   // a fifth of all calls takes 2 s more: on the "net" before they are counted, in the "proc"ess after it
+	others     []time.Time                              // when others will call
+	atOnce     int                                      // it refuses calls beyond so many at once, and says no more; 0: none
+	zero       bool                                     // it asks to wait for 0 s
+	says       func(s *stating, now time.Time) []string // in place of what is left
 
 	mu                      sync.Mutex
 	rng                     *rand.Rand
-	replies                 int
+	replies, running        int
 	admitted, taken, denied []time.Time // calls of ours, of others, and of ours that were refused
 }
 
@@ -142,7 +145,12 @@ func (s *stating) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.mu.Unlock()
 	time.Sleep(there)
 	good, header := s.answer(time.Now())
-	defer time.Sleep(back)
+	defer func() {
+		time.Sleep(back)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.running--
+	}()
 	if !good {
 		return reply(req, http.StatusTooManyRequests, "", header...), nil
 	}
@@ -166,6 +174,10 @@ func (s *stating) answer(now time.Time) (good bool, header []string) {
 		}
 		s.others = s.others[1:]
 	}
+	if s.running++; s.atOnce > 0 && s.running > s.atOnce {
+		s.denied = append(s.denied, now)
+		return false, nil
+	}
 	var tight counter
 	left, share := 0, math.Inf(1)
 	for _, c := range s.counters {
@@ -184,8 +196,14 @@ func (s *stating) answer(now time.Time) (good bool, header []string) {
 	if !good && s.retryAfter {
 		header = append(header, "Retry-After", strconv.Itoa(int(math.Ceil(tight.free(now).Sub(now).Seconds()))))
 	}
+	if !good && s.zero {
+		header = append(header, "Retry-After", "0")
+	}
 	if good && (s.every == 0 || s.replies%s.every > 0) {
 		return good, header
+	}
+	if s.says != nil {
+		return good, append(header, s.says(s, now)...)
 	}
 	if !s.before {
 		left = tight.left(now)
@@ -217,6 +235,8 @@ func (s *stating) states(at, now time.Time) string {
 		return strconv.Itoa(int(d.Seconds()))
 	case "epoch":
 		return strconv.FormatInt(at.Add(time.Second-1).Unix(), 10)
+	case "date":
+		return at.Add(time.Second - 1).UTC().Format(http.TimeFormat)
 	case "ms":
 		return fmt.Sprintf("%dms", (d+time.Millisecond-1)/time.Millisecond)
 	}

@@ -47,7 +47,7 @@ func TestAPauseOfOneBucketHoldsBackNoOther(t *testing.T) {
 		err = call(http.MethodPut, "https://acme.zendesk.com/api/v2/tickets/8.json")
 		le, ok := errors.AsType[*pacer.LimitError](err)
 		require.True(t, ok)
-		require.True(t, le.Paused)
+		require.Equal(t, pacer.Paused, le.Reason)
 		require.Equal(t, "tickets-update", le.Policy)
 		require.NoError(t, call(http.MethodGet, "https://acme.zendesk.com/api/v2/tickets.json"))
 		require.NoError(t, call(http.MethodPut, "https://other.zendesk.com/api/v2/tickets/8.json"))

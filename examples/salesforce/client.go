@@ -80,14 +80,9 @@ func pacerOf(ctx context.Context, file, upstream string) (*pacer.Pacer, func(), 
 
 // newTransport returns what all clients of the SDK send their calls through: paced, and repeated where that is safe. The meter sees every call that
 // leaves.
-func newTransport(p *pacer.Pacer, m *meter, c *config) (http.RoundTripper, error) {
-	base := &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		MaxIdleConnsPerHost: c.workers + 1, // a connection for each reader, and one for the interactive calls
-		IdleConnTimeout:     time.Minute,
-		ForceAttemptHTTP2:   true,
-	}
-	client, err := transport.NewClient(p, transport.WithProfile(profileOf(c.reserve)), transport.WithBase(gauge{meter: m, next: base}))
+func newTransport(p *pacer.Pacer, u *upstream, m *meter, reserve int) (http.RoundTripper, error) {
+	base := gauge{meter: m, next: u.client.Transport}
+	client, err := transport.NewClient(p, transport.WithProfile(profileOf(reserve)), transport.WithBase(base))
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +102,8 @@ func (c caller) RoundTrip(r *http.Request) (*http.Response, error) {
 	stop := context.AfterFunc(c.run, cancel)       //nolint:contextcheck // and with the run
 	defer stop()
 	if c.tenant != "" {
-		ctx = pacer.WithScope(ctx, scopeBatch, readers)
-		ctx = pacer.WithScope(ctx, scopeTenant, c.tenant)
+		ctx = pacer.With(ctx, pacer.Scope(scopeBatch, readers))
+		ctx = pacer.With(ctx, pacer.Scope(scopeTenant, c.tenant))
 	}
 	ctx = context.WithValue(ctx, tripKey{}, &trip{caller: cmp.Or(c.tenant, interactive), began: time.Now()})
 	return c.next.RoundTrip(r.WithContext(ctx))

@@ -79,7 +79,7 @@ func work(ctx context.Context, c *config, u *upstream, p *pacer.Pacer, stderr io
 	ctx, cancel := context.WithTimeout(ctx, c.duration)
 	defer cancel()
 	r := &result{config: c, upstream: u, meter: newMeter()}
-	rt, err := newTransport(p, r.meter, c)
+	rt, err := newTransport(p, u, r.meter, c.reserve)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,11 @@ func work(ctx context.Context, c *config, u *upstream, p *pacer.Pacer, stderr io
 	if err != nil {
 		return nil, err
 	}
-	all, err := findTenants(people)
+	first, err := newSDK(u, caller{run: ctx, next: rt}, readerTimeout) // nobody waits for the tenants
+	if err != nil {
+		return nil, err
+	}
+	all, err := findTenants(first)
 	if r.spent = spent(err); r.spent != nil {
 		return r.end(ctx, p)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -40,6 +41,8 @@ type config struct {
 	listen     string
 
 	real credentials // of the real API; the zero value: the stand-in
+
+	connect func(http.Handler) http.RoundTripper // calls the stand-in without a network, in tests
 }
 
 // credentials name a real org.

@@ -74,6 +74,6 @@ func usageBefore(u *upstream, reserve int) []policies.Feedback {
 }
 
 // readersScopes are those of a reader's call, but for the tenant.
-func readersScopes(u *upstream) []pacer.Option {
-	return []pacer.Option{pacer.Scope(salesforce.ScopeOrg, u.host), pacer.Scope(scopeBatch, readers)}
+func readersScopes(u *upstream) []pacer.ScopeOption {
+	return []pacer.ScopeOption{pacer.Scope(salesforce.ScopeOrg, u.host), pacer.Scope(scopeBatch, readers)}
 }

@@ -45,12 +45,17 @@ type upstream struct {
 
 	server *standin.Server
 	own    *standin.Standin // nil if it is another copy's, or real
-	client *http.Client     // asks for stats and limits; it is not paced
+	client *http.Client     // asks for stats and limits; it is not paced. Its transport is the base of what is
 }
 
 // open finds or starts the upstream, and asks it what its limits are. At a real org that is a call, too.
 func open(ctx context.Context, c *config) (*upstream, error) {
-	u := &upstream{client: &http.Client{}, token: exampleToken}
+	u := &upstream{token: exampleToken, client: &http.Client{Transport: &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		MaxIdleConnsPerHost: c.workers + 1, // a connection for each reader, and one for the interactive calls
+		IdleConnTimeout:     time.Minute,
+		ForceAttemptHTTP2:   true,
+	}}}
 	if c.isReal() {
 		u.url, u.token, u.org = "https://"+c.real.domain, c.real.token, c.real.domain
 	} else if err := u.openStandin(ctx, c); err != nil {
@@ -78,6 +83,10 @@ func (u *upstream) openStandin(ctx context.Context, c *config) error {
 	})
 	if err != nil {
 		return err
+	}
+	if c.connect != nil {
+		u.url, u.own, u.org, u.client.Transport = "http://standin", own, own.Stats().Org, c.connect(own)
+		return nil
 	}
 	server, err := standin.Serve(ctx, c.listen, own)
 	if err == nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/nukosuke/go-zendesk/zendesk"
 	"github.com/redis/go-redis/v9"
@@ -68,13 +67,7 @@ func pacerOf(ctx context.Context, file string) (*pacer.Pacer, func(), error) {
 }
 
 // newHTTPClient returns the client that the SDK is given: paced, or plain with a nil pacer. The meter sees every call that leaves.
-func newHTTPClient(p *pacer.Pacer, m *meter, workers int) (*http.Client, error) {
-	base := &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		MaxIdleConnsPerHost: workers + maxTenants, // a connection for each worker and lister
-		IdleConnTimeout:     time.Minute,
-		ForceAttemptHTTP2:   true,
-	}
+func newHTTPClient(p *pacer.Pacer, m *meter, base http.RoundTripper) (*http.Client, error) {
 	measured := gauge{meter: m, next: base}
 	if p == nil {
 		return &http.Client{Transport: around{measured}}, nil

@@ -99,7 +99,7 @@ func work(ctx context.Context, c *config, u *upstream, p *pacer.Pacer, stderr io
 		}
 	}
 	m := newMeter()
-	hc, err := newHTTPClient(p, m, c.workers)
+	hc, err := newHTTPClient(p, m, u.client.Transport)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"time"
 
@@ -38,6 +39,8 @@ type config struct {
 	page     string
 
 	real credentials // of the real API; the zero value: the stand-in
+
+	connect func(http.Handler) http.RoundTripper // calls the stand-in without a network, in tests
 }
 
 // credentials name an account of the real API.

@@ -27,18 +27,27 @@ type upstream struct {
 	url    string // of the stand-in; "" for the real API
 	server *standin.Server
 	own    *standin.Standin // nil if it is another copy's
-	client *http.Client     // asks for stats; it is not paced
+	client *http.Client     // asks for stats; it is not paced. Its transport is the base of what is
 }
 
 // open finds or starts the upstream.
 func open(ctx context.Context, c *config) (*upstream, error) {
-	u := &upstream{client: &http.Client{Timeout: askFor}}
+	u := &upstream{client: &http.Client{Timeout: askFor, Transport: &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		MaxIdleConnsPerHost: c.workers + maxTenants, // a connection for each worker and lister
+		IdleConnTimeout:     time.Minute,
+		ForceAttemptHTTP2:   true,
+	}}}
 	if c.isReal() {
 		return u, nil
 	}
 	own, err := standin.New(standin.Config{Plan: c.plan, Peak: standin.Peak(c.limit)})
 	if err != nil {
 		return nil, err
+	}
+	if c.connect != nil {
+		u.url, u.own, u.client.Transport = "http://standin", own, c.connect(own)
+		return u, nil
 	}
 	server, err := standin.Serve(ctx, c.listen, own)
 	if err == nil {

@@ -4,26 +4,26 @@
 // Times are in microseconds.
 package numbers
 
-import "github.com/headway-go/headway/policies"
+import "github.com/headway-go/headway/policies/specs"
 
 // Algorithms on the wire. That of a rate says which parameters follow.
 const (
-	GCRA        = int64(policies.GCRA)
-	Window      = int64(policies.Window)
+	GCRA        = int64(specs.GCRA)
+	Window      = int64(specs.Window)
 	Adaptive    = 3 // a rate that adapts
-	Concurrency = int64(policies.Concurrency)
+	Concurrency = int64(specs.Concurrency)
 	Queued      = 5 // a rate that calls are queued for; it may adapt
 	Exact       = 6 // a rate whose windows are exact
 	ExactQueued = 7 // the same, and calls are queued for it or it adapts
-	Allowance   = int64(policies.Allowance)
+	Allowance   = int64(specs.Allowance)
 	Part        = 9 // what a window keeps for a party
 )
 
 // Queues on the wire.
 const (
-	NoQueue   = int64(policies.NoQueue)
-	LaneQueue = int64(policies.QueueOfLane)
-	FairQueue = int64(policies.FairQueue)
+	NoQueue   = int64(specs.NoQueue)
+	LaneQueue = int64(specs.QueueOfLane)
+	FairQueue = int64(specs.FairQueue)
 )
 
 // Flags of a call on the wire.
@@ -113,7 +113,7 @@ const (
 	// MaxUnpack bounds how many values a script gives one command: Lua's unpack fails at some 8,000.
 	MaxUnpack = 4000
 	// MaxDebt is the most virtual time that calls are charged at once: the longest period of a policy.
-	MaxDebt = int64(policies.MaxPeriod / 1_000)
+	MaxDebt = int64(specs.MaxPeriod / 1_000)
 )
 
 // Parameters of a rate's pace.
@@ -167,8 +167,8 @@ const LetGo = 4
 // Parameters of queues.
 const (
 	// TagMicro is the length of a microsecond of a rate in virtual time, for weight 1: 2^53 of it last for a hundred days in which the queue is
-	// never empty. MaxTagged is how many of them a call has at most: four days.
-	TagMicro  = 1000
+	// never empty. MaxTagged is how many of them a call has at most: four days. It is no more round than TagStep.
+	TagMicro  = 1012
 	MaxTagged = 345_600_000_000
 	// TagStep is the length of a call of weight 1 that needs a permit: 2^53 of it last for nine thousand million calls in one queue, and of
 	// weight 100 it is a hundred units. It is not round, because emulators of Redis cannot read scores that end in many

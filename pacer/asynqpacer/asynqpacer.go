@@ -121,8 +121,8 @@ func middleware(p *pacer.Pacer, turn func(context.Context, time.Time, *pacer.Res
 				return ErrNoToken
 			}
 			began := time.Now()
-			failures, _ := asynq.GetRetryCount(ctx)                                                                  // 0 without a task's context
-			r, err := p.Redeem(ctx, tok, pacer.Attempt(int64(failures)+1), pacer.MaxWait(delayOf(task)+time.Second)) // it is due by whole seconds
+			failures, _ := asynq.GetRetryCount(ctx)                                                                // 0 without a task's context
+			r, err := p.Redeem(ctx, tok, pacer.Attempt(int64(failures)+1), pacer.Early(delayOf(task)+time.Second)) // it is due by whole seconds
 			turn(ctx, began, r, err)
 			if err != nil {
 				return err
@@ -140,7 +140,7 @@ func RetryDelay(other asynq.RetryDelayFunc) asynq.RetryDelayFunc {
 		other = asynq.DefaultRetryDelayFunc
 	}
 	return func(n int, err error, task *asynq.Task) time.Duration {
-		if later, ok := errors.AsType[*pacer.LaterError](err); ok {
+		if later, ok := errors.AsType[*pacer.LimitError](err); ok && later.Reason == pacer.TooEarly {
 			return due(time.Now(), later.Wait, later.Slack, delayOf(task))
 		}
 		return other(n, err, task)
@@ -151,7 +151,7 @@ func RetryDelay(other asynq.RetryDelayFunc) asynq.RetryDelayFunc {
 // other takes every error for a failure.
 func IsFailure(other func(error) bool) func(error) bool {
 	return func(err error) bool {
-		if _, ok := errors.AsType[*pacer.LaterError](err); ok {
+		if errors.Is(err, pacer.TooEarly) {
 			return false
 		}
 		return other == nil || other(err)

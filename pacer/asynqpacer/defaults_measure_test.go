@@ -50,7 +50,7 @@ func TestMeasureDefaults(t *testing.T) { //nolint:tparallel // when it measures,
 				defer p.Close()
 				mux := asynq.NewServeMux()
 				mux.Use(asynqpacer.MiddlewareWith(p, func(_ context.Context, _ time.Time, _ *pacer.Reservation, err error) {
-					if _, later := errors.AsType[*pacer.LaterError](err); err != nil && !later {
+					if _, later := errors.AsType[*pacer.LimitError](err); err != nil && !later {
 						t.Log(err)
 					}
 					mu.Lock()

@@ -15,8 +15,10 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/fields"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // The scopes that each call carries.
@@ -32,7 +34,7 @@ type Option func(*pacing)
 // WithCallOptions sets a function that returns a call's options, such as its cost and its values for scopes. It receives the service,
 // such as "DynamoDB", the operation, such as "GetItem", and the input, such as a *dynamodb.GetItemInput. GetRegion in the SDK's package
 // aws/middleware returns the region from ctx. The function is called for each attempt, and must not change the input. The scopes that it
-// returns override those that each call carries, and those that the context carries by [pacer.WithScope]. Defaults to no options.
+// returns override those that each call carries, and those that the context carries by [pacer.With]. Defaults to no options.
 func WithCallOptions(describe func(ctx context.Context, service, operation string, input any) []pacer.Option) Option {
 	return func(m *pacing) { m.describe = describe }
 }
@@ -104,9 +106,9 @@ func (m *pacing) addTo(stack *middleware.Stack) error {
 	if len(stack.Deserialize.List()) == 0 {
 		return nil // it makes a presigned URL: nothing is sent
 	}
-	id := "Headway " + m.pacer.Upstream()
+	id := "Headway " + fleet.Of(m.pacer).Upstream()
 	if _, ok := stack.Finalize.Get(id); ok {
-		return &pacer.ConfigError{In: "awspacer", Field: "Pacer", Value: strconv.Quote(m.pacer.Upstream()), Reason: "the calls have a pacer of this upstream already: append it once"}
+		return &pacer.ConfigError{In: "awspacer", Field: "Pacer", Value: strconv.Quote(fleet.Of(m.pacer).Upstream()), Reason: "the calls have a pacer of this upstream already: append it once"}
 	}
 	return errors.Join(
 		stack.Initialize.Add(middleware.InitializeMiddlewareFunc(id, keepInput), middleware.After),
@@ -163,8 +165,8 @@ func (m *pacing) options(ctx context.Context) []pacer.Option {
 		pacer.Scope(ScopeOperation, operation),
 	}
 	if ctx.Value(callKey{m.pacer}) != nil {
-		for _, policy := range m.pacer.Policies() {
-			if policy.Spec().Algorithm == policies.Concurrency {
+		for _, policy := range fleet.Of(m.pacer).Policies() {
+			if policy.Spec().Algorithm == specs.Concurrency {
 				opts = append(opts, pacer.CostOf(policy.Name(), 0)) // the call that needs this one has its permit
 			}
 		}
@@ -183,7 +185,7 @@ func (m *pacing) report(ctx context.Context, a *attempt, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
 	defer cancel()
 	if !a.sent {
-		_ = a.call.Settle(ctx, pacer.Cost(0))
+		_ = a.call.Settle(ctx, policies.Cost{N: 0})
 	}
 	if m.throttles.IsErrorThrottle(err).Bool() && !isForeign(err) {
 		_ = a.call.Report(ctx, m.feedback(err))

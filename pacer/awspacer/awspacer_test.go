@@ -99,12 +99,12 @@ func TestTheTransportSignsAfterTheWait(t *testing.T) {
 }
 
 // remaining returns how much is left of the first policy for a call.
-func remaining(t *testing.T, p *pacer.Pacer, opts ...pacer.Option) int64 {
+func remaining(t *testing.T, p *pacer.Pacer, opts ...pacer.ScopeOption) int64 {
 	t.Helper()
 	return status(t, p, opts...).Policies[0].Remaining
 }
 
-func status(t *testing.T, p *pacer.Pacer, opts ...pacer.Option) *pacer.Status {
+func status(t *testing.T, p *pacer.Pacer, opts ...pacer.ScopeOption) *pacer.Status {
 	t.Helper()
 	s, err := p.Status(t.Context(), opts...)
 	require.NoError(t, err)
@@ -132,8 +132,8 @@ func TestScopesAndCosts(t *testing.T) {
 		}
 		_, err := sqs.NewFromConfig(cfg).ListQueues(t.Context(), &sqs.ListQueuesInput{})
 		require.NoError(t, err)
-		all := func(service, region, operation string) []pacer.Option {
-			return []pacer.Option{pacer.Scope("service", service), pacer.Scope("region", region), pacer.Scope("operation", operation), pacer.Scope("table", "users")}
+		all := func(service, region, operation string) []pacer.ScopeOption {
+			return []pacer.ScopeOption{pacer.Scope("service", service), pacer.Scope("region", region), pacer.Scope("operation", operation), pacer.Scope("table", "users")}
 		}
 		require.Equal(t, int64(90), remaining(t, p, all("DynamoDB", "eu-central-1", "DescribeTable")...))
 		require.Equal(t, int64(99), remaining(t, p, all("SQS", "eu-central-1", "ListQueues")...))

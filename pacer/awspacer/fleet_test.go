@@ -32,7 +32,7 @@ const workerEnv = "HEADWAY_AWS_WORKER"
 // fleetLimit keeps calls further apart than any machine of a test is late.
 func fleetLimit() policies.Policy { return policies.AtMost(50, time.Second).Skew(time.Second) }
 
-// work is what a process of the fleet does: 16 goroutines call for three seconds.
+// work is what a process of the fleet does: 16 goroutines make two calls each.
 func work() error {
 	redisAddr, addr, _ := strings.Cut(os.Getenv(workerEnv), " ")
 	rdb := redis.NewClient(&redis.Options{Addr: redisAddr, ContextTimeoutEnabled: true})
@@ -51,17 +51,13 @@ func work() error {
 	client := sqs.NewFromConfig(cfg)
 	fmt.Fprintln(os.Stdout, "ready")
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
-	defer cancel()
 	var wg sync.WaitGroup
 	failed := make([]error, 16)
 	for i := range failed {
 		wg.Go(func() {
-			for ctx.Err() == nil && failed[i] == nil {
-				_, err := client.ListQueues(ctx, &sqs.ListQueuesInput{})
-				if ctx.Err() == nil && !errors.Is(err, pacer.ErrRefused) { // not refused for its deadline
-					failed[i] = err
-				}
+			for range 2 {
+				_, err := client.ListQueues(context.Background(), &sqs.ListQueuesInput{})
+				failed[i] = errors.Join(failed[i], err)
 			}
 		})
 	}
@@ -104,6 +100,5 @@ func TestAFleet(t *testing.T) {
 	done.Wait()
 	codes, accepted := u.seen()
 	require.Empty(t, codes)
-	require.Positive(t, accepted)
-	t.Logf("%d calls in 3 s, none refused", accepted)
+	require.Equal(t, 4*16*2, accepted)
 }

@@ -108,17 +108,17 @@ func TestWhatThePacerRefusesIsNotRepeated(t *testing.T) {
 		cost   int64
 		is     func(error) bool
 	}{
-		"never": {policy: policies.PerSecond(1), cost: 2, is: func(err error) bool { return errors.Is(err, pacer.ErrNever) }},
+		"never": {policy: policies.PerSecond(1), cost: 2, is: func(err error) bool { return errors.Is(err, pacer.TooCostly) }},
 		"not before the deadline": {policy: policies.PerMinute(1), wait: time.Second, is: func(err error) bool {
-			limit, ok := errors.AsType[*pacer.LimitError](err)
-			return ok && limit.Timeout() && errors.Is(err, context.DeadlineExceeded) // which the SDK would take for a timeout of the service
+			_, ok := errors.AsType[*pacer.LimitError](err)
+			return ok && errors.Is(err, context.DeadlineExceeded) // which the SDK would take for a timeout of the service
 		}},
 		"not within MaxWait": {policy: policies.Fixed(1, time.Hour), is: func(err error) bool {
 			limit, ok := errors.AsType[*pacer.LimitError](err)
-			return ok && !limit.Deadline && errors.Is(err, pacer.ErrNotYet)
+			return ok && !errors.Is(limit, context.DeadlineExceeded) && errors.Is(err, pacer.ErrNotYet)
 		}},
 		"lacks a scope": {policy: policies.PerSecond(1).Per("tenant"), is: func(err error) bool {
-			scope, ok := errors.AsType[*pacer.ScopeError](err)
+			scope, ok := errors.AsType[*pacer.LimitError](err)
 			return ok && scope.Scope == "tenant"
 		}},
 		"the store fails": {policy: policies.PerSecond(1), store: unreachable{memstore.New()}, is: func(err error) bool {

@@ -132,7 +132,7 @@ func slackPicture(t *testing.T) *timeline {
 			one := row{low: i > 0, signs: []sign{{g.Wait(), blue, going}}}
 			one.spans = []span{{from: g.Wait(), to: g.Wait() + g.Slack, form: bar, colour: slackColour}}
 			if g.Wait() > 0 { // a call that goes at once is not delayed
-				one.spans = append(one.spans, span{from: g.Wait(), to: g.Wait() + min(g.Slack, pacer.DefaultJitter), form: bar, colour: orange})
+				one.spans = append(one.spans, span{from: g.Wait(), to: g.Wait() + min(g.Slack, 10*time.Millisecond), form: bar, colour: orange})
 			}
 			if i == 0 {
 				one.name, one.about, one.code = r.code, r.about, true

@@ -29,7 +29,7 @@ func keyed(t testing.TB, keys int) []contender {
 	contexts := make([]context.Context, keys)
 	for i := range names {
 		names[i] = fmt.Sprint("tenant-", i)
-		contexts[i] = pacer.WithScope(t.Context(), "tenant", names[i]) //nolint:fatcontext // one for each tenant
+		contexts[i] = pacer.With(t.Context(), pacer.Scope("tenant", names[i])) //nolint:fatcontext // one for each tenant
 	}
 	p := newPacer(t, "bench", nil, []policies.Policy{lasting(keys)})
 	limiter := func() *rate.Limiter {

@@ -68,7 +68,7 @@ func TestTheTableOfErrors(t *testing.T) {
 func tooFar(t *testing.T) error {
 	t.Helper()
 	p := newPacer(t, "zendesk", nil, []policies.Policy{policies.PerSecond(2).Per("tenant")})
-	ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+	ctx := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 	for range 240 {
 		_, err := p.Reserve(ctx)
 		require.NoError(t, err)
@@ -79,7 +79,7 @@ func tooFar(t *testing.T) error {
 func pastTheDeadline(t *testing.T) error {
 	t.Helper()
 	p := newPacer(t, "zendesk", nil, []policies.Policy{policies.PerSecond(2).Per("tenant")})
-	ctx, cancel := context.WithTimeout(pacer.WithScope(t.Context(), "tenant", "acme"), 5*time.Second)
+	ctx, cancel := context.WithTimeout(pacer.With(t.Context(), pacer.Scope("tenant", "acme")), 5*time.Second)
 	defer cancel()
 	for range 20 {
 		_, err := p.Reserve(context.WithoutCancel(ctx))
@@ -102,7 +102,7 @@ func never(t *testing.T) error {
 	t.Helper()
 	p := newPacer(t, "openai", nil, []policies.Policy{policies.PerMinute(30_000).Burst(30_000).Named("tokens")})
 	err := p.Wait(t.Context(), pacer.Cost(48_000))
-	require.ErrorIs(t, err, pacer.ErrNever)
+	require.ErrorIs(t, err, pacer.TooCostly)
 	return err
 }
 
@@ -134,7 +134,7 @@ func nested(t *testing.T) error {
 
 // notItsTurn is as it comes from a call whose deadline ends while others are still before it.
 func notItsTurn(*testing.T) error {
-	return &pacer.LimitError{Upstream: "zendesk", Policy: "per-second", Cost: 1, Queued: true, Ahead: 3, MaxWait: 2 * time.Second, Deadline: true}
+	return &pacer.LimitError{Upstream: "zendesk", Policy: "per-second", Cost: 1, Reason: pacer.Queued, Ahead: 3, MaxWait: 2 * time.Second, Err: context.DeadlineExceeded}
 }
 
 func noScope(t *testing.T) error {
@@ -144,7 +144,7 @@ func noScope(t *testing.T) error {
 
 func noCredential(t *testing.T) error {
 	t.Helper()
-	pool, err := newPacer(t, "github", nil, []policies.Policy{policies.PerSecond(2).Per("token")}).Pool(pacer.Credentials("ci"), "token")
+	pool, err := newPacer(t, "github", nil, []policies.Policy{policies.PerSecond(2).Per("token")}).Pool([]pacer.Credential{{ID: "ci"}}, "token")
 	require.NoError(t, err)
 	require.NoError(t, pool.Leave(t.Context(), "ci", time.Minute))
 	_, err = pool.Acquire(t.Context())

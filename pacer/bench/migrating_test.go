@@ -76,7 +76,7 @@ func tenantsAfter(ctx context.Context, call func(context.Context) error, tenant 
 		return err
 	}
 	defer p.Close()
-	if err := p.Wait(pacer.WithScope(ctx, "tenant", tenant)); err != nil {
+	if err := p.Wait(pacer.With(ctx, pacer.Scope("tenant", tenant))); err != nil {
 		return err
 	}
 	return call(ctx)

@@ -60,7 +60,9 @@ func calendarStack() []policies.Policy {
 }
 
 // tenant is what the context of a call carries whose stack has a policy for each tenant.
-func tenant(ctx context.Context) context.Context { return pacer.WithScope(ctx, "tenant", "acme") }
+func tenant(ctx context.Context) context.Context {
+	return pacer.With(ctx, pacer.Scope("tenant", "acme"))
+}
 
 // newPacer returns a Pacer that is patient with its store: none of the machine's hiccups is to make it pace locally.
 func newPacer(t testing.TB, upstream string, store store.Store, stack []policies.Policy) *pacer.Pacer {

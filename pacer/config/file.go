@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
@@ -148,6 +149,9 @@ func (depth) CheckDepth(depth int, _ *yaml.DepthContext) error {
 // CheckAlias implements the plugin. Aliases are not expanded but when they are read, and bounded there.
 func (depth) CheckAlias(int, int) error { return nil }
 
+// otherHosts is whether hosts that no upstream has are unpaced, as files say it.
+var otherHosts = map[string]bool{"refused": false, "unpaced": true} //nolint:gochecknoglobals // a constant; Go has no constant maps
+
 // read reads the whole file.
 func (f *File) read(v value) {
 	var list, storesAt, otherwise *value
@@ -157,7 +161,7 @@ func (f *File) read(v value) {
 		"store":     later(&otherwise),
 		"upstreams": later(&list),
 		"otherHosts": func(v value) {
-			f.unpaced, _ = word(v, "a way to handle other hosts", map[string]bool{"refused": false, "unpaced": true})
+			f.unpaced, _ = word(v, "a way to handle other hosts", otherHosts)
 		},
 	})
 	if !ok {
@@ -227,6 +231,24 @@ func (f *File) Profile(upstream string) (policies.Profile, bool) {
 func (f *File) Hosts(upstream string) []string {
 	if u := f.byName[upstream]; u != nil {
 		return slices.Clone(u.hosts)
+	}
+	return nil
+}
+
+// URL returns where a proxy, such as that of the command "headway serve", sends the requests to an upstream: the url that the file states,
+// or https and the first of its hosts that is no wildcard. It returns nil if the file states neither.
+func (f *File) URL(upstream string) *url.URL {
+	u := f.byName[upstream]
+	switch {
+	case u == nil:
+		return nil
+	case u.base != nil:
+		return new(*u.base)
+	}
+	for _, host := range u.hosts {
+		if !strings.HasPrefix(host, "*.") {
+			return &url.URL{Scheme: "https", Host: host}
+		}
 	}
 	return nil
 }

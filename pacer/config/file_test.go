@@ -45,7 +45,7 @@ upstreams:
     store: memory
     policies: [25/s, 10000/day (UTC)]
     hosts: [api.crm.example, "crm.example:8080"]
-  nothing: {profile: github, policies: none}
+  nothing: {profile: github, policies: none, url: "http://127.0.0.1:8080/v2"}
 `
 
 func TestParse(t *testing.T) {
@@ -61,6 +61,10 @@ func TestParse(t *testing.T) {
 	require.Equal(t, []string{"*.zendesk.com"}, f.Hosts("zendesk"))
 	require.Equal(t, []string{"api.crm.example", "crm.example:8080"}, f.Hosts("crm"))
 	require.Empty(t, f.Hosts("other"))
+	require.Nil(t, f.URL("zendesk"), "a wildcard is no address")
+	require.Equal(t, "https://api.crm.example", f.URL("crm").String())
+	require.Equal(t, "http://127.0.0.1:8080/v2", f.URL("nothing").String())
+	require.Nil(t, f.URL("other"))
 	for upstream, want := range map[string]string{"zendesk": "zendesk", "crm": "ietf", "nothing": "github"} {
 		p, ok := f.Profile(upstream)
 		require.True(t, ok)
@@ -174,6 +178,10 @@ func TestMistakes(t *testing.T) {
 		up + "backOff: 0s":   `upstreams.u.backOff: is 0s: it must be more than 0`,
 		up + "profile: {}":   `f:3:14: upstreams.u.profile: is a mapping: write a profile`,
 		up + "hosts: [a.example, 'https://b.example']":      `f:3:24: upstreams.u.hosts[1]: must be a host`,
+		up + "url: ftp://a.example":                         `f:3:10: upstreams.u.url: is not a URL of the form https://host`,
+		up + "url: https://user:secret@a.example":           `upstreams.u.url: is not a URL of the form`,
+		up + "url: https://a.example?key=secret":            `upstreams.u.url: is not a URL of the form`,
+		up + "url: 'https://'":                              `upstreams.u.url: is not a URL of the form`,
 		up + "hosts: {a: b}":                                `f:3:12: upstreams.u.hosts: is a mapping: write a list of hosts`,
 		up + "hosts: a.example\n  v: {hosts: A.example.}":   `f:4:14: upstreams.v.hosts: the host is already listed, on line 3 (upstreams.u.hosts): remove one`,
 		up + "maxWait: soon":                                `f:3:14: upstreams.u.maxWait: is not a duration: write one such as 250ms, 30s or 1m30s, or forever`,

@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // Bounds of what a file may make this package do.
@@ -163,7 +163,7 @@ func (v value) entries(what string, f func(key string, keyAt, v value)) bool {
 // join returns the path of a key. One that cannot be a name is not repeated.
 func join(path, key string) string {
 	switch {
-	case !pacer.ValidUpstream(key):
+	case !store.ValidUpstream(key):
 		key = "?"
 	case strings.Contains(key, "."):
 		key = strconv.Quote(key)

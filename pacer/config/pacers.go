@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -257,14 +258,14 @@ func (p *Pacers) declare(f *File) (errs []error, checks []func() []error) {
 // overruled returns an error that matches ErrOverruled for each limit that was set at run time and holds in place of what has changed in
 // the file.
 func (l *live) overruled(was, now *upstream) (errs []error) {
-	set, err := l.pacer.Settings(context.Background()) // for at most the StoreTimeout
+	set, err := fleet.Of(l.pacer).Settings(context.Background()) // for at most the StoreTimeout
 	switch {
 	case errors.Is(err, store.ErrNoSettings):
 		return nil
 	case err != nil:
 		return []error{now.policiesAt.wrap(fmt.Errorf("has changed; whether limits that were set at run time hold instead is not known: %w", err))}
 	}
-	add := func(s *pacer.Setting, what, undo string) {
+	add := func(s *fleet.Setting, what, undo string) {
 		until := s.Until.UTC().Format(time.RFC3339) + " or "
 		if s.Until.IsZero() {
 			until = ""
@@ -316,6 +317,7 @@ func (p *Pacers) restarts(f *File) []error {
 		}{
 			{"its store", u.at, u.store.key(), was.store.key()},
 			{"its profile, leave or backOff", u.at, u.profileName + u.changed, was.profileName + was.changed},
+			{"its url", u.at, fmt.Sprint(u.base), fmt.Sprint(was.base)},
 			{"the list of its hosts", u.hostsAt, fmt.Sprint(u.hosts), fmt.Sprint(was.hosts)},
 			{settingsText, u.at, u.settingsKey(), was.settingsKey()},
 		} {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -35,7 +36,7 @@ func holding(t *testing.T, p *Pacers, upstream string) (all []string) {
 	t.Helper()
 	one, err := p.Pacer(upstream)
 	require.NoError(t, err)
-	for _, policy := range one.Policies() {
+	for _, policy := range fleet.Of(one).Policies() {
 		acme := policy
 		if len(policy.Scopes()) > 0 {
 			acme, err = policy.For("acme")
@@ -121,6 +122,7 @@ func TestApplyReportsWhatNeedsARestart(t *testing.T) {
 		{"  b: {", "  c: {"}:                                                "f: upstreams.b: the upstream is not in the file any more, which|f:6:3: upstreams.c: the upstream is new in the file, which",
 		{"upstreams:", "otherHosts: unpaced\nupstreams:"}:                   "f: otherHosts: it has changed",
 		{"a.example", "[a.example, b.example]"}:                             "f:5:12: upstreams.a.hosts: the list of its hosts has changed",
+		{"  b: {", "  b: {url: 'http://b.example', "}:                       "f:6:3: upstreams.b: its url has changed",
 		{"  b: {", "  b: {profile: github, "}:                               "f:6:3: upstreams.b: its profile, leave or backOff has changed",
 		{"  b: {", "  b: {leave: 50%, "}:                                    "f:6:3: upstreams.b: its profile, leave or backOff",
 		{"  b: {", "  b: {backOff: 5s, "}:                                   "f:6:3: upstreams.b: its profile, leave or backOff",
@@ -161,21 +163,21 @@ func TestApplyReportsWhatHoldsInstead(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	one := p.live["a"].pacer
 	apply := func(limit string) error { return p.Apply(parsed(t, strings.Replace(before, "5/s", limit, 1))) }
-	require.NoError(t, one.SetLimit(ctx, "x", policies.PerSecond(1), time.Hour, pacer.Scope("t", "acme")))
+	require.NoError(t, fleet.Of(one).SetLimit(ctx, "x", policies.PerSecond(1), time.Hour, pacer.Scope("t", "acme")))
 	err = apply("6/s")
 	require.ErrorIs(t, err, ErrOverruled)
 	require.ErrorContains(t, err, `f:4:15: upstreams.a.policies: has changed, but limits that were set at run time hold instead: "x: 1 per 1s, per t" for t=acme, set at 2`)
 	require.ErrorContains(t, err, "Z or headway unlimit a")
 	require.NoError(t, p.Apply(parsed(t, strings.Replace(before, `5/s, per t"`, `6/s, per t", y: 7/s`, 1))), "x is as before")
-	require.NoError(t, one.SetPolicies(ctx, policies.PerSecond(3).Per("t").Named("x")))
+	require.NoError(t, fleet.Of(one).SetPolicies(ctx, policies.PerSecond(3).Per("t").Named("x")))
 	err = apply("7/s")
 	require.ErrorContains(t, err, `"x: 3 per 1s, per t" for the whole upstream, set at 2`)
 	require.ErrorContains(t, err, "Z, until headway unset a")
 	require.Len(t, Mistakes(err), 2)
-	require.Equal(t, "[x: 3 per 1s, per t]", fmt.Sprint(one.Policies()))
-	require.NoError(t, one.UnsetPolicies(ctx))
-	require.NoError(t, one.UnsetLimit(ctx, "x", pacer.Scope("t", "acme")))
-	require.Equal(t, "[x: 7 per 1s, per t]", fmt.Sprint(one.Policies()))
+	require.Equal(t, "[x: 3 per 1s, per t]", fmt.Sprint(fleet.Of(one).Policies()))
+	require.NoError(t, fleet.Of(one).UnsetPolicies(ctx))
+	require.NoError(t, fleet.Of(one).UnsetLimit(ctx, "x", pacer.Scope("t", "acme")))
+	require.Equal(t, "[x: 7 per 1s, per t]", fmt.Sprint(fleet.Of(one).Policies()))
 	require.NoError(t, apply("8/s"))
 	require.NoError(t, one.Close())
 	require.ErrorIs(t, apply("9/s"), pacer.ErrClosed)
@@ -232,7 +234,7 @@ func TestPacerOptions(t *testing.T) {
 	require.Equal(t, []string{"a", "a", "b", "b"}, seen)
 	one, err := p.Pacer("a")
 	require.NoError(t, err)
-	require.Equal(t, "test-a", one.Upstream())
+	require.Equal(t, "test-a", fleet.Of(one).Upstream())
 	_, err = p.Pacer("c")
 	require.EqualError(t, err, `config: Upstream is "c": is not in f: it has a, b`)
 	require.NoError(t, p.Close())

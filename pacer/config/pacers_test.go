@@ -134,7 +134,7 @@ func TestASharedStore(t *testing.T) { //nolint:paralleltest // it sets the envir
 	require.NoError(t, server.Client().Do(t.Context(), "ACL", "SETUSER", "default", "off").Err())
 	t.Setenv("HEADWAY_TEST_PASSWORD", "hunter2")
 	text := "stores: {s: {redis: '" + server.Addr + "', username: headway, passwordEnv: HEADWAY_TEST_PASSWORD}}\n" +
-		"upstreams: {a: {store: s, maxWait: 1ms, policies: [1 per 1h]}, b: {store: s, policies: none}, c: {maxWait: 1ms, policies: [1 per 1h]}}"
+		"upstreams: {a: {store: s, storeTimeout: 30s, maxWait: 1ms, policies: [1 per 1h]}, b: {store: s, policies: none}, c: {maxWait: 1ms, policies: [1 per 1h]}}"
 	var all []*config.Pacers
 	for range 2 {
 		all = append(all, open(t, text))
@@ -143,7 +143,7 @@ func TestASharedStore(t *testing.T) { //nolint:paralleltest // it sets the envir
 		for _, name := range []string{"a", "c"} {
 			one, err := p.Pacer(name)
 			require.NoError(t, err)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			require.NoError(t, one.Ready(ctx))
 			err = one.Wait(ctx)
 			cancel()

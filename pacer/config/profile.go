@@ -9,6 +9,7 @@ import (
 
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/ietf"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // chooseProfile takes the profile of the vendor whose policies the upstream has, if the file names none, and changes what it reports.
@@ -47,8 +48,8 @@ func (u *upstreamReader) readLeave(v value) {
 	}
 	number, isPercent := strings.CutSuffix(s, "%")
 	n, err := strconv.ParseInt(strings.ReplaceAll(number, "_", ""), 10, 64)
-	if err != nil || n < 1 || n > policies.MaxLimit || isPercent && n > 99 {
-		v.failf("is not a whole number from 1 to %d, or a percentage from 1%% to 99%%", policies.MaxLimit)
+	if err != nil || n < 1 || n > specs.MaxLimit || isPercent && n > 99 {
+		v.failf("is not a whole number from 1 to %d, or a percentage from 1%% to 99%%", specs.MaxLimit)
 		return
 	}
 	u.change("leave "+s, func(p policies.Profile) policies.Profile {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/transport"
 )
@@ -39,6 +41,7 @@ type upstream struct {
 	changed     string                                    // the same, for comparing
 	hosts       []string
 	hostsAt     place
+	base        *url.URL // nil: that of its first host
 
 	config pacer.Config     // the rest: durations and such
 	given  map[string]value // where the fields of config stand
@@ -66,7 +69,7 @@ func readUpstream(name string, at, v value, stores known, taken map[string]place
 		vendors: stores.vendors, vendor: make(map[string]bool), taken: taken, keys: make(map[string]bool),
 	}
 	before := v.count()
-	if !pacer.ValidUpstream(name) {
+	if !store.ValidUpstream(name) {
 		at.failf("is not a valid upstream name: start with a letter or digit, and write at most 100 letters, digits, '.', '_' or '-'")
 	}
 	known := map[string]func(value){
@@ -77,6 +80,7 @@ func readUpstream(name string, at, v value, stores known, taken map[string]place
 		"leave":     u.readLeave,
 		"backOff":   u.readBackOff,
 		"hosts":     u.readHosts,
+		"url":       u.readURL,
 	}
 	maps.Copy(known, u.settings())
 	v.fields(known)
@@ -98,6 +102,11 @@ func readUpstream(name string, at, v value, stores known, taken map[string]place
 	return u.upstream
 }
 
+// outages are the ways to handle outages, as files name them.
+var outages = map[string]pacer.Outage{ //nolint:gochecknoglobals // a constant; Go has no constant maps
+	"pace locally": pacer.PaceLocally, "refuse calls": pacer.RefuseCalls, "let through": pacer.LetThrough,
+}
+
 // settings are the fields that pacer.Config has, too.
 func (u *upstreamReader) settings() map[string]func(value) {
 	c := &u.config
@@ -117,9 +126,7 @@ func (u *upstreamReader) settings() map[string]func(value) {
 			c.Processes = int(n)
 		},
 		"outage": func(v value) {
-			c.Outage, _ = word(v, "a way to handle outages", map[string]pacer.Outage{
-				pacer.PaceLocally.String(): pacer.PaceLocally, pacer.RefuseCalls.String(): pacer.RefuseCalls, pacer.LetThrough.String(): pacer.LetThrough,
-			})
+			c.Outage, _ = word(v, "a way to handle outages", outages)
 		},
 	}
 	for name, read := range all {
@@ -291,6 +298,20 @@ func (u *upstreamReader) readHosts(v value) {
 		return
 	}
 	v.items("hosts", read)
+}
+
+// readURL reads where a proxy sends the requests.
+func (u *upstreamReader) readURL(v value) {
+	s, ok := v.text("a URL such as https://api.github.com")
+	if !ok {
+		return
+	}
+	base, err := url.Parse(s)
+	if err != nil || base.Scheme != "https" && base.Scheme != "http" || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "" {
+		v.failf("is not a URL of the form https://host or https://host/path, without a user, a query or a fragment")
+		return
+	}
+	u.base = base
 }
 
 // check sees to it that a pacer can be made of all of it.

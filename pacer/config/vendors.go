@@ -23,6 +23,7 @@ import (
 	"github.com/headway-go/headway/policies/salesforce"
 	"github.com/headway-go/headway/policies/shopify"
 	"github.com/headway-go/headway/policies/slack"
+	"github.com/headway-go/headway/policies/specs"
 	"github.com/headway-go/headway/policies/stripe"
 	"github.com/headway-go/headway/policies/twilio"
 	"github.com/headway-go/headway/policies/zendesk"
@@ -303,7 +304,7 @@ func (p param) describe() string {
 func (a *args) read(p param, v value) {
 	switch p.kind {
 	case aNumber:
-		a.numbers[p.name] = v.number(0, policies.MaxLimit)
+		a.numbers[p.name] = v.number(0, specs.MaxLimit)
 	case aWord:
 		a.numbers[p.name], _ = word(v, "a "+p.name, p.words)
 	case aName:

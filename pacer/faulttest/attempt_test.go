@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -56,7 +58,7 @@ func (r *run) work(m *member, rng *rand.Rand) {
 		r.over("Acquire", err, a.by(v))
 	case n < 220:
 		r.ops.allow.Add(1)
-		err := m.pacer.Allow(ctx, opts...)
+		err := m.pacer.Wait(ctx, append([]pacer.Option{pacer.MaxWait(0)}, opts...)...)
 		r.over("Allow", err, a.sometime())
 	default:
 		a.reserve(ctx, cancel, n)
@@ -84,7 +86,7 @@ func (a *attempt) report(ctx context.Context) {
 func (a *attempt) resume(ctx context.Context) {
 	r := a.run
 	r.ops.report.Add(1)
-	err := a.member.pacer.Resume(ctx)
+	err := fleet.Of(a.member.pacer).Resume(ctx)
 	if err != nil && !errors.Is(err, pacer.ErrUnreachable) && !errors.Is(err, context.DeadlineExceeded) {
 		r.complainf("Resume: %v", err)
 	}
@@ -138,7 +140,7 @@ func (a *attempt) reserve(ctx context.Context, cancel context.CancelFunc, n int)
 func (a *attempt) settle(ctx context.Context, v *pacer.Reservation) int64 {
 	cost := 1 + a.rng.Int64N(a.cost)
 	a.run.ops.settle.Add(1)
-	if err := v.Settle(ctx, pacer.Cost(cost)); err != nil {
+	if err := v.Settle(ctx, policies.Cost{N: cost}); err != nil {
 		a.run.complainf("Settle: %v", err)
 	}
 	return cost
@@ -160,7 +162,7 @@ func (a *attempt) by(v *pacer.Reservation) gone {
 	if v == nil {
 		return c
 	}
-	at, slack := v.Slot()
+	at, slack := inside.Slot(v)
 	c.slot = time.UnixMicro(int64(at))
 	c.from = c.at
 	if latest := c.slot.Add(slack); latest.Before(c.at) {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/policies"
 )
@@ -37,7 +38,7 @@ const (
 
 	// answerLate is how late the store's answer is when the process may pace locally, fault or not: by its own clock it may have
 	// waited longer than was seen.
-	answerLate = pacer.DefaultStoreTimeout - 50*time.Millisecond
+	answerLate = 250*time.Millisecond - 50*time.Millisecond
 )
 
 // troubles is how many faults a run has.
@@ -239,7 +240,7 @@ func (r *run) recruit(processes int) {
 	config := pacer.Config{Upstream: r.upstream, Processes: processes, Policies: r.policies()}
 	for i := range processes {
 		m := &member{route: newRoute()}
-		config.Hooks = []*pacer.Hooks{{Failover: r.fellBack(i)}}
+		config.Hooks = []*hooks.Set{{Failover: r.fellBack(i)}}
 		m.rdb = r.site.connect(m.route)
 		store, err := redisstore.New(m.rdb)
 		require.NoError(r.t, err)

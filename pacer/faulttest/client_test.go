@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A connection is a client's way to the server: a store of its own on a go-redis client of its own.
@@ -253,7 +253,7 @@ func (c *client) notes(stack int) []store.Note {
 	for i := range notes {
 		at := c.rng.IntN(len(limits))
 		n := store.Note{Kind: store.NoteReset, Limit: at, For: upTo(c.rng, time.Millisecond)}
-		switch isAllowance := limits[at].Spec.Algorithm == policies.Allowance; {
+		switch isAllowance := limits[at].Spec.Algorithm == specs.Allowance; {
 		case !isAllowance:
 			c.answered(&n, stack, &limits[at])
 		case c.rng.IntN(2) == 0:
@@ -272,7 +272,7 @@ func (c *client) answered(n *store.Note, stack int, l *store.Limit) {
 	if mine := c.of(stack); len(mine) > 0 {
 		made = &c.held[mine[c.rng.IntN(len(mine))]]
 	}
-	window := l.Spec.Algorithm == policies.Window
+	window := l.Spec.Algorithm == specs.Window
 	switch kind := c.rng.IntN(11); {
 	case kind == 2:
 		n.Kind, n.At, n.Value, n.Remaining = store.NoteStray, made.grant.At, c.rng.Int64N(60_000), c.rng.Int64N(100_000)

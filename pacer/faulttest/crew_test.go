@@ -58,7 +58,7 @@ func (r *run) check(what string, err error) {
 	limited, ok := errors.AsType[*pacer.LimitError](err)
 	switch {
 	case err == nil:
-	case ok && !limited.Never:
+	case ok && limited.Reason != pacer.TooCostly:
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 	default:
 		r.complainf("%s: %v", what, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/testing/faulty"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
@@ -85,11 +86,9 @@ var weathers = []weather{
 	{name: "read-only", kind: lost, spoil: steady(faulty.Faults{Write: faulty.ErrReadOnly, Away: near})},
 	{name: "full", kind: lost, spoil: steady(faulty.Faults{Write: faulty.ErrFull, Free: true, Away: near})},
 	{name: "flapping", kind: flaps, spoil: often(50*time.Millisecond, 1500*time.Millisecond, func(s *faulty.Store, rng *rand.Rand) {
-		if rng.IntN(2) == 0 {
-			s.Suffer(faulty.Faults{All: faulty.ErrDown, Away: near})
-		} else {
-			s.Suffer(faulty.Faults{Away: near})
-		}
+		s.Suffer(faulty.Faults{All: faulty.ErrDown, Away: near})
+		lasts(50*time.Millisecond + time.Duration(rng.Int64N(int64(1450*time.Millisecond))))
+		s.Suffer(faulty.Faults{Away: near})
 	})},
 	{name: "100 ms away", kind: slow, spoil: steady(faulty.Faults{Away: 100 * time.Millisecond})},
 	{name: "200 ms away", kind: slow, spoil: steady(faulty.Faults{Away: 200 * time.Millisecond})},
@@ -343,11 +342,11 @@ func (w *world) run(t *testing.T, rng *rand.Rand, connect func() store.Store, ha
 		require.NoError(t, err)
 		w.fleet = append(w.fleet, p)
 		if c.setup.pool > 0 {
-			var ids []string
+			var all []pacer.Credential
 			for j := range c.setup.pool {
-				ids = append(ids, fmt.Sprint("c", j))
+				all = append(all, pacer.Credential{ID: fmt.Sprint("c", j)})
 			}
-			pool, err := p.Pool(pacer.Credentials(ids...), "account")
+			pool, err := p.Pool(all, "account")
 			require.NoError(t, err)
 			w.pools = append(w.pools, pool)
 		}
@@ -433,14 +432,14 @@ func (w *world) call(ctx context.Context, by, scope, n int, rng *rand.Rand) erro
 	if err != nil {
 		return err
 	}
-	d.slot, _ = r.Slot()
+	d.slot, _ = inside.Slot(r)
 	d.from = time.Now()
 	if w.pools != nil {
 		d.scope = r.Credential()
 	}
 	lasts(20*time.Millisecond + time.Duration(rng.Int64N(int64(mostLasts-20*time.Millisecond))))
 	if end == callsSettle {
-		if err := r.Settle(context.WithoutCancel(ctx), pacer.Cost(1)); err != nil {
+		if err := r.Settle(context.WithoutCancel(ctx), policies.Cost{N: 1}); err != nil {
 			d.cost = costly
 			w.failed(err)
 		}
@@ -458,7 +457,11 @@ func (w *world) acquire(ctx context.Context, by int, opts []pacer.Option) (*pace
 	case !w.cell.setup.book:
 		return w.fleet[by].Acquire(ctx, opts...)
 	}
-	tok, wait, err := w.fleet[by].Book(ctx, opts...)
+	booked := make([]pacer.BookOption, len(opts))
+	for i := range opts {
+		booked[i] = opts[i]
+	}
+	tok, wait, err := w.fleet[by].Book(ctx, booked...)
 	for err == nil {
 		timer := time.NewTimer(max(0, wait-pacer.RedeemEarly/2))
 		select {
@@ -471,7 +474,7 @@ func (w *world) acquire(ctx context.Context, by int, opts []pacer.Option) (*pace
 		if r, err = w.fleet[by].Redeem(ctx, tok); err == nil {
 			return r, nil
 		}
-		if later, ok := errors.AsType[*pacer.LaterError](err); ok {
+		if later, ok := errors.AsType[*pacer.LimitError](err); ok {
 			wait, err = later.Wait, nil
 		}
 	}
@@ -501,7 +504,7 @@ func (w *world) cancel(ctx context.Context, by int, rng *rand.Rand, opts []pacer
 		return err
 	}
 	lasts(held)
-	if d := (deed{by: by, from: time.Now(), reserved: 1}); !r.At().IsZero() && !d.from.Before(r.At()) { // nobody can use what is past
+	if d := (deed{by: by, from: time.Now(), reserved: 1}); !r.Queued() && r.Delay() == 0 { // nobody can use what is past
 		d.to = d.from
 		w.note(d)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/headway-go/headway/luascripts"
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -251,7 +252,7 @@ func TestLostReplyWhilePacing(t *testing.T) {
 			p, err := pacer.New(pacer.Config{
 				Upstream: lossyUpstream, Policies: []policies.Policy{counting()}, Store: backing, Outage: outage,
 				StoreTimeout: 2 * time.Second, // so that nothing but a lost reply makes it pace locally
-				Hooks: []*pacer.Hooks{{Failover: func(f pacer.Failover) {
+				Hooks: []*hooks.Set{{Failover: func(f hooks.Failover) {
 					if !f.On {
 						back <- struct{}{}
 					}
@@ -313,7 +314,7 @@ func TestLostReplyOfWhatIsGivenBack(t *testing.T) {
 			back := make(chan struct{}, 100)
 			p, err := pacer.New(pacer.Config{
 				Upstream: lossyUpstream, Policies: []policies.Policy{counting()}, Store: backing, StoreTimeout: 2 * time.Second,
-				Hooks: []*pacer.Hooks{{Failover: func(f pacer.Failover) {
+				Hooks: []*hooks.Set{{Failover: func(f hooks.Failover) {
 					if !f.On {
 						back <- struct{}{}
 					}
@@ -354,5 +355,5 @@ func TestLostReplyOfWhatIsGivenBack(t *testing.T) {
 
 // settles returns what settles a call at a cost.
 func settles(cost int64) func(*pacer.Reservation, context.Context) error {
-	return func(r *pacer.Reservation, ctx context.Context) error { return r.Settle(ctx, pacer.Cost(cost)) }
+	return func(r *pacer.Reservation, ctx context.Context) error { return r.Settle(ctx, policies.Cost{N: cost}) }
 }

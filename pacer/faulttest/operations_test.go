@@ -13,9 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/testing/faulty"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Random operations of the whole API, by some processes at once, while the store fails at random, in virtual time: a history has a seed,
@@ -178,28 +181,28 @@ func (p *performance) operate(ctx context.Context, one *pacer.Pacer, by int, rng
 		time.AfterFunc(upTo(200), cancel)
 	}
 	d := deed{by: by, cost: 1, scope: fmt.Sprint(rng.IntN(3))}
-	opts := []pacer.Option{pacer.Scope("tenant", d.scope)}
+	scope := pacer.Scope("tenant", d.scope)
+	opts, booked := []pacer.Option{scope}, []pacer.BookOption{scope}
 	if rng.IntN(4) == 0 {
 		d.cost = 1 + rng.Int64N(3)
-		opts = append(opts, pacer.Cost(d.cost))
+		opts, booked = append(opts, pacer.Cost(d.cost)), append(booked, pacer.Cost(d.cost))
 	}
 	for _, o := range []pacer.Option{pacer.Lane("batch"), pacer.Weight(1 + rng.Int64N(4)), pacer.MaxWait(upTo(2000)), pacer.NotBefore(upTo(200)), pacer.Tracked()} {
 		if rng.IntN(8) == 0 {
-			opts = append(opts, o)
+			opts, booked = append(opts, o), append(booked, o)
 		}
 	}
 	started := time.Now()
-	err := p.choose(ctx, one, rng, opts, d)
-	if took := time.Since(started); took > lasts+4*pacer.DefaultStoreTimeout+time.Second { // what holds a permit runs for less than a second
+	err := p.choose(ctx, one, rng, scope, opts, booked, d)
+	if took := time.Since(started); took > lasts+4*250*time.Millisecond+time.Second { // what holds a permit runs for less than a second
 		p.t.Errorf("an operation took %v, its context %v: %v", took, lasts, err)
 	}
 	p.check(err)
 }
 
 // choose does an operation of a random kind.
-func (p *performance) choose(ctx context.Context, one *pacer.Pacer, rng *rand.Rand, opts []pacer.Option, d deed) (err error) {
+func (p *performance) choose(ctx context.Context, one *pacer.Pacer, rng *rand.Rand, scope pacer.ScopeOption, opts []pacer.Option, booked []pacer.BookOption, d deed) (err error) {
 	always := context.WithoutCancel(ctx)
-	scope := opts[:1]
 	var r *pacer.Reservation
 	switch n := rng.IntN(100); {
 	case n < 8:
@@ -208,20 +211,18 @@ func (p *performance) choose(ctx context.Context, one *pacer.Pacer, rng *rand.Ra
 		}
 		return err
 	case n < 14:
-		if err = one.Allow(ctx, opts...); err == nil {
+		if err = one.Wait(ctx, append([]pacer.Option{pacer.MaxWait(0)}, opts...)...); err == nil {
 			p.went1(d)
 		}
 		return err
 	case n < 18:
-		var granted int64
-		if granted, err = one.AllowAtMost(ctx, 1+rng.Int64N(4), opts...); err == nil {
-			d.cost *= granted
+		if err = one.Wait(ctx, append([]pacer.Option{pacer.NotBefore(near)}, opts...)...); err == nil {
 			p.went1(d)
 		}
 		return err
 	case n < 22:
 		p.unknown(d.cost)
-		tok, _, err := one.Book(ctx, opts...)
+		tok, _, err := one.Book(ctx, booked...)
 		if err == nil {
 			select {
 			case p.tokens <- tok:
@@ -253,7 +254,7 @@ func (p *performance) choose(ctx context.Context, one *pacer.Pacer, rng *rand.Ra
 	case n < 60:
 		r, err = one.Acquire(ctx, opts...)
 	case n < 68:
-		r, err = one.TryAcquire(ctx, opts...)
+		r, err = one.TryAcquire(ctx, scope, pacer.Cost(d.cost))
 	default:
 		if r, err = one.Reserve(ctx, opts...); err != nil {
 			return err
@@ -261,7 +262,7 @@ func (p *performance) choose(ctx context.Context, one *pacer.Pacer, rng *rand.Ra
 		defer r.Release()
 		time.Sleep(time.Duration(rng.IntN(60)) * time.Millisecond)
 		if n := rng.IntN(3); n < 2 {
-			if late := !r.At().IsZero() && time.Now().After(r.At().Add(-2*near)); late {
+			if late := !r.Queued() && r.Delay() < 2*near; late {
 				p.unknown(d.cost) // what is past stays charged
 			}
 			if n == 0 {
@@ -274,12 +275,12 @@ func (p *performance) choose(ctx context.Context, one *pacer.Pacer, rng *rand.Ra
 	if err != nil {
 		return err
 	}
-	d.slot, _ = r.Slot()
+	d.slot, _ = inside.Slot(r)
 	d.from = time.Now()
 	time.Sleep(time.Duration(rng.IntN(150)) * time.Millisecond)
 	if rng.IntN(4) == 0 {
 		d.cost = 1 + rng.Int64N(d.cost)
-		p.check(r.Settle(always, pacer.Cost(d.cost)))
+		p.check(r.Settle(always, policies.Cost{N: d.cost}))
 	}
 	if rng.IntN(6) == 0 {
 		f := policies.Feedback{Wait: time.Duration(rng.IntN(100)) * time.Millisecond, Refused: rng.IntN(2) == 0}
@@ -314,8 +315,8 @@ func (p *performance) unknown(cost int64) {
 }
 
 // manage does what operators do.
-func (p *performance) manage(ctx context.Context, one *pacer.Pacer, rng *rand.Rand, scope []pacer.Option) error {
-	if _, err := one.Status(ctx, scope...); err != nil || p.calm {
+func (p *performance) manage(ctx context.Context, one *pacer.Pacer, rng *rand.Rand, scope pacer.ScopeOption) error {
+	if _, err := one.Status(ctx, scope); err != nil || p.calm {
 		return err
 	}
 	lower := append([]policies.Policy(nil), p.list...)
@@ -327,24 +328,24 @@ func (p *performance) manage(ctx context.Context, one *pacer.Pacer, rng *rand.Ra
 	}
 	switch rng.IntN(8) {
 	case 0:
-		return one.Resume(ctx, scope...)
+		return fleet.Of(one).Resume(ctx, scope)
 	case 1:
 		if p.resets {
-			return one.Reset(ctx, scope...)
+			return fleet.Of(one).Reset(ctx, scope)
 		}
 	case 2:
-		return one.SetPolicies(ctx, lower...)
+		return fleet.Of(one).SetPolicies(ctx, lower...)
 	case 3:
-		return one.UnsetPolicies(ctx)
+		return fleet.Of(one).UnsetPolicies(ctx)
 	case 4:
 		i := rng.IntN(len(lower))
-		return one.SetLimit(ctx, lower[i].Name(), lower[i], time.Duration(rng.IntN(2000))*time.Millisecond, scope...)
+		return fleet.Of(one).SetLimit(ctx, lower[i].Name(), lower[i], time.Duration(rng.IntN(2000))*time.Millisecond, scope)
 	case 5:
 		return one.Declare(lower...)
 	case 6:
 		return one.Ready(ctx)
 	case 7:
-		_, err := one.Settings(ctx)
+		_, err := fleet.Of(one).Settings(ctx)
 		return err
 	}
 	return nil
@@ -353,7 +354,7 @@ func (p *performance) manage(ctx context.Context, one *pacer.Pacer, rng *rand.Ra
 // check reports an error that no operation may have.
 func (p *performance) check(err error) {
 	for _, known := range []error{
-		nil, pacer.ErrRefused, pacer.ErrClosed, pacer.ErrSpent, pacer.ErrSettled, pacer.ErrUnreachable, context.Canceled, context.DeadlineExceeded, faulty.ErrGarbage,
+		nil, pacer.ErrRefused, pacer.ErrClosed, pacer.ErrSpent, pacer.ErrSpent, pacer.ErrUnreachable, context.Canceled, context.DeadlineExceeded, faulty.ErrGarbage,
 		faulty.ErrDown, faulty.ErrReadOnly, faulty.ErrFull,
 	} {
 		if errors.Is(err, known) {
@@ -393,7 +394,7 @@ func (p *performance) judge() {
 	is, err := p.store.Status(p.t.Context(), stack)
 	require.NoError(p.t, err)
 	for i := range is.Limits {
-		if l := &stack.Limits[i]; l.Spec.Algorithm == policies.Concurrency && (is.Limits[i].Remaining < l.Spec.Limit || is.Limits[i].Queued > 0) {
+		if l := &stack.Limits[i]; l.Spec.Algorithm == specs.Concurrency && (is.Limits[i].Remaining < l.Spec.Limit || is.Limits[i].Queued > 0) {
 			p.t.Errorf("%d permits of %d are left, and %d calls are queued", is.Limits[i].Remaining, l.Spec.Limit, is.Limits[i].Queued)
 		}
 	}

@@ -220,7 +220,7 @@ func (j *referee) sliding(r *rule, calls []gone, f *findings) {
 		if j.troubled(from, from.Add(length)) != nil {
 			length = r.period
 		}
-		j.window(r, from, from.Add(length), inside(calls[i:], from.Add(length)), f)
+		j.window(r, from, from.Add(length), inner(calls[i:], from.Add(length)), f)
 	}
 }
 
@@ -229,16 +229,16 @@ func (j *referee) clock(r *rule, calls []gone, f *findings) {
 	for begin := 0; begin < len(calls); {
 		at := calls[begin].from.Truncate(r.period)
 		to := at.Add(r.period)
-		j.window(r, at, to, inside(calls[begin:], to), f)
+		j.window(r, at, to, inner(calls[begin:], to), f)
 		for begin < len(calls) && calls[begin].from.Before(to) {
 			begin++
 		}
 	}
 }
 
-// inside returns the cost of those calls that went before an instant for certain. They are sorted by when they went at the
+// inner returns the cost of those calls that went before an instant for certain. They are sorted by when they went at the
 // earliest.
-func inside(calls []gone, to time.Time) (sum int64) {
+func inner(calls []gone, to time.Time) (sum int64) {
 	for i := range calls {
 		if !calls[i].from.Before(to) {
 			break

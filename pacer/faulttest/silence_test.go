@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -109,8 +109,8 @@ func (r *run) requested(began time.Time, err error) error {
 }
 
 // fellBack returns the hook of a process, for when it loses the store, and has it back: it may be called late.
-func (r *run) fellBack(process int) func(pacer.Failover) {
-	return func(f pacer.Failover) {
+func (r *run) fellBack(process int) func(hooks.Failover) {
+	return func(f hooks.Failover) {
 		now := time.Now()
 		r.silent(trouble{"a local process", now.Add(-f.For), now})
 		r.mu.Lock()

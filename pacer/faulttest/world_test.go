@@ -9,6 +9,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // upstreams numbers the upstreams of this process, so that no two histories share one.
@@ -71,7 +72,7 @@ func policy(rng *rand.Rand) policies.Policy {
 	default:
 		p = policies.Sliding(limit, period).Buckets(1 + rng.Int64N(6))
 	}
-	if p.Spec().Algorithm == policies.GCRA && rng.IntN(3) == 0 {
+	if p.Spec().Algorithm == specs.GCRA && rng.IntN(3) == 0 {
 		p = p.Adaptive(policies.Adaptation{
 			Floor: 1 + rng.IntN(50), Decrease: 1 + rng.IntN(99),
 			Hold: upTo(rng, 5*time.Millisecond) + time.Microsecond, Recovery: upTo(rng, 50*time.Millisecond) + time.Microsecond,

@@ -34,7 +34,7 @@ func ExampleOperator() {
 	if err := op.Resume(ctx); err != nil {
 		panic(err)
 	}
-	fmt.Println(p.Allow(ctx))
+	fmt.Println(p.Wait(ctx, pacer.MaxWait(0)))
 	// Output:
 	// 999 left, paused for 10m0s
 	// <nil>

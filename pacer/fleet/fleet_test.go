@@ -28,7 +28,7 @@ func newPacer(t *testing.T, c pacer.Config) *pacer.Pacer {
 
 func limits(p ...policies.Policy) pacer.Config { return pacer.Config{Policies: p} }
 
-func snapshotOf(t *testing.T, p *pacer.Pacer, opts ...pacer.Option) *fleet.Snapshot {
+func snapshotOf(t *testing.T, p *pacer.Pacer, opts ...pacer.ScopeOption) *fleet.Snapshot {
 	t.Helper()
 	f, err := fleet.Of(p).Snapshot(t.Context(), opts...)
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func TestFleetInMemory(t *testing.T) {
 		// A tenant makes ten calls, which take 4.5 s, and another one.
 		var wg sync.WaitGroup
 		call := func(tenant string) {
-			r, err := p.Acquire(pacer.WithScope(t.Context(), "tenant", tenant))
+			r, err := p.Acquire(pacer.With(t.Context(), pacer.Scope("tenant", tenant)))
 			require.NoError(t, err)
 			r.Release()
 		}
@@ -151,12 +151,12 @@ func TestFleetShowsWhatCallsReallyCost(t *testing.T) {
 			policies.PerSecond(200).Burst(2000).Named("tokens"), policies.Fixed(10_000, time.Minute).Per("tenant").Named("tenant"),
 		))
 		call := func() *pacer.Reservation {
-			r, err := p.Acquire(t.Context(), pacer.Scope("tenant", "acme"), pacer.EstimateOf("tokens", 1000), pacer.EstimateOf("tenant", 900))
+			r, err := p.Acquire(t.Context(), pacer.Scope("tenant", "acme"), pacer.EstimateOf("tokens", 1000, policies.Learned{}), pacer.EstimateOf("tenant", 900, policies.Learned{}))
 			require.NoError(t, err)
 			return r
 		}
 		settle := func(r *pacer.Reservation, tokens int64) {
-			require.NoError(t, r.Settle(t.Context(), pacer.CostOf("tokens", tokens), pacer.CostOf("tenant", tokens)))
+			require.NoError(t, r.Settle(t.Context(), policies.Cost{Policy: "tokens", N: tokens}, policies.Cost{Policy: "tenant", N: tokens}))
 		}
 		unseen := call()
 		snapshotOf(t, p)
@@ -254,13 +254,13 @@ func TestFleetCountsWhatGoesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.PerSecond(1000).Burst(1000).Named("all"), policies.PerSecond(100).Burst(100).Per("tenant").Named("tenant")))
-		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "before"))) // the long way: it is new
-		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "before")))
+		require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", "before"), pacer.MaxWait(0))) // the long way: it is new
+		require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", "before"), pacer.MaxWait(0)))
 		require.Empty(t, snapshotOf(t, p).TopKeys, "what went before the first look is not known")
 		time.Sleep(2 * time.Minute)
 		for second := range 3 {
 			for i := range 300 {
-				require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", fmt.Sprint(i%10)), pacer.Cost(int64(1+second))))
+				require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", fmt.Sprint(i%10)), pacer.Cost(int64(1+second)), pacer.MaxWait(0)))
 			}
 			time.Sleep(time.Second)
 		}
@@ -309,7 +309,7 @@ func TestSpentInTheLastMinute(t *testing.T) {
 		p := newPacer(t, limits(policies.PerSecond(1000).Burst(1000).Per("tenant")))
 		snapshotOf(t, p)
 		spend := func(n int64) {
-			require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "short"), pacer.Cost(n)))
+			require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", "short"), pacer.Cost(n), pacer.MaxWait(0)))
 			r, err := p.Reserve(t.Context(), pacer.Scope("tenant", "long"), pacer.Cost(n))
 			require.NoError(t, err)
 			require.NoError(t, r.Wait(t.Context()))
@@ -344,13 +344,13 @@ func TestSpentByAKeyThatWasEvicted(t *testing.T) {
 		snapshotOf(t, p)
 		spend := func() {
 			for range 2 { // the short way needs a key that is there
-				require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "big"), pacer.Cost(50)))
+				require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", "big"), pacer.Cost(50), pacer.MaxWait(0)))
 			}
 		}
 		evict := func() {
 			time.Sleep(10 * time.Second)
 			for i := range 5_000 { // keys are evicted as others are made
-				require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", fmt.Sprint(i))))
+				require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", fmt.Sprint(i)), pacer.MaxWait(0)))
 			}
 		}
 		cost := func() int64 { return snapshotOf(t, p).TopKeys[0].Cost }
@@ -402,20 +402,20 @@ func TestOperatorOfAPacer(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, time.Minute, s.PausedFor, "MaxPause")
 		require.NoError(t, op.Resume(t.Context()))
-		require.NoError(t, p.Allow(t.Context()))
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 
 		require.NoError(t, op.Pause(t.Context(), time.Second, []string{"tenant"}, acme))
-		require.NoError(t, p.Allow(t.Context()))
-		require.ErrorIs(t, p.Allow(t.Context(), acme), pacer.ErrNotYet)
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
+		require.ErrorIs(t, p.Wait(t.Context(), acme, pacer.MaxWait(0)), pacer.ErrNotYet)
 		require.NoError(t, op.Reset(t.Context(), acme))
-		require.NoError(t, p.Allow(t.Context(), acme))
+		require.NoError(t, p.Wait(t.Context(), acme, pacer.MaxWait(0)))
 
-		var scope *pacer.ScopeError
+		var scope *pacer.LimitError
 		require.ErrorAs(t, op.Pause(t.Context(), time.Second, []string{"tenant"}), &scope)
 		require.ErrorContains(t, op.Pause(t.Context(), time.Second, []string{"other"}), `no policy of upstream "test" has that name`)
 		require.ErrorContains(t, op.Pause(t.Context(), -1, nil), "must not be negative")
 		require.NoError(t, op.Close())
-		require.NoError(t, p.Allow(t.Context()), "it is not the operator's to close")
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)), "it is not the operator's to close")
 	})
 }
 
@@ -424,7 +424,7 @@ func TestResetMeansAllLanes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.Daily(10, time.UTC).Lane("batch", 50)))
-		batch := pacer.WithLane(t.Context(), "batch")
+		batch := pacer.With(t.Context(), pacer.Lane("batch"))
 		left := func() []int64 {
 			f := snapshotOf(t, p)
 			return []int64{policyOf(t, f, "daily").Remaining, policyOf(t, f, "daily.batch").Remaining}
@@ -433,7 +433,7 @@ func TestResetMeansAllLanes(t *testing.T) {
 			require.NoError(t, p.Wait(batch))
 		}
 		require.Equal(t, []int64{7, 2}, left())
-		require.NoError(t, p.Reset(t.Context()))
+		require.NoError(t, fleet.Of(p).Reset(t.Context()))
 		require.Equal(t, []int64{10, 5}, left())
 	})
 }

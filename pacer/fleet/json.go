@@ -6,6 +6,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // snapshotJSON is a Snapshot as scripts and browsers get it: MarshalJSON describes the fields.
@@ -26,7 +27,7 @@ type snapshotJSON struct {
 	Unknown   []string      `json:"unknown"`
 	Learned   []learnedJSON `json:"learned"`
 
-	Settings      *pacer.Settings    `json:"settings"`
+	Settings      *Settings          `json:"settings"`
 	SetLimits     int                `json:"setLimits"`
 	VersionCount  int                `json:"versionCount"`
 	Versions      []versionJSON      `json:"versions"`
@@ -230,7 +231,7 @@ func policyJSONOf(p *Policy) policyJSON {
 func standingJSONOf(s *pacer.PolicyStatus) standingJSON {
 	spec := s.Policy.Spec()
 	limit := spec.Limit
-	if spec.Algorithm != policies.GCRA && s.Pace > 0 { // of a rate, Pace is an interval
+	if spec.Algorithm != specs.GCRA && s.Pace > 0 { // of a rate, Pace is an interval
 		limit = s.Pace
 	}
 	return standingJSON{s.Remaining, limit, s.Next.Seconds(), s.Backlog, s.PausedFor.Seconds(), s.PausedBy, s.Queued, s.Margin.Seconds(), s.Full.Seconds()}
@@ -238,11 +239,11 @@ func standingJSONOf(s *pacer.PolicyStatus) standingJSON {
 
 func kindOf(p policies.Policy) string {
 	switch p.Spec().Algorithm {
-	case policies.Window:
+	case specs.Window:
 		return "window"
-	case policies.Concurrency:
+	case specs.Concurrency:
 		return "in flight"
-	case policies.GCRA, policies.Allowance:
+	case specs.GCRA, specs.Allowance:
 	}
 	return "rate"
 }

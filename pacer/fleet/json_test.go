@@ -33,7 +33,7 @@ func TestFleetAsJSON(t *testing.T) {
 		Allowances: []pacer.Allowance{{Limit: "60", Left: 4, Free: 3, For: 7 * time.Second, Source: "X-RateLimit-Reset"}, {Policy: "peak", Scope: "tenant=a"}},
 		Processes:  []fleet.Process{{ID: "x", Name: "worker", For: time.Minute, Waiting: 2, Source: "set at noon", Version: "5f"}},
 		Unknown:    []string{"later: 5 per moon"},
-		Settings:   &pacer.Settings{Upstream: "zendesk", Changed: at, Policies: &pacer.Setting{Text: "none", Since: at}},
+		Settings:   &fleet.Settings{Upstream: "zendesk", Changed: at, Policies: &fleet.Setting{Text: "none", Since: at}},
 		Versions:   []fleet.Version{{ID: "5f", Processes: 1}}, VersionCount: 2,
 		Disagreements: []fleet.Disagreement{
 			{Policy: "peak", ScopesDiffer: true, Sides: []fleet.Side{{Text: "peak: 4 per 1s", Processes: 1, Names: []string{"worker"}}, {}}},

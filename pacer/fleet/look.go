@@ -11,6 +11,7 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/failover"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -21,14 +22,14 @@ import (
 // Snapshot changes nothing. It returns a [*pacer.StoreError] if the store fails.
 //
 // With a store in memory, calls are counted from the first Snapshot on: until then, they spend no time on counting.
-func (o *Operator) Snapshot(ctx context.Context, opts ...pacer.Option) (*Snapshot, error) {
-	registry, shared := o.pacer.Registry()
+func (o *Operator) Snapshot(ctx context.Context, opts ...pacer.ScopeOption) (*Snapshot, error) {
+	registry, shared := o.in.Registry()
 	index, err := registry.Index(ctx, o.Upstream())
 	if errors.Is(err, pacer.ErrClosed) {
 		return nil, pacer.ErrClosed
 	}
 	if err != nil {
-		return nil, &pacer.StoreError{Upstream: o.Upstream(), Op: "index", Err: err}
+		return nil, o.failed(inside.OpIndex, err)
 	}
 	v := view{Snapshot: Snapshot{Upstream: o.Upstream(), Shared: shared}}
 	if shared { // otherwise all that is known is the Pacer's
@@ -57,7 +58,7 @@ func (o *Operator) Snapshot(ctx context.Context, opts ...pacer.Option) (*Snapsho
 }
 
 // settings returns what is set; nil if the store keeps nothing, or a Pacer is without its store.
-func (o *Operator) settings(ctx context.Context, shared bool) (*pacer.Settings, error) {
+func (o *Operator) settings(ctx context.Context, shared bool) (*Settings, error) {
 	s, err := o.Settings(ctx)
 	switch {
 	case err == nil:
@@ -195,7 +196,7 @@ func printed(text string) string {
 }
 
 // look asks how the limits and the keys stand, and completes the Snapshot.
-func (v *view) look(ctx context.Context, o *Operator, opts []pacer.Option) error {
+func (v *view) look(ctx context.Context, o *Operator, opts []pacer.ScopeOption) error {
 	o.mu.Lock()
 	for policy, key := range o.used {
 		same := func(k store.KeyUse) bool { return k.Key() == key }
@@ -213,11 +214,11 @@ func (v *view) look(ctx context.Context, o *Operator, opts []pacer.Option) error
 	for i := range uses {
 		keys[i] = uses[i].Key()
 	}
-	status, err := o.pacer.StatusOf(ctx, all, keys, opts...)
+	found, err := o.in.StatusOf(pacer.With(ctx, opts...), all, keys, v.stated)
 	if err != nil {
 		return err
 	}
-	status.Attribute(v.stated)
+	status := found.(*pacer.Status) //nolint:forcetypeassert // as it says
 	v.At, v.PausedFor, v.PausedBy, v.Allowances = status.At, status.PausedFor, status.PausedBy, status.Allowances
 	until := usage.SecondOf(v.At.UnixMicro())
 	if v.Shared {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -21,6 +22,7 @@ var ErrUnknownUpstream = errors.New("no process paces this upstream or has paced
 // An Operator observes an upstream and intervenes. Make one with [Open] or [Of]. It is safe for concurrent use.
 type Operator struct {
 	pacer *pacer.Pacer
+	in    *inside.Pacer
 	own   bool // the Pacer was made for it
 
 	mu   sync.Mutex
@@ -36,13 +38,13 @@ func Open(ctx context.Context, backing store.Store, upstream string) (*Operator,
 	if !ok {
 		return nil, &pacer.ConfigError{Field: "Store", Value: fmt.Sprintf("%T", backing), Reason: "does not record which processes use it: use a store that is a store.Registry"}
 	}
-	if !pacer.ValidUpstream(upstream) {
+	if !store.ValidUpstream(upstream) {
 		_, err := pacer.New(pacer.Config{Upstream: upstream}) // which says what is wrong
 		return nil, err
 	}
 	index, err := registry.Index(ctx, upstream)
 	if err != nil {
-		return nil, &pacer.StoreError{Upstream: upstream, Op: "index", Err: err}
+		return nil, &pacer.StoreError{Upstream: upstream, Op: inside.OpIndex, Err: err}
 	}
 	known, _ := parse(index.Policies)
 	described := slices.ContainsFunc(index.Processes, func(p store.IndexedProcess) bool { return p.Name != "" })
@@ -57,7 +59,7 @@ func Open(ctx context.Context, backing store.Store, upstream string) (*Operator,
 	if err != nil {
 		return nil, err
 	}
-	return &Operator{pacer: p, own: true}, nil
+	return &Operator{pacer: p, in: inside.Of(p), own: true}, nil
 }
 
 // Of returns an Operator for the upstream that p paces, with p's policies and MaxPause. It covers all processes that share p's store if
@@ -66,7 +68,7 @@ func Of(p *pacer.Pacer) *Operator {
 	if p == nil {
 		return nil
 	}
-	return &Operator{pacer: p}
+	return &Operator{pacer: p, in: inside.Of(p)}
 }
 
 // onlooker is a store without what makes a process one of the fleet's.
@@ -105,7 +107,7 @@ func lookOn(ctx context.Context, backing store.Store, registry store.Registry, u
 	}
 	first, err := settable.Settings(ctx, upstream)
 	if err != nil {
-		return nil, false, &pacer.StoreError{Upstream: upstream, Op: "settings", Err: err}
+		return nil, false, &pacer.StoreError{Upstream: upstream, Op: inside.OpSettings, Err: err}
 	}
 	s := &setter{onlooker: looks, backing: settable}
 	s.first.Store(first)
@@ -113,17 +115,17 @@ func lookOn(ctx context.Context, backing store.Store, registry store.Registry, u
 }
 
 // Upstream returns the upstream's name.
-func (o *Operator) Upstream() string { return o.pacer.Upstream() }
+func (o *Operator) Upstream() string { return o.in.Upstream }
 
 // Policies returns the policies that the Operator works with: those that were known when it was opened, those that were set since then,
 // or those of its Pacer.
-func (o *Operator) Policies() []policies.Policy { return o.pacer.Policies() }
+func (o *Operator) Policies() []policies.Policy { return slices.Clone(o.in.Policies.Now().List) }
 
 // MaxPause returns the longest pause that the Operator can make.
-func (o *Operator) MaxPause() time.Duration { return o.pacer.MaxPause() }
+func (o *Operator) MaxPause() time.Duration { return o.in.MaxPause }
 
 // Status is [pacer.Pacer.Status]: the state of the policies for a call with the scopes of the context and options.
-func (o *Operator) Status(ctx context.Context, opts ...pacer.Option) (*pacer.Status, error) {
+func (o *Operator) Status(ctx context.Context, opts ...pacer.ScopeOption) (*pacer.Status, error) {
 	return o.pacer.Status(ctx, opts...)
 }
 
@@ -131,54 +133,51 @@ func (o *Operator) Status(ctx context.Context, opts ...pacer.Option) (*pacer.Sta
 // context and options. Without names, it takes the policies that bind a call with these scopes, and pauses those of them with the fewest
 // scopes: if one of them has no scope, that is the whole upstream. Waiting calls whose slot falls inside the pause reserve again behind
 // it. Pause never shortens an existing pause, and lasts for at most [Operator.MaxPause]. It returns a [*pacer.ConfigError] for a negative
-// time or an unknown policy, a [*pacer.ScopeError] if a named policy needs a scope that is not given, and a [*pacer.StoreError] if the
+// time or an unknown policy, a [*pacer.LimitError] for [pacer.NoScope] if a named policy needs a
+// scope that is not given, and a [*pacer.StoreError] if the
 // store fails.
-func (o *Operator) Pause(ctx context.Context, d time.Duration, names []string, opts ...pacer.Option) error {
+func (o *Operator) Pause(ctx context.Context, d time.Duration, names []string, opts ...pacer.ScopeOption) error {
 	return o.pacer.Report(ctx, policies.Feedback{Source: "operator", Wait: d, Policies: names}, opts...)
 }
 
-// Resume is [pacer.Pacer.Resume]: it lifts the pauses that hold a call with the scopes of the context and options.
-func (o *Operator) Resume(ctx context.Context, opts ...pacer.Option) error {
-	o.read(ctx)
-	return o.pacer.Resume(ctx, opts...)
+// Resume lifts the pauses that hold a call with the scopes of the context and options: that of the whole upstream, and those of the
+// policies that bind the call. It also forgets what the upstream reported as left of their limits. Waiting calls of any process that the
+// pauses held reserve again. It returns a [*pacer.StoreError] if the store fails.
+func (o *Operator) Resume(ctx context.Context, opts ...pacer.ScopeOption) error {
+	return o.undo(ctx, store.NoteResume, opts)
 }
 
-// Reset is [pacer.Pacer.Reset]: it forgets the state of the policies that bind a call with the scopes of the context and options.
-func (o *Operator) Reset(ctx context.Context, opts ...pacer.Option) error {
-	o.read(ctx)
-	return o.pacer.Reset(ctx, opts...)
+// Reset forgets the state of the policies that bind a call with the scopes of the context and options: what was charged, what was learned
+// about them, and pauses, including the pause of the whole upstream. If the call is in no lane, Reset includes the policies of all lanes.
+// It is for operators who know that the recorded state is wrong. Waiting calls keep their slots, or get earlier ones. No process restores
+// what was reset, even if the store loses its data later. It returns the same errors as Resume.
+func (o *Operator) Reset(ctx context.Context, opts ...pacer.ScopeOption) error {
+	return o.undo(ctx, store.NoteReset, opts)
 }
 
-// read has the Operator know of what the upstream has said something. If the store fails, so does what follows.
-func (o *Operator) read(ctx context.Context) {
-	if o.own {
-		_, _ = o.pacer.Settings(ctx)
+// undo sends a note about each limit that could bind a call with these scopes, and about the whole upstream.
+func (o *Operator) undo(ctx context.Context, kind store.NoteKind, opts []pacer.ScopeOption) error {
+	if o.own { // know of what the upstream has said something; if the store fails, so does what follows
+		_, _ = o.Settings(ctx)
 	}
+	if o.in.Dispatcher.IsClosed() {
+		return pacer.ErrClosed
+	}
+	a, err := o.in.Calls.New(pacer.With(ctx, opts...), nil)
+	if err != nil {
+		return err
+	}
+	changes, err := o.in.Reports.Undo(ctx, kind, a.Bindable(true))
+	o.in.Dispatcher.Changed(ctx, changes)
+	if err != nil {
+		return o.failed(inside.OpReport, err)
+	}
+	return nil
 }
 
-// SetPolicies is [pacer.Pacer.SetPolicies]: these policies apply to every process of the upstream, in place of what each of them
-// declares, until [Operator.UnsetPolicies]. If one of them is not valid, or they cannot be combined, nothing changes.
-func (o *Operator) SetPolicies(ctx context.Context, list ...policies.Policy) error {
-	return o.pacer.SetPolicies(ctx, list...)
-}
-
-// UnsetPolicies is [pacer.Pacer.UnsetPolicies]: each process uses the policies that it declares again.
-func (o *Operator) UnsetPolicies(ctx context.Context) error { return o.pacer.UnsetPolicies(ctx) }
-
-// SetLimit is [pacer.Pacer.SetLimit]: the numbers of with apply to one key of a policy, such as one tenant, for the duration lasts, or
-// permanently if lasts is 0.
-func (o *Operator) SetLimit(ctx context.Context, policy string, with policies.Policy, lasts time.Duration, opts ...pacer.Option) error {
-	return o.pacer.SetLimit(ctx, policy, with, lasts, opts...)
-}
-
-// UnsetLimit is [pacer.Pacer.UnsetLimit]: it removes what [Operator.SetLimit] set for one key.
-func (o *Operator) UnsetLimit(ctx context.Context, policy string, opts ...pacer.Option) error {
-	return o.pacer.UnsetLimit(ctx, policy, opts...)
-}
-
-// Settings is [pacer.Pacer.Settings]: what operators have set, since when and until when.
-func (o *Operator) Settings(ctx context.Context) (*pacer.Settings, error) {
-	return o.pacer.Settings(ctx)
+// failed makes the error of an operation of the store.
+func (o *Operator) failed(op string, err error) error {
+	return &pacer.StoreError{Upstream: o.in.Upstream, Op: op, Err: err}
 }
 
 // Close ends what [Open] started. It closes neither the store nor the Pacer that [Of] received. Closing twice is harmless.

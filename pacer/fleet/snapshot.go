@@ -5,7 +5,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A Snapshot is the state of an upstream at one instant, over all processes that pace it with one store: see [Operator.Snapshot].
@@ -29,7 +29,7 @@ type Snapshot struct {
 
 	// Settings are what operators have set for all processes, with at most [MaxShownLimits] of its Limits; nil if the store keeps no
 	// settings, or is out of reach.
-	Settings *pacer.Settings
+	Settings *Settings
 	// SetLimits is how many Limits are set.
 	SetLimits int
 	// Versions are the lists of policies that processes have, most frequent first, at most [MaxShownVersions]; one if all processes
@@ -179,14 +179,14 @@ func (p *Policy) Rate(seconds int) float64 {
 func (p *Policy) Capacity() float64 {
 	spec := p.Policy.Spec()
 	switch spec.Algorithm {
-	case policies.GCRA:
+	case specs.GCRA:
 		interval := spec.Interval
 		if p.Pace > 0 {
 			interval = p.Pace
 		}
 		_, period := p.Policy.Limit()
 		return float64(time.Second.Microseconds()) / (float64(interval) * (1 + float64(p.Margin)/float64(period)))
-	case policies.Window:
+	case specs.Window:
 		limit, period := p.Policy.Limit()
 		if p.Pace > 0 {
 			limit = p.Pace
@@ -195,7 +195,7 @@ func (p *Policy) Capacity() float64 {
 			period += p.Margin
 		}
 		return float64(limit) / period.Seconds()
-	case policies.Concurrency, policies.Allowance:
+	case specs.Concurrency, specs.Allowance:
 	}
 	return 0
 }
@@ -207,7 +207,7 @@ func (p *Policy) Capacity() float64 {
 // that is spent. For a paused window, which admits nothing, it is 1. If the policy is not Shown, it is 0.
 func (p *Policy) Utilization() float64 {
 	spec := p.Policy.Spec()
-	if spec.Algorithm == policies.GCRA && spec.Limit < quotaFor.Microseconds()/spec.Interval {
+	if spec.Algorithm == specs.GCRA && spec.Limit < quotaFor.Microseconds()/spec.Interval {
 		capacity, over := p.Capacity(), utilizationSeconds
 		switch {
 		case len(p.Policy.Scopes()) == 0:
@@ -222,7 +222,7 @@ func (p *Policy) Utilization() float64 {
 		return min(1, p.Rate(over)/capacity)
 	}
 	limit := spec.Limit
-	if p.Pace > 0 && spec.Algorithm != policies.GCRA {
+	if p.Pace > 0 && spec.Algorithm != specs.GCRA {
 		limit = p.Pace
 	}
 	if !p.Shown || limit < 1 {

@@ -189,7 +189,7 @@ func TestAnOperatorSets(t *testing.T) {
 		require.NoError(t, op.SetLimit(t.Context(), "tenant", policies.PerSecond(50), time.Hour, acme))
 		require.NoError(t, op.SetPolicies(t.Context(), policies.PerSecond(3).Named("peak"), policies.PerSecond(5).Per("tenant").Named("tenant")))
 		synctest.Wait()
-		require.Equal(t, "peak: 3 per 1s, burst 2", p.Policies()[0].String(), "a Pacer learns of it")
+		require.Equal(t, "peak: 3 per 1s, burst 2", fleet.Of(p).Policies()[0].String(), "a Pacer learns of it")
 		s = lookAt(t, op)
 		require.Equal(t, "peak: 3 per 1s, burst 2\ntenant: 5 per 1s, per tenant", s.Settings.Policies.Text)
 		require.Equal(t, "tenant=acme", s.Settings.Limits[0].Scope)
@@ -219,12 +219,12 @@ func TestAnOperatorSets(t *testing.T) {
 		require.NoError(t, op.UnsetLimit(t.Context(), "tenant", acme))
 		require.NoError(t, op.UnsetPolicies(t.Context()))
 		synctest.Wait()
-		require.Equal(t, "peak: 10 per 1s, burst 2", p.Policies()[0].String())
+		require.Equal(t, "peak: 10 per 1s, burst 2", fleet.Of(p).Policies()[0].String())
 		require.True(t, lookAt(t, op).Settings.None())
 	})
 }
 
-func lookAtScope(t *testing.T, op *fleet.Operator, opts ...pacer.Option) *fleet.Snapshot {
+func lookAtScope(t *testing.T, op *fleet.Operator, opts ...pacer.ScopeOption) *fleet.Snapshot {
 	t.Helper()
 	s, err := op.Snapshot(t.Context(), opts...)
 	require.NoError(t, err)

@@ -28,7 +28,7 @@ type options struct {
 
 // WithCallOptions sets a function that returns a call's options, such as its cost and its values for scopes. It receives the full method,
 // such as "/helloworld.Greeter/SayHello", and the request (nil for a stream); metadata.FromOutgoingContext returns the outgoing metadata
-// from ctx. Scopes that the context carries by [pacer.WithScope] apply, too. Defaults to no options.
+// from ctx. Scopes that the context carries by [pacer.With] apply, too. Defaults to no options.
 func WithCallOptions(describe func(ctx context.Context, method string, req any) []pacer.Option) Option {
 	return func(o *options) { o.describe = describe }
 }
@@ -47,15 +47,13 @@ func (e *Error) Unwrap() error { return e.Err }
 // GRPCStatus returns the error as a status: see package status.
 func (e *Error) GRPCStatus() *status.Status {
 	code := codes.Unavailable
-	var scope *pacer.ScopeError
-	var nested *pacer.NestedError
-	var config *pacer.ConfigError
-	var limit *pacer.LimitError
+	_, wrong := errors.AsType[*pacer.ConfigError](e.Err)
 	switch {
-	case errors.As(e.Err, &limit):
-		code = codes.ResourceExhausted
-	case errors.As(e.Err, &scope), errors.As(e.Err, &nested), errors.As(e.Err, &config):
+	case wrong, errors.Is(e.Err, pacer.NoScope), errors.Is(e.Err, pacer.WaitsForItself):
 		code = codes.FailedPrecondition
+	case errors.Is(e.Err, pacer.NoCredential):
+	case errors.Is(e.Err, pacer.ErrRefused):
+		code = codes.ResourceExhausted
 	case errors.Is(e.Err, context.DeadlineExceeded):
 		code = codes.DeadlineExceeded
 	case errors.Is(e.Err, context.Canceled):

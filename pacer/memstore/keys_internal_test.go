@@ -10,6 +10,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/engine"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // looked counts how often it is asked until when it means something.
@@ -33,7 +34,7 @@ func TestAFullStoreSearchesALittle(t *testing.T) {
 	for i := range held {
 		key := accountKey{upstream: "api", policy: "rate", scope: strconv.Itoa(i)}
 		at := m.keys.scoped(m.keys.of(key.upstream, key.policy), key.scope)
-		a := looked{engine.NewAccount(policies.GCRA), &times, now + time.Hour.Microseconds()}
+		a := looked{engine.NewAccount(specs.GCRA), &times, now + time.Hour.Microseconds()}
 		if i == held/2 {
 			a.until = 0
 		}

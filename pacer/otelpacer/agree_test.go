@@ -14,6 +14,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/fleet"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/otelpacer"
 	"github.com/headway-go/headway/pacer/page"
 	"github.com/headway-go/headway/policies"
@@ -59,11 +60,11 @@ func TestEverybodyAgrees(t *testing.T) {
 		p, err := pacer.New(pacer.Config{
 			Upstream: "crm", Jitter: pacer.NoJitter,
 			Policies: []policies.Policy{policies.PerSecond(50).Burst(10).Named("peak"), policies.PerMinute(8).Per("tenant").Named("tenant")},
-			Hooks: []*pacer.Hooks{telemetry.Hooks(), {
-				Refused:  func(_ context.Context, r pacer.Refusal) { receive("refused", r.Policy, r.Scope, r.Wait) },
-				Waiting:  func(_ context.Context, s pacer.Waiting) { receive("sleeps", s.Policy, s.Scope, s.Wait) },
-				WaitDone: func(_ context.Context, s pacer.WaitDone) { receive("slept", s.Policy, s.Scope, s.Took) },
-				Admitted: func(_ context.Context, g pacer.Admitted) { receive("goes", g.Policy, g.Scope, g.Waited) },
+			Hooks: []*hooks.Set{telemetry.Hooks(), {
+				Refused:  func(_ context.Context, r hooks.Refusal) { receive("refused", r.Policy, r.Scope, r.Wait) },
+				Waiting:  func(_ context.Context, s hooks.Waiting) { receive("sleeps", s.Policy, s.Scope, s.Wait) },
+				WaitDone: func(_ context.Context, s hooks.WaitDone) { receive("slept", s.Policy, s.Scope, s.Took) },
+				Admitted: func(_ context.Context, g hooks.Admitted) { receive("goes", g.Policy, g.Scope, g.Waited) },
 			}},
 		})
 		require.NoError(t, err)
@@ -81,13 +82,13 @@ func TestEverybodyAgrees(t *testing.T) {
 			return seen
 		}
 		look() // from memory, what goes is counted from the first look on
-		acme := pacer.WithScope(t.Context(), "tenant", "acme")
-		require.NoError(t, p.Allow(acme))
+		acme := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
+		require.NoError(t, p.Wait(acme, pacer.MaxWait(0)))
 		synctest.Wait()
 
 		// A call that would have to wait, and does not want to.
 		var limit *pacer.LimitError
-		require.ErrorAs(t, p.Allow(acme), &limit)
+		require.ErrorAs(t, p.Wait(acme, pacer.MaxWait(0)), &limit)
 		require.Equal(t, want, reported{limit.Policy, limit.Scope, limit.Wait}, "the error")
 		require.ErrorContains(t, limit, `policy "tenant" for tenant=acme: the next slot is 7.5s away`)
 		status, err := p.Status(acme)

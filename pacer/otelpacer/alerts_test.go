@@ -21,6 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/internal/testing/faulty"
 	"github.com/headway-go/headway/pacer/otelpacer"
 	"github.com/headway-go/headway/policies"
@@ -38,6 +40,7 @@ import (
 	"github.com/headway-go/headway/policies/salesforce"
 	"github.com/headway-go/headway/policies/shopify"
 	"github.com/headway-go/headway/policies/slack"
+	"github.com/headway-go/headway/policies/specs"
 	"github.com/headway-go/headway/policies/stripe"
 	"github.com/headway-go/headway/policies/twilio"
 	"github.com/headway-go/headway/policies/zendesk"
@@ -308,13 +311,14 @@ func nearlySpend(t *testing.T, stack []policies.Policy, target int) {
 	rule, name, spec := alertNamed(t, "HeadwayQuotaNearlySpent"), stack[target].Name(), stack[target].Spec()
 	require.Empty(t, rule.fires(t, registry))
 	var opts []pacer.Option
+	var scopes []pacer.ScopeOption
 	for i, one := range stack {
 		for _, scope := range one.Scopes() {
 			if i == target || !one.IsOptional() {
-				opts = append(opts, pacer.Scope(scope, "x"))
+				opts, scopes = append(opts, pacer.Scope(scope, "x")), append(scopes, pacer.Scope(scope, "x"))
 			}
 		}
-		if i != target && one.Spec().Algorithm != policies.Concurrency {
+		if i != target && one.Spec().Algorithm != specs.Concurrency {
 			opts = append(opts, pacer.CostOf(one.Name(), 0))
 		}
 	}
@@ -328,7 +332,7 @@ func nearlySpend(t *testing.T, stack []policies.Policy, target int) {
 		return r
 	}
 	left := func() int64 {
-		s, err := p.Status(t.Context(), opts...)
+		s, err := p.Status(t.Context(), scopes...)
 		require.NoError(t, err)
 		for i := range s.Policies {
 			if s.Policies[i].Policy.Name() == name {
@@ -337,16 +341,16 @@ func nearlySpend(t *testing.T, stack []policies.Policy, target int) {
 		}
 		return 0
 	}
-	if spec.Algorithm == policies.Concurrency {
+	if spec.Algorithm == specs.Concurrency {
 		for range (97*spec.Limit + 99) / 100 {
 			defer call(0).Release()
 		}
 	}
 	began, due := time.Now(), 0.0
-	isQuota := spec.Algorithm == policies.Window || spec.Limit*spec.Interval >= (10*time.Minute).Microseconds()
+	isQuota := spec.Algorithm == specs.Window || spec.Limit*spec.Interval >= (10*time.Minute).Microseconds()
 	for n := range int(rule.pending/(10*time.Second)) + 20 {
 		switch {
-		case spec.Algorithm == policies.Concurrency:
+		case spec.Algorithm == specs.Concurrency:
 		case isQuota:
 			if cost := left() - spec.Limit*3/100; cost > 0 {
 				call(cost).Release()
@@ -413,7 +417,7 @@ func TestALongPauseRaisesAnAlert(t *testing.T) {
 		require.Empty(t, rule.fires(t, registry))
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{Source: "Retry-After", Wait: 81654 * time.Second, Policies: []string{"api"}}))
 		require.Equal(t, []string{"api"}, rule.fires(t, registry))
-		require.NoError(t, p.Resume(t.Context()))
+		require.NoError(t, fleet.Of(p).Resume(t.Context()))
 		require.Empty(t, rule.fires(t, registry))
 		require.NoError(t, p.Report(t.Context(), policies.Feedback{Remaining: policies.Reported(0), Limit: policies.Reported(5000), Reset: 5 * time.Hour}))
 		require.Equal(t, []string{"crm"}, rule.fires(t, registry))
@@ -456,7 +460,7 @@ func (a *alert) silent(t *testing.T, registry *prometheus.Registry, after, durin
 func observed(t *testing.T, c *pacer.Config) (*pacer.Pacer, *otelpacer.Telemetry, *prometheus.Registry) {
 	t.Helper()
 	telemetry, registry := newExporter(t, otelpacer.Config{})
-	c.Upstream, c.Hooks, c.Jitter, c.Logger = "crm", []*pacer.Hooks{telemetry.Hooks()}, pacer.NoJitter, slog.New(slog.DiscardHandler)
+	c.Upstream, c.Hooks, c.Jitter, c.Logger = "crm", []*hooks.Set{telemetry.Hooks()}, pacer.NoJitter, slog.New(slog.DiscardHandler)
 	p, err := pacer.New(*c)
 	require.NoError(t, err)
 	stop, err := telemetry.Observe(p)
@@ -517,7 +521,7 @@ func TestARefusalRaisesAnAlert(t *testing.T) {
 		require.NoError(t, p.Wait(t.Context()))
 		rule.silent(t, registry, 0, 20*time.Minute, func() {})
 		for range 2 { // the first one of its kind makes the series
-			rule.fireWithin(t, registry, "daily", 30*time.Second, func() { require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet) })
+			rule.fireWithin(t, registry, "daily", 30*time.Second, func() { require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet) })
 			rule.silent(t, registry, 11*time.Minute, 20*time.Minute, func() {})
 		}
 	})

@@ -59,31 +59,33 @@ func (t *Telemetry) measured(upstream, policy, scope string, more ...attribute.K
 
 // reason returns why a call was refused, in a word.
 func reason(err error) string {
-	limit := &pacer.LimitError{}
-	var scope *pacer.ScopeError
-	var nested *pacer.NestedError
-	var token *pacer.TokenError
-	var credential *pacer.CredentialError
-	switch {
-	case errors.As(err, &scope):
-		return "scope"
-	case errors.As(err, &nested):
-		return "nested"
-	case errors.As(err, &token):
-		return "token"
-	case errors.As(err, &credential):
-		return "credential"
-	case !errors.As(err, &limit) && !errors.Is(err, pacer.ErrRefused):
+	limit, ok := errors.AsType[*pacer.LimitError](err)
+	if !ok {
 		return errorType(err)
-	case limit.Never:
+	}
+	switch limit.Reason {
+	case pacer.NoScope:
+		return "scope"
+	case pacer.WaitsForItself:
+		return "nested"
+	case pacer.BadToken, pacer.TokenSpent, pacer.TokenLost:
+		return "token"
+	case pacer.NoCredential:
+		return "credential"
+	case pacer.TooCostly:
 		return "never"
-	case limit.Paused:
+	case pacer.Paused:
 		return "paused"
-	case limit.InFlight:
+	case pacer.NoPermit:
 		return "in_flight"
-	case limit.Queued:
+	case pacer.Queued:
+		if limit.Limit > 0 {
+			return "in_flight"
+		}
 		return "queued"
-	case limit.Deadline:
+	case pacer.TooFar, pacer.TooEarly:
+	}
+	if errors.Is(limit, context.DeadlineExceeded) {
 		return "deadline"
 	}
 	return "not_yet"

@@ -14,12 +14,13 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/otelpacer"
 	"github.com/headway-go/headway/policies"
 )
 
 // benchTelemetry returns hooks for metrics, and for spans if there is a provider of them.
-func benchTelemetry(b *testing.B, spans trace.TracerProvider) *pacer.Hooks {
+func benchTelemetry(b *testing.B, spans trace.TracerProvider) *hooks.Set {
 	b.Helper()
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
 	t, err := otelpacer.New(otelpacer.Config{MeterProvider: meters, TracerProvider: spans})
@@ -40,31 +41,31 @@ func BenchmarkWait(b *testing.B) {
 	for _, one := range []struct {
 		name  string
 		ctx   context.Context
-		hooks []*pacer.Hooks
+		hooks []*hooks.Set
 	}{
 		{"no hooks", b.Context(), nil},
-		{"empty hooks", b.Context(), []*pacer.Hooks{{}}},
-		{"a hook that does nothing", b.Context(), []*pacer.Hooks{{Admitted: func(context.Context, pacer.Admitted) {}}}},
-		{"metrics", b.Context(), []*pacer.Hooks{benchTelemetry(b, noop.NewTracerProvider())}},
-		{"metrics and traces", traced, []*pacer.Hooks{benchTelemetry(b, dropSpans())}},
+		{"empty hooks", b.Context(), []*hooks.Set{{}}},
+		{"a hook that does nothing", b.Context(), []*hooks.Set{{Admitted: func(context.Context, hooks.Admitted) {}}}},
+		{"metrics", b.Context(), []*hooks.Set{benchTelemetry(b, noop.NewTracerProvider())}},
+		{"metrics and traces", traced, []*hooks.Set{benchTelemetry(b, dropSpans())}},
 	} {
 		b.Run(one.name, func(b *testing.B) {
 			var called, reported atomic.Int64
 			reports := false
-			hooks := make([]*pacer.Hooks, len(one.hooks))
+			sets := make([]*hooks.Set, len(one.hooks))
 			for i, h := range one.hooks {
-				hooks[i] = &pacer.Hooks{}
+				sets[i] = &hooks.Set{}
 				if h.Admitted != nil {
 					reports = true
-					hooks[i].Dropped = func(int64) { b.Error("events were dropped") }
-					hooks[i].Admitted = func(ctx context.Context, g pacer.Admitted) {
+					sets[i].Dropped = func(int64) { b.Error("events were dropped") }
+					sets[i].Admitted = func(ctx context.Context, g hooks.Admitted) {
 						h.Admitted(ctx, g)
 						reported.Add(1)
 					}
 				}
 			}
 			p, err := pacer.New(pacer.Config{
-				Upstream: "crm", Hooks: hooks,
+				Upstream: "crm", Hooks: sets,
 				Policies: []policies.Policy{policies.Rate(1_000_000_000, 10_000*time.Second).Burst(1_000_000_000)},
 			})
 			require.NoError(b, err)
@@ -86,17 +87,17 @@ func BenchmarkWait(b *testing.B) {
 func BenchmarkHook(b *testing.B) {
 	traced, span := dropSpans().Tracer("bench").Start(b.Context(), "caller")
 	defer span.End()
-	slept := pacer.WaitDone{Waiting: tenantAcme, Since: time.Now(), Took: time.Second}
+	slept := hooks.WaitDone{Waiting: tenantAcme, Since: time.Now(), Took: time.Second}
 	metrics, both := benchTelemetry(b, noop.NewTracerProvider()), benchTelemetry(b, dropSpans())
 	for _, one := range []struct {
 		name string
 		call func()
 	}{
-		{"goes", func() { metrics.Admitted(b.Context(), pacer.Admitted{Upstream: "crm", Policy: "peak", Cost: 1}) }},
+		{"goes", func() { metrics.Admitted(b.Context(), hooks.Admitted{Upstream: "crm", Policy: "peak", Cost: 1}) }},
 		{"slept", func() { metrics.WaitDone(b.Context(), slept) }},
 		{"slept with a span", func() { both.WaitDone(traced, slept) }},
 		{"asked", func() {
-			metrics.StoreRequest(pacer.StoreRequest{Upstream: "crm", Op: "reserve", Took: time.Millisecond})
+			metrics.StoreRequest(hooks.StoreRequest{Upstream: "crm", Op: "reserve", Took: time.Millisecond})
 		}},
 	} {
 		b.Run(one.name, func(b *testing.B) {

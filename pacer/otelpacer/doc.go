@@ -1,7 +1,7 @@
 // Package otelpacer exports what a pacer does to OpenTelemetry: metrics, and a span for each wait inside the caller's trace.
 //
 //	t, err := otelpacer.New(otelpacer.Config{}) // the global providers
-//	p, err := pacer.New(pacer.Config{Upstream: "salesforce", Policies: limits, Hooks: []*pacer.Hooks{t.Hooks()}})
+//	p, err := pacer.New(pacer.Config{Upstream: "salesforce", Policies: limits, Hooks: []*hooks.Set{t.Hooks()}})
 //	stop, err := t.Observe(p)
 //
 // It needs only the OpenTelemetry API; your program chooses the SDK and the exporter. docs/telemetry.md has an

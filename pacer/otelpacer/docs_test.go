@@ -19,6 +19,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/fleet"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/otelpacer"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -33,7 +34,7 @@ type row struct {
 	about                        string
 }
 
-// documented returns the list of metrics in doc.go: "headway.calls, counter, {call}; upstream, policy: Calls that started."
+// documented returns the list of metrics in doc.go: "headway.calls, counter, {call}; upstream, policy: Calls that started.".
 func documented(t *testing.T) []row {
 	t.Helper()
 	text, err := os.ReadFile("doc.go")
@@ -79,19 +80,19 @@ func everything(t *testing.T) ([]metricdata.Metrics, *prometheus.Registry) {
 	require.NoError(t, err)
 	h, ctx := telemetry.Hooks(), t.Context()
 	refused := &pacer.LimitError{}
-	h.WaitDone(ctx, pacer.WaitDone{Waiting: tenantAcme, Err: refused})
-	cost := pacer.PolicyCost{Policy: "by-tenant", Scope: "tenant=acme", Cost: 1}
-	h.Admitted(ctx, pacer.Admitted{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme", Costs: []pacer.PolicyCost{cost}, Late: 1})
-	h.Answered(ctx, pacer.Answered{Upstream: "crm"})
-	h.Settled(ctx, pacer.Settled{Upstream: "crm", PolicyCost: cost, Charged: 2})
-	h.Refused(ctx, pacer.Refusal{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme", Err: refused})
-	h.Paused(pacer.Pause{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme"})
-	h.Resumed(pacer.Pause{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme"})
-	h.FeedbackApplied(ctx, pacer.FeedbackApplied{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme", Kind: store.NoteAnswer})
-	h.Failover(pacer.Failover{Upstream: "crm", On: true})
-	h.StoreRequest(pacer.StoreRequest{Upstream: "crm", Op: "reserve", Err: refused})
+	h.WaitDone(ctx, hooks.WaitDone{Waiting: tenantAcme, Err: refused})
+	cost := hooks.PolicyCost{Policy: "by-tenant", Scope: "tenant=acme", Cost: 1}
+	h.Admitted(ctx, hooks.Admitted{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme", Costs: []hooks.PolicyCost{cost}, Late: 1})
+	h.Answered(ctx, hooks.Answered{Upstream: "crm"})
+	h.Settled(ctx, hooks.Settled{Upstream: "crm", PolicyCost: cost, Charged: 2})
+	h.Refused(ctx, hooks.Refusal{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme", Err: refused})
+	h.Paused(hooks.Pause{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme"})
+	h.Resumed(hooks.Pause{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme"})
+	h.FeedbackApplied(ctx, hooks.FeedbackApplied{Upstream: "crm", Policy: "by-tenant", Scope: "tenant=acme", Kind: store.NoteAnswer.String()})
+	h.Failover(hooks.Failover{Upstream: "crm", On: true})
+	h.StoreRequest(hooks.StoreRequest{Upstream: "crm", Op: "reserve", Err: refused})
 	h.Dropped(1)
-	for _, o := range []pacer.Observed{{Wait: time.Second}, {InFlight: true}, {Refused: refused}} {
+	for _, o := range []hooks.Observed{{Wait: time.Second}, {InFlight: true}, {Refused: refused}} {
 		o.Upstream, o.Policy, o.Scope = "crm", "by-tenant", "tenant=acme"
 		h.Observed(ctx, o)
 	}

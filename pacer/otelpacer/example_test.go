@@ -16,6 +16,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/otelpacer"
 	"github.com/headway-go/headway/policies"
 )
@@ -38,7 +39,7 @@ func Example() {
 		}
 		p, err := pacer.New(pacer.Config{
 			Upstream: "crm", Policies: limits,
-			Hooks: []*pacer.Hooks{telemetry.Hooks(), pacer.LogHooks(logger)},
+			Hooks: []*hooks.Set{telemetry.Hooks(), hooks.Log(logger)},
 		})
 		if err != nil {
 			return err

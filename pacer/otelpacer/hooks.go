@@ -5,13 +5,13 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 )
 
 // Hooks returns hooks that record events, for [pacer.Config].Hooks of any number of Pacers. They include the hook for pauses: a Pacer
 // with these hooks listens to its store from the start, and must be closed.
-func (t *Telemetry) Hooks() *pacer.Hooks {
-	return &pacer.Hooks{
+func (t *Telemetry) Hooks() *hooks.Set {
+	return &hooks.Set{
 		WaitDone:        t.waitDone,
 		Admitted:        t.admitted,
 		Answered:        t.answered,
@@ -28,7 +28,7 @@ func (t *Telemetry) Hooks() *pacer.Hooks {
 	}
 }
 
-func (t *Telemetry) waitDone(ctx context.Context, s pacer.WaitDone) {
+func (t *Telemetry) waitDone(ctx context.Context, s hooks.WaitDone) {
 	var attrs metric.MeasurementOption
 	if s.Err == nil {
 		attrs = t.measured(s.Upstream, s.Policy, s.Scope)
@@ -39,7 +39,7 @@ func (t *Telemetry) waitDone(ctx context.Context, s pacer.WaitDone) {
 	t.span(ctx, &s)
 }
 
-func (t *Telemetry) admitted(ctx context.Context, g pacer.Admitted) {
+func (t *Telemetry) admitted(ctx context.Context, g hooks.Admitted) {
 	attrs := t.measured(g.Upstream, g.Policy, g.Scope)
 	t.events.calls.Add(ctx, 1, attrs)
 	for _, c := range g.Costs {
@@ -50,12 +50,12 @@ func (t *Telemetry) admitted(ctx context.Context, g pacer.Admitted) {
 	}
 }
 
-func (t *Telemetry) answered(ctx context.Context, a pacer.Answered) {
+func (t *Telemetry) answered(ctx context.Context, a hooks.Answered) {
 	t.events.answers.Record(ctx, a.Took.Seconds(), t.measured(a.Upstream, "", ""))
 }
 
 // settled counts what a call cost more than it was charged, or what was returned: a counter does not go back.
-func (t *Telemetry) settled(ctx context.Context, s pacer.Settled) {
+func (t *Telemetry) settled(ctx context.Context, s hooks.Settled) {
 	attrs := t.measured(s.Upstream, s.Policy, s.Scope)
 	if s.Cost > s.Charged {
 		t.events.cost.Add(ctx, s.Cost-s.Charged, attrs)
@@ -64,13 +64,13 @@ func (t *Telemetry) settled(ctx context.Context, s pacer.Settled) {
 	}
 }
 
-func (t *Telemetry) refused(ctx context.Context, r pacer.Refusal) {
+func (t *Telemetry) refused(ctx context.Context, r hooks.Refusal) {
 	t.events.refusals.Add(ctx, 1, t.measured(r.Upstream, r.Policy, r.Scope, keyReason.String(reason(r.Err))))
 }
 
 // observed measures what a policy would have done that is not enforced. Calls that it would not have held are not measured, as those are not
 // that an enforced one does not hold.
-func (t *Telemetry) observed(ctx context.Context, o pacer.Observed) {
+func (t *Telemetry) observed(ctx context.Context, o hooks.Observed) {
 	switch {
 	case o.Refused != nil:
 		t.events.wouldRefuse.Add(ctx, 1, t.measured(o.Upstream, o.Policy, o.Scope, keyReason.String(reason(o.Refused))))
@@ -83,19 +83,19 @@ func (t *Telemetry) observed(ctx context.Context, o pacer.Observed) {
 
 func (t *Telemetry) notObserved(n int64) { t.events.notObserved.Add(context.Background(), n) }
 
-func (t *Telemetry) paused(p pacer.Pause) {
+func (t *Telemetry) paused(p hooks.Pause) {
 	t.events.pauses.Add(context.Background(), 1, t.measured(p.Upstream, p.Policy, p.Scope))
 }
 
-func (t *Telemetry) resumed(p pacer.Pause) {
+func (t *Telemetry) resumed(p hooks.Pause) {
 	t.events.resumptions.Add(context.Background(), 1, t.measured(p.Upstream, p.Policy, p.Scope))
 }
 
-func (t *Telemetry) feedbackApplied(ctx context.Context, h pacer.FeedbackApplied) {
-	t.events.feedback.Add(ctx, 1, t.measured(h.Upstream, h.Policy, h.Scope, keyFeedback.String(h.Kind.String())))
+func (t *Telemetry) feedbackApplied(ctx context.Context, h hooks.FeedbackApplied) {
+	t.events.feedback.Add(ctx, 1, t.measured(h.Upstream, h.Policy, h.Scope, keyFeedback.String(h.Kind)))
 }
 
-func (t *Telemetry) storeRequest(c pacer.StoreRequest) {
+func (t *Telemetry) storeRequest(c hooks.StoreRequest) {
 	operation := keyOperation.String(c.Op)
 	attrs := t.measured(c.Upstream, "", "", operation)
 	if c.Err != nil {
@@ -104,7 +104,7 @@ func (t *Telemetry) storeRequest(c pacer.StoreRequest) {
 	t.events.store.Record(context.Background(), c.Took.Seconds(), attrs)
 }
 
-func (t *Telemetry) failover(f pacer.Failover) {
+func (t *Telemetry) failover(f hooks.Failover) {
 	if f.On {
 		t.events.fallbacks.Add(context.Background(), 1, t.measured(f.Upstream, "", ""))
 	}

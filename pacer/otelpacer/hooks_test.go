@@ -13,48 +13,49 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/otelpacer"
 	"github.com/headway-go/headway/pacer/store"
 )
 
-var tenantAcme = pacer.Waiting{Upstream: "crm", Policy: "per-tenant", Scope: "tenant=acme user=7", Cost: 2}
+var tenantAcme = hooks.Waiting{Upstream: "crm", Policy: "per-tenant", Scope: "tenant=acme user=7", Cost: 2}
 
 // Every event is measured, with the attributes that it should have and no others.
 func TestEventsAreMeasured(t *testing.T) {
 	t.Parallel()
 	telemetry, reader := newTelemetry(t, otelpacer.Config{})
 	h, ctx := telemetry.Hooks(), t.Context()
-	h.WaitDone(ctx, pacer.WaitDone{Waiting: tenantAcme, Took: 500 * time.Millisecond})
-	h.WaitDone(ctx, pacer.WaitDone{Waiting: tenantAcme, Took: time.Second})
-	h.WaitDone(ctx, pacer.WaitDone{Waiting: pacer.Waiting{Upstream: "crm", Paused: true}, Took: time.Second, Err: context.Canceled})
-	tenant, tokens := pacer.PolicyCost{Policy: "per-tenant", Scope: "tenant=acme", Cost: 2}, pacer.PolicyCost{Policy: "tokens", Cost: 300}
-	h.Admitted(ctx, pacer.Admitted{Upstream: "crm", Cost: 3})
-	h.Admitted(ctx, pacer.Admitted{Upstream: "crm", Cost: 2, Costs: []pacer.PolicyCost{tenant, tokens}})
-	h.Admitted(ctx, pacer.Admitted{
-		Upstream: "crm", Policy: "per-tenant", Scope: "tenant=acme", Cost: 2, Costs: []pacer.PolicyCost{tenant, tokens}, Waited: time.Second,
+	h.WaitDone(ctx, hooks.WaitDone{Waiting: tenantAcme, Took: 500 * time.Millisecond})
+	h.WaitDone(ctx, hooks.WaitDone{Waiting: tenantAcme, Took: time.Second})
+	h.WaitDone(ctx, hooks.WaitDone{Waiting: hooks.Waiting{Upstream: "crm", Paused: true}, Took: time.Second, Err: context.Canceled})
+	tenant, tokens := hooks.PolicyCost{Policy: "per-tenant", Scope: "tenant=acme", Cost: 2}, hooks.PolicyCost{Policy: "tokens", Cost: 300}
+	h.Admitted(ctx, hooks.Admitted{Upstream: "crm", Cost: 3})
+	h.Admitted(ctx, hooks.Admitted{Upstream: "crm", Cost: 2, Costs: []hooks.PolicyCost{tenant, tokens}})
+	h.Admitted(ctx, hooks.Admitted{
+		Upstream: "crm", Policy: "per-tenant", Scope: "tenant=acme", Cost: 2, Costs: []hooks.PolicyCost{tenant, tokens}, Waited: time.Second,
 		Late: 2 * time.Millisecond,
 	})
-	h.Answered(ctx, pacer.Answered{Upstream: "crm", Took: 40 * time.Millisecond})
-	h.Answered(ctx, pacer.Answered{Upstream: "crm", Took: 60 * time.Millisecond})
+	h.Answered(ctx, hooks.Answered{Upstream: "crm", Took: 40 * time.Millisecond})
+	h.Answered(ctx, hooks.Answered{Upstream: "crm", Took: 60 * time.Millisecond})
 	tokens.Cost = 100
-	h.Settled(ctx, pacer.Settled{Upstream: "crm", PolicyCost: tokens, Charged: 300})
+	h.Settled(ctx, hooks.Settled{Upstream: "crm", PolicyCost: tokens, Charged: 300})
 	tokens.Cost = 350
-	h.Settled(ctx, pacer.Settled{Upstream: "crm", PolicyCost: tokens, Charged: 300})
-	h.Refused(ctx, pacer.Refusal{Upstream: "crm", Policy: "daily", Err: &pacer.LimitError{}})
-	h.Paused(pacer.Pause{Upstream: "crm", For: time.Second})
-	h.Resumed(pacer.Pause{Upstream: "crm", Policy: "daily"})
-	h.FeedbackApplied(ctx, pacer.FeedbackApplied{Upstream: "crm", Policy: "daily", Kind: store.NoteAnswer, Value: 7})
-	h.FeedbackApplied(ctx, pacer.FeedbackApplied{Upstream: "crm", Kind: store.NoteStray})
-	h.FeedbackApplied(ctx, pacer.FeedbackApplied{Upstream: "crm", Kind: store.NoteSlow})
-	h.FeedbackApplied(ctx, pacer.FeedbackApplied{Upstream: "crm", Kind: store.NoteLearn})
-	h.StoreRequest(pacer.StoreRequest{Upstream: "crm", Op: "reserve", Calls: 4, Took: 2 * time.Millisecond})
-	h.StoreRequest(pacer.StoreRequest{Upstream: "crm", Op: "heartbeat", Took: 250 * time.Millisecond, Err: context.DeadlineExceeded})
+	h.Settled(ctx, hooks.Settled{Upstream: "crm", PolicyCost: tokens, Charged: 300})
+	h.Refused(ctx, hooks.Refusal{Upstream: "crm", Policy: "daily", Err: &pacer.LimitError{}})
+	h.Paused(hooks.Pause{Upstream: "crm", For: time.Second})
+	h.Resumed(hooks.Pause{Upstream: "crm", Policy: "daily"})
+	h.FeedbackApplied(ctx, hooks.FeedbackApplied{Upstream: "crm", Policy: "daily", Kind: store.NoteAnswer.String(), Value: 7})
+	h.FeedbackApplied(ctx, hooks.FeedbackApplied{Upstream: "crm", Kind: store.NoteStray.String()})
+	h.FeedbackApplied(ctx, hooks.FeedbackApplied{Upstream: "crm", Kind: store.NoteSlow.String()})
+	h.FeedbackApplied(ctx, hooks.FeedbackApplied{Upstream: "crm", Kind: store.NoteLearn.String()})
+	h.StoreRequest(hooks.StoreRequest{Upstream: "crm", Op: "reserve", Calls: 4, Took: 2 * time.Millisecond})
+	h.StoreRequest(hooks.StoreRequest{Upstream: "crm", Op: "heartbeat", Took: 250 * time.Millisecond, Err: context.DeadlineExceeded})
 	h.Dropped(17)
-	h.Observed(ctx, pacer.Observed{Upstream: "crm"})
-	h.Observed(ctx, pacer.Observed{Upstream: "crm", Policy: "daily", Wait: 2 * time.Second})
-	h.Observed(ctx, pacer.Observed{Upstream: "crm", Policy: "flight", InFlight: true, Running: 9})
-	h.Observed(ctx, pacer.Observed{Upstream: "crm", Policy: "daily", Wait: time.Hour, Refused: &pacer.LimitError{}})
-	h.Observed(ctx, pacer.Observed{Upstream: "crm", Policy: "tenant", Refused: &pacer.ScopeError{}})
+	h.Observed(ctx, hooks.Observed{Upstream: "crm"})
+	h.Observed(ctx, hooks.Observed{Upstream: "crm", Policy: "daily", Wait: 2 * time.Second})
+	h.Observed(ctx, hooks.Observed{Upstream: "crm", Policy: "flight", InFlight: true, Running: 9})
+	h.Observed(ctx, hooks.Observed{Upstream: "crm", Policy: "daily", Wait: time.Hour, Refused: &pacer.LimitError{}})
+	h.Observed(ctx, hooks.Observed{Upstream: "crm", Policy: "tenant", Refused: &pacer.LimitError{Reason: pacer.NoScope}})
 	h.NotObserved(3)
 	require.Equal(t, []string{
 		`headway.admission.lateness{headway.upstream=crm} count=1 sum=0.002`,
@@ -90,7 +91,7 @@ func TestAllHooksAreSet(t *testing.T) {
 	telemetry, _ := newTelemetry(t, otelpacer.Config{})
 	hooks := reflect.ValueOf(telemetry.Hooks()).Elem()
 	for i := range hooks.NumField() {
-		if field := hooks.Type().Field(i); field.IsExported() && field.Name != "Waiting" {
+		if field := hooks.Type().Field(i); field.Type.Kind() == reflect.Func && field.Name != "Waiting" {
 			require.False(t, hooks.Field(i).IsNil(), field.Name)
 		}
 	}
@@ -102,7 +103,7 @@ func TestEventsOfEndedContextsAreMeasured(t *testing.T) {
 	telemetry, reader := newTelemetry(t, otelpacer.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	telemetry.Hooks().WaitDone(ctx, pacer.WaitDone{Waiting: tenantAcme, Took: time.Second, Err: ctx.Err()})
+	telemetry.Hooks().WaitDone(ctx, hooks.WaitDone{Waiting: tenantAcme, Took: time.Second, Err: ctx.Err()})
 	require.Len(t, readings(t, reader), 1)
 }
 
@@ -119,7 +120,7 @@ func TestScopesAreAttributesWhenRequested(t *testing.T) {
 		{[]string{"user", "tenant"}, `headway.wait.duration{headway.policy=per-tenant,headway.scope.tenant=acme,headway.scope.user=7,headway.upstream=crm} count=1 sum=1`},
 	} {
 		telemetry, reader := newTelemetry(t, otelpacer.Config{MetricScopes: one.requested, SpanScopes: []string{"tenant"}})
-		telemetry.Hooks().WaitDone(t.Context(), pacer.WaitDone{Waiting: tenantAcme, Took: time.Second})
+		telemetry.Hooks().WaitDone(t.Context(), hooks.WaitDone{Waiting: tenantAcme, Took: time.Second})
 		require.Equal(t, []string{one.want}, readings(t, reader))
 	}
 }
@@ -135,7 +136,7 @@ func TestOddScopes(t *testing.T) {
 		"  tenant=x  ":    `headway.pauses{headway.scope.tenant=x,headway.upstream=crm} 1`,
 	} {
 		telemetry, reader := newTelemetry(t, otelpacer.Config{MetricScopes: []string{"tenant"}})
-		telemetry.Hooks().Paused(pacer.Pause{Upstream: "crm", Scope: scope})
+		telemetry.Hooks().Paused(hooks.Pause{Upstream: "crm", Scope: scope})
 		got := readings(t, reader)
 		require.Len(t, got, 1)
 		require.Equal(t, want, unescape(got[0]))
@@ -159,21 +160,21 @@ func TestReasons(t *testing.T) {
 	t.Parallel()
 	telemetry, reader := newTelemetry(t, otelpacer.Config{})
 	for _, err := range []error{
-		&pacer.ScopeError{},
-		&pacer.NestedError{},
-		&pacer.LimitError{Never: true, Deadline: true},
-		&pacer.LimitError{Paused: true, Deadline: true},
-		&pacer.LimitError{InFlight: true, Queued: true},
-		&pacer.LimitError{Queued: true, Deadline: true},
-		&pacer.LimitError{Deadline: true},
+		&pacer.LimitError{Reason: pacer.NoScope},
+		&pacer.LimitError{Reason: pacer.WaitsForItself},
+		&pacer.LimitError{Reason: pacer.TooCostly, Err: context.DeadlineExceeded},
+		&pacer.LimitError{Reason: pacer.Paused, Err: context.DeadlineExceeded},
+		&pacer.LimitError{Reason: pacer.Queued, Limit: 1},
+		&pacer.LimitError{Reason: pacer.Queued, Err: context.DeadlineExceeded},
+		&pacer.LimitError{Err: context.DeadlineExceeded},
 		&pacer.LimitError{},
-		fmt.Errorf("wrapped: %w", &pacer.LimitError{Never: true}),
-		&pacer.LaterError{},
-		&pacer.TokenError{Err: pacer.ErrSpent},
-		&pacer.CredentialError{},
+		fmt.Errorf("wrapped: %w", &pacer.LimitError{Reason: pacer.TooCostly}),
+		&pacer.LimitError{Reason: pacer.TooEarly},
+		&pacer.LimitError{Reason: pacer.TokenSpent},
+		&pacer.LimitError{Reason: pacer.NoCredential},
 		nil,
 	} {
-		telemetry.Hooks().Refused(t.Context(), pacer.Refusal{Upstream: "crm", Err: err})
+		telemetry.Hooks().Refused(t.Context(), hooks.Refusal{Upstream: "crm", Err: err})
 	}
 	require.Equal(t, []string{
 		`headway.refusals{headway.reason=<nil>,headway.upstream=crm} 1`,
@@ -197,7 +198,7 @@ func TestErrorTypes(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&pacer.LimitError{Deadline: true}, "deadline"}, // although it matches context.DeadlineExceeded
+		{&pacer.LimitError{Err: context.DeadlineExceeded}, "deadline"}, // although it matches context.DeadlineExceeded
 		{pacer.ErrClosed, "closed"},
 		{fmt.Errorf("x: %w", context.Canceled), "canceled"},
 		{&pacer.StoreError{Err: context.DeadlineExceeded}, "timeout"},
@@ -209,7 +210,7 @@ func TestErrorTypes(t *testing.T) {
 		{errors.Join(io.EOF, io.EOF), "*errors.joinError"},
 	} {
 		telemetry, reader := newTelemetry(t, otelpacer.Config{})
-		telemetry.Hooks().StoreRequest(pacer.StoreRequest{Upstream: "crm", Op: "heartbeat", Err: one.err})
+		telemetry.Hooks().StoreRequest(hooks.StoreRequest{Upstream: "crm", Op: "heartbeat", Err: one.err})
 		got := readings(t, reader)
 		require.Len(t, got, 1)
 		require.Contains(t, unescape(got[0]), "{error.type="+one.want+",")
@@ -221,11 +222,11 @@ func TestFallback(t *testing.T) {
 	t.Parallel()
 	telemetry, reader := newTelemetry(t, otelpacer.Config{})
 	h := telemetry.Hooks()
-	h.Failover(pacer.Failover{Upstream: "crm", On: true, Processes: 4, Err: store.ErrUnreachable})
+	h.Failover(hooks.Failover{Upstream: "crm", On: true, Processes: 4, Err: store.ErrUnreachable})
 	require.Equal(t, []string{
 		`headway.fallback.active{headway.upstream=crm} 1`, `headway.fallbacks{headway.upstream=crm} 1`,
 	}, readings(t, reader))
-	h.Failover(pacer.Failover{Upstream: "crm", For: time.Second})
+	h.Failover(hooks.Failover{Upstream: "crm", For: time.Second})
 	require.Equal(t, []string{
 		`headway.fallback.active{headway.upstream=crm} 0`, `headway.fallbacks{headway.upstream=crm} 1`,
 	}, readings(t, reader))

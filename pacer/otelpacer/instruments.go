@@ -43,7 +43,7 @@ type gauges struct {
 	versions    metric.Int64ObservableGauge
 }
 
-// waitBuckets reach from what a timer can tell apart to an hour, and have one at pacer.DefaultMaxWait.
+// waitBuckets reach from what a timer can tell apart to an hour, and have one at time.Minute.
 func waitBuckets() []float64 {
 	return []float64{
 		0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 45, 60, 120, 300, 600, 1800, 3600,
@@ -62,7 +62,7 @@ func latenessBuckets() []float64 {
 	return []float64{0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1}
 }
 
-// storeBuckets reach to four times pacer.DefaultStoreTimeout, which is what a first operation may take.
+// storeBuckets reach to four times 250*time.Millisecond, which is what a first operation may take.
 func storeBuckets() []float64 {
 	return []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1}
 }

@@ -33,7 +33,7 @@ func (t *Telemetry) Observe(p *pacer.Pacer) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	t.storeNotLost(p.Upstream())
+	t.storeNotLost(fleet.Of(p).Upstream())
 	return func() {
 		if err := registration.Unregister(); err != nil {
 			otel.Handle(err)

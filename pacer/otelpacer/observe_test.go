@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/otelpacer"
 	"github.com/headway-go/headway/pacer/store"
@@ -118,7 +119,7 @@ func TestASilentStoreDoesNotBlockACollection(t *testing.T) {
 		defer silent.Close()
 		_, err := telemetry.Observe(silent)
 		require.NoError(t, err)
-		telemetry.Hooks().Admitted(t.Context(), pacer.Admitted{Upstream: "crm", Cost: 1})
+		telemetry.Hooks().Admitted(t.Context(), hooks.Admitted{Upstream: "crm", Cost: 1})
 		start := time.Now()
 		require.Equal(t, []string{
 			`headway.calls{headway.upstream=crm} 1`,
@@ -161,7 +162,7 @@ func TestObserveNothing(t *testing.T) {
 func TestObserveInAFallback(t *testing.T) {
 	t.Parallel()
 	telemetry, reader := newTelemetry(t, otelpacer.Config{})
-	telemetry.Hooks().Failover(pacer.Failover{Upstream: "crm", On: true})
+	telemetry.Hooks().Failover(hooks.Failover{Upstream: "crm", On: true})
 	p := newPacer(t, nil)
 	defer p.Close()
 	_, err := telemetry.Observe(p)

@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/otelpacer"
 	"github.com/headway-go/headway/policies"
 )
@@ -57,7 +58,7 @@ func TestPrometheusSeesARealPacer(t *testing.T) {
 		tracing := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
 		telemetry, registry := newExporter(t, otelpacer.Config{TracerProvider: tracing})
 		p, err := pacer.New(pacer.Config{
-			Upstream: "crm", Jitter: pacer.NoJitter, Hooks: []*pacer.Hooks{telemetry.Hooks()},
+			Upstream: "crm", Jitter: pacer.NoJitter, Hooks: []*hooks.Set{telemetry.Hooks()},
 			Policies: []policies.Policy{
 				policies.PerSecond(2).Burst(1).Named("peak"),
 				policies.Fixed(8, 24*time.Hour).Named("quota"),
@@ -78,7 +79,7 @@ func TestPrometheusSeesARealPacer(t *testing.T) {
 		require.ErrorIs(t, p.Wait(tooLate), pacer.ErrNotYet)
 		cancel()
 		require.NoError(t, p.Wait(ctx, pacer.CostOf("quota", 2))) // after 30 s
-		require.ErrorIs(t, p.Wait(ctx, pacer.Cost(9)), pacer.ErrNever)
+		require.ErrorIs(t, p.Wait(ctx, pacer.Cost(9)), pacer.TooCostly)
 		caller.End()
 		synctest.Wait()
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/otelpacer"
 	"github.com/headway-go/headway/pacer/redisstore"
@@ -23,7 +24,7 @@ func TestPrometheusSeesTheStore(t *testing.T) {
 	require.NoError(t, err)
 	telemetry, registry := newExporter(t, otelpacer.Config{})
 	p, err := pacer.New(pacer.Config{
-		Upstream: "crm", Store: store, StoreTimeout: time.Minute, Processes: 1, Hooks: []*pacer.Hooks{telemetry.Hooks()},
+		Upstream: "crm", Store: store, StoreTimeout: time.Minute, Processes: 1, Hooks: []*hooks.Set{telemetry.Hooks()},
 		Policies: []policies.Policy{policies.PerSecond(1000).Burst(1000)},
 	})
 	require.NoError(t, err)

@@ -6,7 +6,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 )
 
 // spanName is the name of every wait's span: what it was for is in the attributes.
@@ -17,7 +17,7 @@ const spanName = "headway wait"
 // It is a span and not an event of the caller's span: hooks run a moment later, when the caller's span may have ended, and
 // what is added to a span then is lost. A span of its own can be made at any time, with the times that it had. It also shows
 // the wait as a bar beside those of the call.
-func (t *Telemetry) span(ctx context.Context, s *pacer.WaitDone) {
+func (t *Telemetry) span(ctx context.Context, s *hooks.WaitDone) {
 	if s.Took < t.config.MinSpan || !trace.SpanContextFromContext(ctx).IsSampled() {
 		return
 	}

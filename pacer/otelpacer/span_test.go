@@ -13,11 +13,12 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/otelpacer"
 )
 
 // spansOf returns the spans of waits that f makes, given a provider and a Telemetry that uses it.
-func spansOf(t *testing.T, c otelpacer.Config, f func(trace.Tracer, *pacer.Hooks)) []sdktrace.ReadOnlySpan {
+func spansOf(t *testing.T, c otelpacer.Config, f func(trace.Tracer, *hooks.Set)) []sdktrace.ReadOnlySpan {
 	t.Helper()
 	recorder := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
@@ -46,7 +47,7 @@ func TestWaitIsASpanOfTheCaller(t *testing.T) {
 	t.Parallel()
 	since := time.Now().Add(-time.Hour)
 	var parent trace.SpanContext
-	spans := spansOf(t, otelpacer.Config{}, func(tracer trace.Tracer, h *pacer.Hooks) {
+	spans := spansOf(t, otelpacer.Config{}, func(tracer trace.Tracer, h *hooks.Set) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ctx, caller := tracer.Start(ctx, "sync tickets")
 		parent = caller.SpanContext()
@@ -54,7 +55,7 @@ func TestWaitIsASpanOfTheCaller(t *testing.T) {
 		cancel()
 		sleep := tenantAcme
 		sleep.Queued = true
-		h.WaitDone(ctx, pacer.WaitDone{Waiting: sleep, Since: since, Took: 250 * time.Millisecond})
+		h.WaitDone(ctx, hooks.WaitDone{Waiting: sleep, Since: since, Took: 250 * time.Millisecond})
 	})
 	require.Len(t, spans, 1)
 	s := spans[0]
@@ -72,10 +73,10 @@ func TestWaitIsASpanOfTheCaller(t *testing.T) {
 // A call that gave up has a span with an error, of which nothing names the scope's value.
 func TestGivingUpIsAnError(t *testing.T) {
 	t.Parallel()
-	spans := spansOf(t, otelpacer.Config{MetricScopes: []string{"tenant"}}, func(tracer trace.Tracer, h *pacer.Hooks) {
+	spans := spansOf(t, otelpacer.Config{MetricScopes: []string{"tenant"}}, func(tracer trace.Tracer, h *hooks.Set) {
 		ctx := calling(t, tracer)
-		err := &pacer.LimitError{Upstream: "crm", Scope: "tenant=acme", Paused: true}
-		h.WaitDone(ctx, pacer.WaitDone{Waiting: pacer.Waiting{Upstream: "crm", Scope: "tenant=acme", Paused: true}, Took: time.Second, Err: err})
+		err := &pacer.LimitError{Upstream: "crm", Scope: "tenant=acme", Reason: pacer.Paused}
+		h.WaitDone(ctx, hooks.WaitDone{Waiting: hooks.Waiting{Upstream: "crm", Scope: "tenant=acme", Paused: true}, Took: time.Second, Err: err})
 	})
 	require.Len(t, spans, 1)
 	require.Equal(t, sdktrace.Status{Code: codes.Error, Description: "paused"}, spans[0].Status())
@@ -88,9 +89,9 @@ func TestGivingUpIsAnError(t *testing.T) {
 // Values of scopes are attributes of spans if their scope was asked for.
 func TestScopesOfSpans(t *testing.T) {
 	t.Parallel()
-	spans := spansOf(t, otelpacer.Config{SpanScopes: []string{"tenant"}}, func(tracer trace.Tracer, h *pacer.Hooks) {
+	spans := spansOf(t, otelpacer.Config{SpanScopes: []string{"tenant"}}, func(tracer trace.Tracer, h *hooks.Set) {
 		ctx := calling(t, tracer)
-		h.WaitDone(ctx, pacer.WaitDone{Waiting: tenantAcme, Took: time.Second})
+		h.WaitDone(ctx, hooks.WaitDone{Waiting: tenantAcme, Took: time.Second})
 	})
 	require.Len(t, spans, 1)
 	require.Contains(t, spans[0].Attributes(), attribute.String("headway.scope.tenant", "acme"))
@@ -111,9 +112,9 @@ func TestShortWaitsMakeNoSpan(t *testing.T) {
 		{time.Second, time.Second, 1},
 		{pacer.Forever, time.Hour, 0},
 	} {
-		spans := spansOf(t, otelpacer.Config{MinSpan: one.shortest}, func(tracer trace.Tracer, h *pacer.Hooks) {
+		spans := spansOf(t, otelpacer.Config{MinSpan: one.shortest}, func(tracer trace.Tracer, h *hooks.Set) {
 			ctx := calling(t, tracer)
-			h.WaitDone(ctx, pacer.WaitDone{Waiting: tenantAcme, Took: one.took})
+			h.WaitDone(ctx, hooks.WaitDone{Waiting: tenantAcme, Took: one.took})
 		})
 		require.Len(t, spans, one.want, "%+v", one)
 	}
@@ -122,10 +123,10 @@ func TestShortWaitsMakeNoSpan(t *testing.T) {
 // Without a caller's span, or with one that is not sampled, there is nothing to belong to.
 func TestNoSpanOutsideOfATrace(t *testing.T) {
 	t.Parallel()
-	spans := spansOf(t, otelpacer.Config{}, func(_ trace.Tracer, h *pacer.Hooks) {
-		h.WaitDone(t.Context(), pacer.WaitDone{Waiting: tenantAcme, Took: time.Second})
+	spans := spansOf(t, otelpacer.Config{}, func(_ trace.Tracer, h *hooks.Set) {
+		h.WaitDone(t.Context(), hooks.WaitDone{Waiting: tenantAcme, Took: time.Second})
 		unsampled := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()))
-		h.WaitDone(calling(t, unsampled.Tracer("test")), pacer.WaitDone{Waiting: tenantAcme, Took: time.Second})
+		h.WaitDone(calling(t, unsampled.Tracer("test")), hooks.WaitDone{Waiting: tenantAcme, Took: time.Second})
 	})
 	require.Empty(t, spans)
 }

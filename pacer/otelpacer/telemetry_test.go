@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/otelpacer"
 )
 
@@ -35,7 +36,7 @@ func TestGlobalProviders(t *testing.T) {
 	t.Parallel()
 	telemetry, err := otelpacer.New(otelpacer.Config{})
 	require.NoError(t, err)
-	telemetry.Hooks().Admitted(t.Context(), pacer.Admitted{Upstream: "crm", Cost: 1})
+	telemetry.Hooks().Admitted(t.Context(), hooks.Admitted{Upstream: "crm", Cost: 1})
 }
 
 // brokenProvider makes no instruments.

@@ -94,7 +94,7 @@ func TestReadOnlyByDefault(t *testing.T) {
 	h.ServeHTTP(w, r)
 	require.Equal(t, http.StatusForbidden, w.Code)
 	require.Contains(t, w.Body.String(), "page.Config.Intervene")
-	require.NoError(t, p.Allow(t.Context()))
+	require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 }
 
 // The page is for loopback, and for the hosts that are named.
@@ -120,7 +120,7 @@ func TestAgreesWithTheError(t *testing.T) {
 	require.NoError(t, err)
 	defer h.Close()
 	require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"peak"}, Wait: time.Hour}))
-	err = p.Allow(t.Context())
+	err = p.Wait(t.Context(), pacer.MaxWait(0))
 	var limit *pacer.LimitError
 	require.ErrorAs(t, err, &limit)
 	w := httptest.NewRecorder()

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -79,7 +80,7 @@ func (s *noted) acquire(ctx context.Context, p *pacer.Pacer, opts ...pacer.Optio
 		return nil, outing{}, err
 	}
 	at := micros()
-	slot, slack := r.Slot()
+	slot, slack := inside.Slot(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return r, outing{Requested: requested, Granted: int64(s.granted[slot]), Slot: int64(slot), Slack: slack.Microseconds(), At: at}, nil

@@ -19,6 +19,8 @@ import (
 
 	"github.com/headway-go/headway/luascripts"
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/testing/measure"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/policies"
@@ -77,7 +79,7 @@ func newWaitingCrowd(t *testing.T, n int, event *crowdEvent, holds bool) *waitin
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				if err == nil {
-					slot, _ := r.Slot()
+					slot, _ := inside.Slot(r)
 					c.went, c.slots = append(c.went, time.Now()), append(c.slots, time.UnixMicro(int64(slot)))
 				} else {
 					c.errs = append(c.errs, err)
@@ -245,7 +247,7 @@ var crowdEvents = []crowdEvent{
 		n, _, _ := c.since(received)
 		c.t.Logf("two seconds later, in one: %d calls go, %d requests for slots", n, sent)
 		begun = time.Now()
-		require.NoError(c.t, c.all[1].Resume(c.t.Context()))
+		require.NoError(c.t, fleet.Of(c.all[1].Pacer).Resume(c.t.Context()))
 		time.Sleep(overWithin)
 		c.mu.Lock()
 		inside := slices.ContainsFunc(c.slots, func(at time.Time) bool { return at.After(received) && at.Before(ends) })
@@ -257,7 +259,7 @@ var crowdEvents = []crowdEvent{
 	}},
 	{name: "reset", does: func(c *waitingCrowd) {
 		begun := time.Now()
-		require.NoError(c.t, c.all[0].Reset(c.t.Context()))
+		require.NoError(c.t, fleet.Of(c.all[0].Pacer).Reset(c.t.Context()))
 		time.Sleep(3 * time.Second)
 		n, first, longest := c.since(begun)
 		c.goesOn("after it", n, first, longest, 3*time.Second, goOnWithin)
@@ -278,7 +280,7 @@ var crowdEvents = []crowdEvent{
 	}},
 	{name: "other policies", mixed: true, does: func(c *waitingCrowd) {
 		begun := time.Now()
-		require.NoError(c.t, c.all[0].SetPolicies(c.t.Context(),
+		require.NoError(c.t, fleet.Of(c.all[0].Pacer).SetPolicies(c.t.Context(),
 			policies.PerSecond(2*crowdRate).Named("second"), policies.AtMost(5*crowdRate, 2*time.Second).Burst(20).Named("two-seconds"), crowdPolicies[2]))
 		c.expect("they are set", time.Since(begun), overWithin)
 		time.Sleep(3 * time.Second)

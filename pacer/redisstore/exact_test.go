@@ -22,11 +22,11 @@ func TestALogLastsAsLongAsItsWindow(t *testing.T) {
 	lasts := func(key string) time.Duration { return rdb.PTTL(t.Context(), key).Val() }
 
 	p := newPacer(t, rdb, exact)
-	require.NoError(t, p.Allow(t.Context()))
+	require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 	require.Greater(t, lasts(account), 60*time.Second)
 	require.Greater(t, lasts(starts), 60*time.Second)
 	for range 2 {
-		require.NoError(t, p.Allow(t.Context()))
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 	}
 	r, err := p.Reserve(t.Context()) // 15 seconds later
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestALogLastsAsLongAsItsWindow(t *testing.T) {
 	require.Equal(t, int64(1), rdb.ZCard(t.Context(), starts).Val(), "another one has begun")
 
 	require.NoError(t, rdb.PExpire(t.Context(), starts, 20*time.Second).Err()) // as if some minutes had passed
-	require.NoError(t, r.Settle(t.Context(), pacer.Cost(2)))
+	require.NoError(t, r.Settle(t.Context(), policies.Cost{N: 2}))
 	require.Greater(t, lasts(starts), 60*time.Second, "what a call cost besides counts as long as a call that goes now")
 	require.Equal(t, int64(2), rdb.ZCard(t.Context(), starts).Val())
 }

@@ -226,7 +226,7 @@ func transported(p *pacer.Pacer) (func(context.Context, *pacer.Pacer, *job, stri
 // pacerRefused: at the end of a run no slot is left before the deadline.
 func pacerRefused(err error) bool {
 	le, ok := errors.AsType[*pacer.LimitError](err)
-	return ok && le.Deadline
+	return ok && errors.Is(le, context.DeadlineExceeded)
 }
 
 // upstream is the name of the upstream that a fleet calls.

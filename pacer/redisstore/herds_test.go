@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
@@ -155,8 +156,8 @@ func newCountedIn(t *testing.T, addr string, timeout time.Duration, ps ...polici
 	require.NoError(t, err)
 	c.Pacer, err = pacer.New(pacer.Config{
 		Upstream: "test", Store: store, Policies: ps, MaxWait: pacer.Forever, StoreTimeout: timeout, Processes: 1,
-		Hooks: []*pacer.Hooks{{
-			StoreRequest: func(s pacer.StoreRequest) {
+		Hooks: []*hooks.Set{{
+			StoreRequest: func(s hooks.StoreRequest) {
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				c.requests[s.Op]++
@@ -165,12 +166,12 @@ func newCountedIn(t *testing.T, addr string, timeout time.Duration, ps ...polici
 					c.failed = append(c.failed, s.Err)
 				}
 			},
-			Waiting: func(context.Context, pacer.Waiting) {
+			Waiting: func(context.Context, hooks.Waiting) {
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				c.asleep++
 			},
-			Failover: func(f pacer.Failover) {
+			Failover: func(f hooks.Failover) {
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				if c.fallbacks++; f.On {
@@ -270,7 +271,7 @@ func sleepAll(ctx context.Context, line []*pacer.Reservation) (ended func() []er
 }
 
 // backlog returns how many calls are charged to slots to come.
-func (c *counted) backlog(t *testing.T, opts ...pacer.Option) int64 {
+func (c *counted) backlog(t *testing.T, opts ...pacer.ScopeOption) int64 {
 	t.Helper()
 	s, err := c.Status(t.Context(), opts...)
 	require.NoError(t, err)
@@ -347,7 +348,7 @@ func TestVeryManyCancels(t *testing.T) {
 			looker := newCounted(t, server.Addr, slowPolicies...)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			require.NoError(t, c.Allow(ctx))
+			require.NoError(t, c.Wait(ctx, pacer.MaxWait(0)))
 			_, ended := c.line(ctx, t, n)
 			require.Greater(t, looker.backlog(t), int64(n-100))
 			c.since()
@@ -505,7 +506,7 @@ func TestCatchingUpAfterABrokenSubscription(t *testing.T) {
 	var line []*pacer.Reservation
 	for i := range n {
 		tenant := pacer.Scope("tenant", strconv.Itoa(i))
-		require.NoError(t, c.Allow(ctx, tenant))
+		require.NoError(t, c.Wait(ctx, tenant, pacer.MaxWait(0)))
 		r, err := c.Reserve(ctx, tenant)
 		require.NoError(t, err)
 		line = append(line, r)

@@ -297,7 +297,7 @@ func spend(t *testing.T, s *scene, rates *strict, n int) {
 	p, err := pacer.New(pacer.Config{Upstream: s.job.upstream(), Store: store, Policies: s.job.policies(), StoreTimeout: patience})
 	require.NoError(t, err)
 	defer p.Close()
-	require.NoError(t, p.Allow(t.Context(), pacer.CostOf("minute", int64(n)), pacer.CostOf("second", 0), pacer.CostOf("permits", 0)))
+	require.NoError(t, p.Wait(t.Context(), pacer.CostOf("minute", int64(n)), pacer.CostOf("second", 0), pacer.CostOf("permits", 0), pacer.MaxWait(0)))
 	rates.mu.Lock()
 	defer rates.mu.Unlock()
 	for range n {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/policies"
@@ -26,7 +27,7 @@ func TestALateProcessHasWhatIsSet(t *testing.T) {
 		t.Cleanup(func() { require.NoError(t, p.Close()) })
 		return p
 	}
-	require.NoError(t, open().SetPolicies(t.Context(), policies.PerSecond(2000).Named("x")))
+	require.NoError(t, fleet.Of(open()).SetPolicies(t.Context(), policies.PerSecond(2000).Named("x")))
 	for range 10 {
 		p := open()
 		var all sync.WaitGroup
@@ -38,6 +39,6 @@ func TestALateProcessHasWhatIsSet(t *testing.T) {
 			})
 		}
 		all.Wait()
-		require.Equal(t, "x: 2000 per 1s", p.Policies()[0].String())
+		require.Equal(t, "x: 2000 per 1s", fleet.Of(p).Policies()[0].String())
 	}
 }

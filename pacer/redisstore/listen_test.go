@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -51,10 +53,10 @@ func asleep(t *testing.T, p *pacer.Pacer, opts ...pacer.Option) *sleepingCall {
 // movesBehind waits until the call has a slot that is so much later than its own.
 func (s *sleepingCall) movesBehind(t *testing.T, by time.Duration, meanwhile func()) {
 	t.Helper()
-	before, _ := s.Slot()
+	before, _ := inside.Slot(s.Reservation)
 	meanwhile()
 	require.Eventually(t, func() bool {
-		at, _ := s.Slot()
+		at, _ := inside.Slot(s.Reservation)
 		return at.Sub(before) >= by
 	}, patience, 5*time.Millisecond, "the call hears of the pause: it has a slot at %v", before)
 }
@@ -76,7 +78,7 @@ func TestAPauseReachesWaitersOfOtherProcesses(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			one, other := two(t, func() redis.UniversalClient { return server.Client() }, policies.Every(20*time.Minute).Named("every"))
-			require.NoError(t, one.Allow(t.Context()))
+			require.NoError(t, one.Wait(t.Context(), pacer.MaxWait(0)))
 			s := asleep(t, other)
 			listening(t, server.Client(), 1)
 			s.movesBehind(t, 20*time.Minute, func() {
@@ -91,13 +93,13 @@ func TestAPauseReachesWaitersOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	one, other := two(t, func() redis.UniversalClient { return cluster.Client() }, policies.Every(20*time.Minute).Named("every"))
-	require.NoError(t, one.Allow(t.Context()))
+	require.NoError(t, one.Wait(t.Context(), pacer.MaxWait(0)))
 	s := asleep(t, other)
 	// A node knows the subscribers that are connected to it alone: what counts is that a message arrives.
-	before, _ := s.Slot()
+	before, _ := inside.Slot(s.Reservation)
 	require.Eventually(t, func() bool {
 		require.NoError(t, one.Report(t.Context(), policies.Feedback{Wait: 50 * time.Minute}))
-		at, _ := s.Slot()
+		at, _ := inside.Slot(s.Reservation)
 		return at.Sub(before) >= 20*time.Minute
 	}, patience, 50*time.Millisecond, "the call hears of the pause")
 }
@@ -106,11 +108,11 @@ func TestResumeReachesWaitersOfOtherProcesses(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	one, other := two(t, func() redis.UniversalClient { return server.Client() }, policies.PerSecond(100).Per("tenant").Named("tenant"))
-	ctx := pacer.WithScope(t.Context(), "tenant", "a")
+	ctx := pacer.With(t.Context(), pacer.Scope("tenant", "a"))
 	require.NoError(t, one.Report(ctx, policies.Feedback{Wait: time.Hour}))
 	s := asleep(t, other, pacer.Scope("tenant", "a"))
 	listening(t, server.Client(), 1)
-	require.NoError(t, one.Resume(ctx))
+	require.NoError(t, fleet.Of(one).Resume(ctx))
 	select {
 	case <-s.gone:
 	case <-time.After(patience):
@@ -131,7 +133,7 @@ func TestWhatWasMissedIsRequested(t *testing.T) {
 	}})
 	t.Cleanup(func() { _ = cut.Close() })
 	one, other := newPacer(t, server.Client(), policies.Every(20*time.Minute)), newPacer(t, cut, policies.Every(20*time.Minute))
-	require.NoError(t, one.Allow(t.Context()))
+	require.NoError(t, one.Wait(t.Context(), pacer.MaxWait(0)))
 	s := asleep(t, other)
 	listening(t, server.Client(), 1)
 	unreachable.Store(true)
@@ -150,7 +152,7 @@ func TestAPauseNeedsNoChannel(t *testing.T) {
 	require.NoError(t, server.Client().Do(t.Context(), "ACL", "SETUSER", "default", "resetchannels").Err())
 	p := newPacer(t, server.Client(), policies.PerSecond(100))
 	require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Minute}))
-	require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet)
+	require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet)
 }
 
 // Subscriptions end with the last Pacer that needs one.

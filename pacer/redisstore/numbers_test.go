@@ -39,26 +39,26 @@ func TestTheUnknownIsRefused(t *testing.T) {
 	rdb := redistest.Start(t).Client()
 	s := luascripts.New()
 	keys := []string{"pacer:6:{test}", "a", "b", "c", "d", "e", "f"}
-	queued := []any{0, 1, 1, 0, 0, numbers.MayQueue, 7, 0, 0, 1, 0, 0, 0}
+	queued := []any{0, 1, 1, 0, 0, numbers.MayQueue, 7, 0, 0, 1, 0, 0, 0, 0}
 	for name, c := range map[string]struct {
 		script  string
 		args    []any
 		reports string
 	}{
-		"an algorithm":            {s.Reserve, []any{0, 0, 1, 9, 1, 10, 0}, "unknown algorithm 9"},
+		"an algorithm":            {s.Reserve, []any{0, 0, 1, 10, 1, 10, 0}, "unknown algorithm 10"},
 		"no algorithm":            {s.Reserve, []any{0, 0, 1}, "unknown algorithm (none)"},
 		"concurrency, unqueued":   {s.Reserve, []any{0, 0, 1, numbers.Concurrency, 1, 10, 0, 0, 0}, "unknown algorithm 4"},
 		"a queue":                 {s.Queued, []any{0, 0, 1, numbers.Queued, 1, 10, 0, 0, 0, 0, 3, 0}, "unknown queue 3"},
 		"a queue of concurrency":  {s.Queued, []any{0, 0, 1, numbers.Concurrency, 1, 10, 0, 2, 0}, "unknown queue 2"},
 		"a lane without its rate": {s.Queued, append([]any{0, 0, 1, numbers.Queued, 1, 10, 0, 0, 0, 0, numbers.LaneQueue}, queued...), "unknown rate of the lane at 1"},
 		"a lane of a window":      {s.Queued, append([]any{0, 0, 2, numbers.Window, 5, 1000, 1, 0, 0, numbers.Queued, 1, 10, 0, 0, 0, 0, numbers.LaneQueue}, queued...), "unknown rate of the lane at 2"},
-		"flags":                   {s.Reserve, []any{0, 0, 1, numbers.GCRA, 1, 10, 0, 1, 1, 0, 0, 8}, "unknown flags 8"},
+		"flags":                   {s.Reserve, []any{0, 0, 1, numbers.GCRA, 1, 10, 0, 1, 1, 0, 0, 16}, "unknown flags 16"},
 		"flags, no flags":         {s.Reserve, []any{0, 0, 1, numbers.GCRA, 1, 10, 0, 1, 1, 0, 0, -1}, "unknown flags -1"},
 		"a note":                  {s.Report, []any{0, 0, 1, numbers.GCRA, 1, 10, 1, 12, 1, 1, 2, 3, 4, 5}, "unknown note 12"},
 		"a note behind another":   {s.Report, []any{0, 0, 1, numbers.GCRA, 1, 10, 2, numbers.NoteSlow, 1, 5, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0}, "unknown note 0"},
 		"a note behind a permit":  {s.Report, []any{0, 0, 1, numbers.Concurrency, 1, 1000, 0, 0, 2, numbers.NoteRenew, 1, 7, 0, 0, 0, 0, 12, 1, 0, 0, 0, 0, 0}, "unknown note 12"},
 		"a note of no limit":      {s.Report, []any{0, 0, 0, 1, numbers.NoteSlow, 0, 0, 0, 0, 0, 0}, "unknown limit 0"},
-		"an algorithm to look at": {s.Status, []any{1, 9, 1, 10}, "unknown algorithm 9"},
+		"an algorithm to look at": {s.Status, []any{1, 10, 1, 10}, "unknown algorithm 10"},
 		"an answer of a rate":     {s.Report, []any{0, 0, 1, numbers.GCRA, 1, 10, 1, numbers.NoteAnswer, 1, 1, 2, 3, 4, 0}, "unknown allowance 1"},
 	} {
 		err := rdb.Eval(t.Context(), c.script, keys, c.args...).Err()

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/policies"
@@ -34,10 +35,10 @@ func TestObserveOnRedis(t *testing.T) {
 			require.NoError(t, err)
 			var went, waits, lost atomic.Int64
 			p, err := pacer.New(pacer.Config{
-				Upstream: "api", Store: store, Policies: []policies.Policy{policy.Named("p"), policies.Daily(1000, time.UTC)}, Mode: pacer.Observe,
+				Upstream: "api", Store: store, Policies: []policies.Policy{policy.Named("p").Observed(), policies.Daily(1000, time.UTC).Observed()},
 				StoreTimeout: patience,
-				Hooks: []*pacer.Hooks{{
-					Observed: func(_ context.Context, o pacer.Observed) {
+				Hooks: []*hooks.Set{{
+					Observed: func(_ context.Context, o hooks.Observed) {
 						if o.Wait > 0 && o.Refused == nil {
 							waits.Add(1)
 						}
@@ -50,16 +51,16 @@ func TestObserveOnRedis(t *testing.T) {
 			})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, p.Close()) }()
-			who := []pacer.Option{pacer.Scope("tenant", "a"), pacer.MaxWait(pacer.Forever)}
+			who := pacer.Scope("tenant", "a")
 			for range 10 {
-				r, err := p.Acquire(t.Context(), who...)
+				r, err := p.Acquire(t.Context(), who, pacer.MaxWait(pacer.Forever))
 				require.NoError(t, err)
 				r.Release()
 			}
 			require.Eventually(t, func() bool { return went.Load() == 10 }, patience, 10*time.Millisecond)
 			require.Zero(t, lost.Load())
 			backlog := func() (n int64) {
-				s, err := p.Status(t.Context(), who...)
+				s, err := p.Status(t.Context(), who)
 				assert.NoError(t, err)
 				return s.Policies[0].Backlog
 			}
@@ -67,9 +68,9 @@ func TestObserveOnRedis(t *testing.T) {
 				require.Equal(t, int64(7), waits.Load())
 				require.Positive(t, backlog())
 			}
-			require.NoError(t, p.SetMode(pacer.Enforce))
+			require.NoError(t, p.Declare(policy.Named("p"), policies.Daily(1000, time.UTC)))
 			require.Zero(t, backlog())
-			r, err := p.TryAcquire(t.Context(), who...)
+			r, err := p.TryAcquire(t.Context(), who)
 			if name == "permits" {
 				require.NoError(t, err, "nobody holds one")
 				r.Release()

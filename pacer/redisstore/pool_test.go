@@ -14,6 +14,7 @@ import (
 
 	"github.com/headway-go/headway/luascripts"
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -43,12 +44,12 @@ func TestACallByAnyOfSomeKeysIsOneScript(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rdb := redistest.Start(t).Client()
-			var ids []string
-			for i := range pacer.MaxCredentials {
-				ids = append(ids, fmt.Sprint("key", i))
+			all := make([]pacer.Credential, 256)
+			for i := range all {
+				all[i].ID = fmt.Sprint("key", i)
 			}
 			p := newPacer(t, rdb, c.each, policies.PerSecond(1000).Burst(1000))
-			pool, err := p.Pool(pacer.Credentials(ids...), "key")
+			pool, err := p.Pool(all, "key")
 			require.NoError(t, err)
 			_, err = pool.Acquire(t.Context()) // which loads the script
 			require.NoError(t, err)
@@ -62,15 +63,15 @@ func TestACallByAnyOfSomeKeysIsOneScript(t *testing.T) {
 				return n
 			}
 			stop := watch(t, rdb)
-			seen := make(map[string]bool)
+			seen := make(map[pacer.Credential]bool)
 			for range 9 {
 				r, err := pool.Acquire(t.Context())
 				require.NoError(t, err)
-				seen[r.Credential()] = true
+				seen[pacer.Credential{ID: r.Credential()}] = true
 			}
 			require.Equal(t, 9, count(stop()))
 			require.Len(t, seen, 9)
-			spent, err := p.Pool(pacer.Credentials(slices.Collect(maps.Keys(seen))...), "key")
+			spent, err := p.Pool(slices.Collect(maps.Keys(seen)), "key")
 			require.NoError(t, err)
 			stop = watch(t, rdb)
 			_, err = spent.Reserve(t.Context(), pacer.MaxWait(pacer.Forever)) // its slot is far, or it is queued
@@ -91,7 +92,7 @@ func TestFourProcessesAndFourKeys(t *testing.T) {
 	var calls sync.WaitGroup
 	for process := range 4 {
 		p := newPacer(t, server.Client(), pooledPolicy())
-		pool, err := p.Pool(pacer.Credentials("a", "b", "c", "d"), "key")
+		pool, err := p.Pool([]pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}}, "key")
 		require.NoError(t, err)
 		pools = append(pools, pool)
 		for range 20 {
@@ -102,7 +103,7 @@ func TestFourProcessesAndFourKeys(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					slot, slack := r.Slot()
+					slot, slack := inside.Slot(r)
 					mu.Lock()
 					byKey[r.Credential()] = append(byKey[r.Credential()], outing{
 						Granted: 1, Slot: int64(slot), Slack: slack.Microseconds(), At: time.Now().UnixMicro(), process: process,
@@ -128,7 +129,7 @@ func TestFourProcessesAndFourKeys(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					if slot, _ := r.Slot(); r.Credential() == "a" && slot > paused {
+					if slot, _ := inside.Slot(r); r.Credential() == "a" && slot > paused {
 						t.Errorf("a call goes by a key that was left, at %d, %v later", slot, slot.Sub(paused))
 					}
 				}
@@ -149,7 +150,7 @@ func TestFourProcessesAndThePermitsOfFourKeys(t *testing.T) {
 	var calls sync.WaitGroup
 	for range 4 {
 		p := newPacer(t, server.Client(), each)
-		pool, err := p.Pool(pacer.Credentials("a", "b", "c", "d"), "key")
+		pool, err := p.Pool([]pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}}, "key")
 		require.NoError(t, err)
 		for range 40 {
 			calls.Go(func() {
@@ -190,7 +191,7 @@ func TestAPoolWithoutItsStore(t *testing.T) {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	pool, err := p.Pool(pacer.Credentials("a", "b", "c"), "key")
+	pool, err := p.Pool([]pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}}, "key")
 	require.NoError(t, err)
 	went := make(map[string]int)
 	for range 6 {

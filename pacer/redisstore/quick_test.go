@@ -13,6 +13,7 @@ import (
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // How long calls would wait makes no difference to calls that go at once: a process that asks for the first of a queue without a limit,
@@ -37,7 +38,7 @@ func TestPatienceCostsNothing(t *testing.T) {
 			require.True(t, g.OK, name)
 			require.Equal(t, g.Now, g.At, name)
 			for j, c := range g.Charges {
-				if i > 0 && stack.Limits[j].Spec.Algorithm == policies.GCRA {
+				if i > 0 && stack.Limits[j].Spec.Algorithm == specs.GCRA {
 					require.Equal(t, grants[i-1].Charges[j].To, c.From, "%s: each has a charge of its own", name)
 				}
 			}

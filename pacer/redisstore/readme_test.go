@@ -82,7 +82,7 @@ func readmeVendor(store *redisstore.Store) error {
 		return err
 	}
 	defer p.Close()
-	ctx := pacer.WithScope(context.Background(), "tenant", "acme")
+	ctx := pacer.With(context.Background(), pacer.Scope("tenant", "acme"))
 	return errors.Join(readmeUse(ctx, client), readmeAcquire(ctx, p))
 }
 
@@ -111,7 +111,7 @@ func (m mailer) Send(context.Context, string) error { return m.err }
 
 func readmeDo(ctx context.Context, p *pacer.Pacer, client mailer, message string) error {
 	var err error
-	ctx = pacer.WithScope(ctx, "tenant", "acme")
+	ctx = pacer.With(ctx, pacer.Scope("tenant", "acme"))
 	err = p.Do(ctx, func(ctx context.Context) (policies.Reading, error) {
 		err := client.Send(ctx, message)
 		if busy, ok := errors.AsType[*BusyError](err); ok { // however your client reports a refusal
@@ -142,10 +142,10 @@ func readmeLines(ctx context.Context, loc *time.Location) error {
 		return err
 	}
 	defer p.Close()
-	ctx = pacer.WithScope(ctx, "tenant", "acme")
+	ctx = pacer.With(ctx, pacer.Scope("tenant", "acme"))
 
-	ctx = pacer.WithLane(ctx, "batch") // or the option pacer.Lane("batch"), or transport.WithLane
-	err = p.Wait(ctx, pacer.Weight(3)) // one weight for all calls of a tenant: three times as much as one of weight 1
+	ctx = pacer.With(ctx, pacer.Lane("batch")) // or the option pacer.Lane("batch"), or transport.WithLane
+	err = p.Wait(ctx, pacer.Weight(3))         // one weight for all calls of a tenant: three times as much as one of weight 1
 	return err
 }
 

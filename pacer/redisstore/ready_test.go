@@ -58,7 +58,7 @@ func TestReady(t *testing.T) {
 
 	// A process that waits hears nothing of it.
 	p := newPacer(t, server.Client(), policies.PerMinute(1).Burst(1))
-	require.NoError(t, p.Allow(t.Context()))
+	require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 	asleep(t, p)
 	listening(t, server.Client(), 1)
 	require.NoError(t, p.Ready(t.Context()))

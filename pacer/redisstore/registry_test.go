@@ -46,7 +46,7 @@ func TestAnOperatorSeesWhatACallReallyCost(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
 	p := named(t, rdb, "a", policies.PerMinute(6000).Burst(6000).Named("tokens").Lane("batch", 50))
-	call, err := p.Acquire(t.Context(), pacer.Lane("batch"), pacer.EstimateOf("tokens", 1_000_000))
+	call, err := p.Acquire(t.Context(), pacer.Lane("batch"), pacer.EstimateOf("tokens", 1_000_000, policies.Learned{}))
 	require.NoError(t, err)
 	cost := func() (sums []int64) {
 		f, err := fleet.Of(p).Snapshot(t.Context())
@@ -62,7 +62,7 @@ func TestAnOperatorSeesWhatACallReallyCost(t *testing.T) {
 	}
 	known := func(want ...int64) func() bool { return func() bool { return slices.Equal(want, cost()) } }
 	require.Eventually(t, known(6000, 3000), patience, 100*time.Millisecond, "the whole, and the lane's part")
-	require.NoError(t, call.Settle(t.Context(), pacer.CostOf("tokens", 100)))
+	require.NoError(t, call.Settle(t.Context(), policies.Cost{Policy: "tokens", N: 100}))
 	require.Eventually(t, known(100, 100), patience, 100*time.Millisecond)
 	s, err := p.Status(t.Context(), pacer.Lane("batch"))
 	require.NoError(t, err)
@@ -94,7 +94,7 @@ func TestAnOperatorSeesTheFleet(t *testing.T) {
 		}
 		for range 12 { // of tenant acme there are 24 calls, which take twelve seconds
 			wg.Go(func() {
-				if err := p.Wait(pacer.WithScope(t.Context(), "tenant", "acme")); err != nil {
+				if err := p.Wait(pacer.With(t.Context(), pacer.Scope("tenant", "acme"))); err != nil {
 					t.Error(err)
 				}
 			})
@@ -173,7 +173,7 @@ func TestLookingWritesNothing(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
 	p := named(t, rdb, "a", three()...)
-	require.NoError(t, p.Wait(pacer.WithScope(t.Context(), "tenant", "x")))
+	require.NoError(t, p.Wait(pacer.With(t.Context(), pacer.Scope("tenant", "x"))))
 	require.NoError(t, p.Close()) // tells the rest
 	op := operator(t, rdb)
 	reported, err := must(redisstore.New(rdb)).Index(t.Context(), "test")
@@ -243,7 +243,7 @@ func TestFleetOfAPacer(t *testing.T) {
 	server := redistest.Start(t)
 	p := named(t, server.Client(), "a", three()...)
 	op := fleet.Of(p)
-	require.NoError(t, p.Wait(pacer.WithScope(t.Context(), "tenant", "x")))
+	require.NoError(t, p.Wait(pacer.With(t.Context(), pacer.Scope("tenant", "x"))))
 	require.Eventually(t, func() bool {
 		s, err := op.Snapshot(t.Context())
 		require.NoError(t, err)
@@ -257,7 +257,7 @@ func TestFleetOfAPacer(t *testing.T) {
 	p, err = pacer.New(pacer.Config{Upstream: "test", Store: away, Policies: three(), Name: "b", Processes: 1})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.Close()) }()
-	require.NoError(t, p.Wait(pacer.WithScope(t.Context(), "tenant", "x")))
+	require.NoError(t, p.Wait(pacer.With(t.Context(), pacer.Scope("tenant", "x"))))
 	s, err := fleet.Of(p).Snapshot(t.Context())
 	require.NoError(t, err)
 	require.False(t, s.Shared)

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/policies"
@@ -69,7 +70,7 @@ func TestTwoReleasesSideBySide(t *testing.T) { //nolint:paralleltest // it is al
 	operator, err := pacer.New(pacer.Config{Upstream: "waits", Store: must(redisstore.New(rdb)), Policies: []policies.Policy{rate}})
 	require.NoError(t, err)
 	defer operator.Close()
-	require.NoError(t, operator.SetPolicies(t.Context(), rate, policies.InFlight(permits).Lease(lease)))
+	require.NoError(t, fleet.Of(operator).SetPolicies(t.Context(), rate, policies.InFlight(permits).Lease(lease)))
 	limited := time.Now().Add(time.Second).UnixMicro() // all have sent a request by then
 	require.NoError(t, <-finished)
 	for upstream, rules := range map[string][]rule{

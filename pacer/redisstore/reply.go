@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // reply walks through a script's reply: a flat array of integers.
@@ -85,12 +85,12 @@ func (r *reply) holding(l *store.Limit) (h store.Holding) {
 	rest := reply{values: r.values[:n]}
 	r.values = r.values[n:]
 	switch l.Spec.Algorithm {
-	case policies.GCRA:
+	case specs.GCRA:
 		h.Taken = min(store.Forever, time.Duration(min(rest.count(), store.Forever.Microseconds()))*time.Microsecond)
-	case policies.Concurrency:
+	case specs.Concurrency:
 		h.Permits, h.Until = rest.count(), rest.instant()
-	case policies.Allowance:
-	case policies.Window:
+	case specs.Allowance:
+	case specs.Window:
 		for len(rest.values) > 0 && rest.err == nil {
 			h.Buckets = append(h.Buckets, store.Charge{From: rest.upTo(-maxInstant, maxInstant), To: rest.upTo(-maxInstant, maxInstant)})
 		}

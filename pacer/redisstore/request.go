@@ -9,7 +9,7 @@ import (
 	"github.com/headway-go/headway/luascripts/numbers"
 	"github.com/headway-go/headway/pacer/internal/deadline"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A request is the command line of one script. It is made with few allocations: numbers and keys are passed to the client by
@@ -104,7 +104,7 @@ func (r *request) addKeys(upstream string, limits []store.Limit) {
 	}
 	for i := range limits {
 		l := &limits[i]
-		if l.Spec.Algorithm == policies.GCRA {
+		if l.Spec.Algorithm == specs.GCRA {
 			r.addKey(name, l, gapsMark)
 		}
 		if l.Spec.Most > 0 {
@@ -118,15 +118,15 @@ func (r *request) addKeys(upstream string, limits []store.Limit) {
 
 // addQueue adds the keys of a limit that calls queue for.
 func (r *request) addQueue(name string, l *store.Limit) {
-	if l.Spec.Algorithm == policies.Concurrency {
+	if l.Spec.Algorithm == specs.Concurrency {
 		r.addKey(name, l, leasesMark)
 	}
 	r.addKey(name, l, lineMark)
 	r.addKey(name, l, waitsMark)
-	if l.Spec.Algorithm == policies.Concurrency {
+	if l.Spec.Algorithm == specs.Concurrency {
 		r.addKey(name, l, begunMark)
 	}
-	if l.Spec.Queue == policies.FairQueue {
+	if l.Spec.Queue == specs.FairQueue {
 		r.addKey(name, l, flowsMark)
 	}
 }
@@ -211,9 +211,9 @@ func (r *request) limits(upstream string, limits []store.Limit, first prelude, n
 		l := &limits[i]
 		s := &l.Spec
 		switch s.Algorithm {
-		case policies.GCRA:
+		case specs.GCRA:
 			r.rate(s)
-		case policies.Window:
+		case specs.Window:
 			var bounds []int64
 			if s.Calendar != nil {
 				bounds = s.Calendar.Bounds(now, until)
@@ -224,13 +224,13 @@ func (r *request) limits(upstream string, limits []store.Limit, first prelude, n
 				r.numbers(int64(s.Algorithm), s.Limit, s.Interval, s.Buckets, s.Guard, int64(len(bounds)))
 			}
 			r.numbers(bounds...)
-		case policies.Concurrency:
+		case specs.Concurrency:
 			fair := int64(0)
-			if s.Queue == policies.FairQueue {
+			if s.Queue == specs.FairQueue {
 				fair = 1
 			}
 			r.numbers(int64(s.Algorithm), s.Limit, s.Interval, s.After, fair)
-		case policies.Allowance:
+		case specs.Allowance:
 			r.numbers(int64(s.Algorithm), s.Limit, s.First)
 		default:
 			return &algorithmError{l.Policy, s.Algorithm}
@@ -241,14 +241,14 @@ func (r *request) limits(upstream string, limits []store.Limit, first prelude, n
 
 // rate adds the algorithm and the parameters of a rate: if it adapts, if calls are queued for it, and if its windows are exact, it
 // has another algorithm on the wire, with more parameters.
-func (r *request) rate(s *policies.Spec) {
+func (r *request) rate(s *specs.Spec) {
 	algorithm := int64(s.Algorithm)
-	switch more := s.Queue != policies.NoQueue || s.Adapt != nil; {
+	switch more := s.Queue != specs.NoQueue || s.Adapt != nil; {
 	case s.Most > 0 && more:
 		algorithm = numbers.ExactQueued
 	case s.Most > 0:
 		algorithm = numbers.Exact
-	case s.Queue != policies.NoQueue:
+	case s.Queue != specs.NoQueue:
 		algorithm = numbers.Queued
 	case more:
 		algorithm = numbers.Adaptive
@@ -260,7 +260,7 @@ func (r *request) rate(s *policies.Spec) {
 	if algorithm == int64(s.Algorithm) || algorithm == numbers.Exact {
 		return
 	}
-	adapt := policies.Adapt{}
+	adapt := specs.Adapt{}
 	if s.Adapt != nil {
 		adapt = *s.Adapt
 	}
@@ -273,7 +273,7 @@ func (r *request) rate(s *policies.Spec) {
 // algorithmError says that a policy wants what the scripts do not know.
 type algorithmError struct {
 	policy    string
-	algorithm policies.Algorithm
+	algorithm specs.Algorithm
 }
 
 // Error implements error.

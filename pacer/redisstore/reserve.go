@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/luascripts/numbers"
 	"github.com/headway-go/headway/pacer/internal/engine"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Reserve implements [store.Store].
@@ -258,7 +258,7 @@ func (r *reply) charge(l *store.Limit, now int64) store.Charge {
 	if c.To != 0 {
 		c.Made = now
 	}
-	if l.Spec.Algorithm == policies.Window {
+	if l.Spec.Algorithm == specs.Window {
 		c.Seen = r.count()
 	}
 	return c
@@ -277,10 +277,10 @@ func follow(stack *store.Stack, first, g *store.Grant, k int64, bound time.Durat
 	slack := bound
 	for j, c := range first.Charges {
 		switch stack.Limits[j].Spec.Algorithm {
-		case policies.Window:
+		case specs.Window:
 			c.Seen += k * c.To
-		case policies.Allowance:
-		case policies.GCRA, policies.Concurrency:
+		case specs.Allowance:
+		case specs.GCRA, specs.Concurrency:
 			length := c.To - c.From
 			c.From += k * length
 			c.To += k * length

@@ -11,6 +11,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/engine"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 var _ store.Settable = (*Store)(nil)
@@ -50,7 +51,7 @@ func (s *Store) set(ctx context.Context, upstream string, changes []store.Settin
 		c := &changes[i]
 		lasts := engine.MicrosUp(c.For)
 		if lasts <= 0 {
-			lasts = policies.MaxPeriod.Microseconds()
+			lasts = specs.MaxPeriod.Microseconds()
 		}
 		field := policiesField
 		if c.Policy != "" {
@@ -95,7 +96,7 @@ func parseSettings(up string, v []any) (*store.Settings, error) {
 			continue
 		}
 		one := store.Setting{Text: parts[2], Until: store.Instant(parseScore(parts[0])), Since: store.Instant(parseScore(parts[1]))}
-		if one.Until <= all.Now || one.Until > all.Now.Add(policies.MaxPeriod) {
+		if one.Until <= all.Now || one.Until > all.Now.Add(specs.MaxPeriod) {
 			continue
 		}
 		if field != policiesField {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/fleet"
+	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -57,7 +58,7 @@ func (c *setFleet) waits(t *testing.T, each int) {
 func (c *setFleet) have(t *testing.T, text string) {
 	t.Helper()
 	for _, p := range c.pacers {
-		require.Eventually(t, func() bool { return p.Policies()[0].String() == text }, patience, time.Millisecond, "%v, want %s", p.Policies(), text)
+		require.Eventually(t, func() bool { return fleet.Of(p).Policies()[0].String() == text }, patience, time.Millisecond, "%v, want %s", fleet.Of(p).Policies(), text)
 	}
 }
 
@@ -98,7 +99,7 @@ func TestAFleetLearnsOfWhatIsSet(t *testing.T) {
 	c.calls.Wait()
 	newest := named(t, rdb, "newest", slow)
 	require.NoError(t, newest.Wait(t.Context()))
-	require.Equal(t, fast.String(), newest.Policies()[0].String(), "known with the first call")
+	require.Equal(t, fast.String(), fleet.Of(newest).Policies()[0].String(), "known with the first call")
 
 	require.NoError(t, op.UnsetPolicies(t.Context()))
 	c.have(t, slow.String())
@@ -128,7 +129,7 @@ func TestManySettingsLoseNoRedis(t *testing.T) {
 		p, err := pacer.New(pacer.Config{
 			Upstream: "test", Store: must(redisstore.New(rdb)), Jitter: pacer.NoJitter, MaxWait: pacer.Forever, StoreTimeout: patience,
 			Policies: []policies.Policy{policies.PerSecond(500), policies.PerSecond(1000).Per("tenant").Named("tenant")},
-			Hooks:    []*pacer.Hooks{{Failover: func(pacer.Failover) { lost.Add(1) }}},
+			Hooks:    []*hooks.Set{{Failover: func(hooks.Failover) { lost.Add(1) }}},
 		})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, p.Close()) })
@@ -147,7 +148,7 @@ func TestManySettingsLoseNoRedis(t *testing.T) {
 		})
 	}
 	set := func(n int64) {
-		assert.NoError(t, both[0].SetLimit(t.Context(), "tenant", policies.PerSecond(n), 0, other))
+		assert.NoError(t, fleet.Of(both[0]).SetLimit(t.Context(), "tenant", policies.PerSecond(n), 0, other))
 	}
 	for n := range int64(200) {
 		sets.Go(func() { set(n + 1) })
@@ -173,7 +174,7 @@ func TestSettingsOfNonsense(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
 	p := named(t, rdb, "a", policies.PerSecond(50).Named("peak"), policies.PerSecond(1).Per("tenant").Named("tenant").Optional())
-	require.NoError(t, p.SetLimit(t.Context(), "tenant", policies.PerSecond(9), time.Hour, pacer.Scope("tenant", "good")))
+	require.NoError(t, fleet.Of(p).SetLimit(t.Context(), "tenant", policies.PerSecond(9), time.Hour, pacer.Scope("tenant", "good")))
 	key, now, later := "pacer:6:{test}/settings", time.Now().UnixMicro(), time.Now().Add(time.Hour).UnixMicro()
 	for field, value := range map[string]string{
 		"policies": fmt.Sprintf("%d %d x: 5 per moon\x1b[2J", later, now), "limit/a": fmt.Sprintf("%d %d a: 1 per 1s", later, now),
@@ -183,14 +184,14 @@ func TestSettingsOfNonsense(t *testing.T) {
 	} {
 		require.NoError(t, rdb.HSet(t.Context(), key, field, value).Err())
 	}
-	s, err := p.Settings(t.Context())
+	s, err := fleet.Of(p).Settings(t.Context())
 	require.NoError(t, err)
 	require.Error(t, s.Policies.Err)
 	require.Len(t, s.Limits, 1)
 	require.Equal(t, "tenant=good", s.Limits[0].Scope)
-	require.Equal(t, "peak: 50 per 1s, burst 2", p.Policies()[0].String())
-	require.NoError(t, p.SetPolicies(t.Context(), policies.PerSecond(40).Named("peak")), "what is set next holds")
-	s, err = p.Settings(t.Context())
+	require.Equal(t, "peak: 50 per 1s, burst 2", fleet.Of(p).Policies()[0].String())
+	require.NoError(t, fleet.Of(p).SetPolicies(t.Context(), policies.PerSecond(40).Named("peak")), "what is set next holds")
+	s, err = fleet.Of(p).Settings(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, s.Policies.Err)
 	fields, err := rdb.HKeys(t.Context(), key).Result()
@@ -198,10 +199,10 @@ func TestSettingsOfNonsense(t *testing.T) {
 	require.NotContains(t, fields, "limit/tenant/over", "what is over is taken out")
 
 	require.NoError(t, rdb.HSet(t.Context(), key, "version", "tomorrow").Err())
-	_, err = p.Settings(t.Context())
+	_, err = fleet.Of(p).Settings(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, rdb.Set(t.Context(), key, "mine", 0).Err())
-	_, err = p.Settings(t.Context())
+	_, err = fleet.Of(p).Settings(t.Context())
 	require.ErrorIs(t, err, redisstore.ErrForeign)
 	require.NoError(t, p.Wait(t.Context()), "it harms nobody's calls")
 }
@@ -224,11 +225,11 @@ func TestProcessesThatDisagreeAreSeen(t *testing.T) {
 	require.Eventually(t, func() bool { return look().VersionCount == 2 }, patience, 50*time.Millisecond)
 	require.Len(t, s.Disagreements, 1)
 	require.ElementsMatch(t, []fleet.Side{
-		{Text: a.Policies()[0].String(), Processes: 1, Names: []string{"worker-1/17"}},
-		{Text: b.Policies()[0].String(), Processes: 1, Names: []string{"worker-9/4"}},
+		{Text: fleet.Of(a).Policies()[0].String(), Processes: 1, Names: []string{"worker-1/17"}},
+		{Text: fleet.Of(b).Policies()[0].String(), Processes: 1, Names: []string{"worker-9/4"}},
 	}, s.Disagreements[0].Sides)
 
-	require.NoError(t, a.SetPolicies(t.Context(), policies.PerSecond(5).Named("peak")))
+	require.NoError(t, fleet.Of(a).SetPolicies(t.Context(), policies.PerSecond(5).Named("peak")))
 	require.Eventually(t, func() bool {
 		look()
 		return s.VersionCount == 1 && len(s.Processes) == 2 && s.Processes[0].Source != "" && s.Processes[0].Source == s.Processes[1].Source

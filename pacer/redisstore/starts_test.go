@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/hooks"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -98,7 +100,7 @@ func playStart(t *testing.T, s *start) (most, allowed int) {
 		for range n {
 			process := there
 			there++
-			hooks := &pacer.Hooks{Failover: func(f pacer.Failover) {
+			set := &hooks.Set{Failover: func(f hooks.Failover) {
 				mu.Lock()
 				defer mu.Unlock()
 				switch now := time.Now(); {
@@ -119,7 +121,7 @@ func playStart(t *testing.T, s *start) (most, allowed int) {
 			t.Cleanup(func() { _ = rdb.Close() })
 			p, err := pacer.New(pacer.Config{
 				Upstream: "test", Store: must(redisstore.New(rdb)), Policies: []policies.Policy{policies.PerSecond(limit).Burst(1)}, Jitter: pacer.NoJitter,
-				StoreTimeout: timeout, Hooks: []*pacer.Hooks{hooks},
+				StoreTimeout: timeout, Hooks: []*hooks.Set{set},
 			})
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = p.Close() })
@@ -128,7 +130,7 @@ func playStart(t *testing.T, s *start) (most, allowed int) {
 					time.Sleep(rand.N(50 * time.Millisecond)) //realtime: it is what happens when, and not judged
 					for ctx.Err() == nil {
 						if c, err := p.Acquire(ctx); err == nil {
-							slot, _ := c.Slot()
+							slot, _ := inside.Slot(c)
 							mu.Lock()
 							went = append(went, slot)
 							mu.Unlock()

@@ -76,7 +76,7 @@ func TestOneWaitIsOneEvalsha(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
 	p := newPacer(t, rdb, three()...)
-	ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+	ctx := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 	require.NoError(t, p.Wait(ctx))
 	require.Eventually(t, func() bool { // the server knows every script
 		return rdb.Exists(t.Context(), "pacer:6:{test}/alive", "pacer:6:{test}/index", "pacer:6:upstreams").Val() == 3
@@ -127,9 +127,9 @@ func TestNoKeyWithoutTTL(t *testing.T) {
 	)...)
 	var held []*pacer.Reservation
 	for i := range 300 {
-		ctx := pacer.WithScope(t.Context(), "tenant", fmt.Sprint(i%5))
+		ctx := pacer.With(t.Context(), pacer.Scope("tenant", fmt.Sprint(i%5)))
 		if i%3 == 0 {
-			ctx = pacer.WithScope(ctx, "slow", "x")
+			ctx = pacer.With(ctx, pacer.Scope("slow", "x"))
 		}
 		r, err := p.Reserve(ctx, pacer.MaxWait(pacer.Forever), pacer.NotBefore(time.Duration(i%7)*10*time.Minute)) // far away on any machine
 		require.NoError(t, err)
@@ -184,8 +184,8 @@ func TestHostileScopeValues(t *testing.T) {
 		strings.Repeat("{", 10_000), strings.Repeat("x", 1<<20), "\xff\xfe", "日本", " ", "#", "pacer:6:{test}:all",
 	}
 	for _, v := range values {
-		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", v)), "%.20q is a key of its own", v)
-		require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("tenant", v)), pacer.ErrNotYet, "%.20q is remembered", v)
+		require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", v), pacer.MaxWait(0)), "%.20q is a key of its own", v)
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.Scope("tenant", v), pacer.MaxWait(0)), pacer.ErrNotYet, "%.20q is remembered", v)
 	}
 	var total atomic.Int64
 	require.NoError(t, rdb.ForEachMaster(t.Context(), func(ctx context.Context, c *redis.Client) error {
@@ -315,7 +315,7 @@ func TestServersThatAnswerNonsense(t *testing.T) {
 				defer p.Close()
 				var se *pacer.StoreError
 				require.NoError(t, p.Wait(t.Context()), "paced locally")
-				require.ErrorIs(t, newPacer(t, rdb, list...).Allow(t.Context()), pacer.ErrNoContact)
+				require.ErrorIs(t, newPacer(t, rdb, list...).Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNoContact)
 				p = refuser(t, rdb, list...)
 				require.ErrorAs(t, p.Wait(t.Context()), &se)
 				require.ErrorIs(t, se, store.ErrUnreachable)
@@ -410,12 +410,12 @@ func TestAClientWhoseClockIsOff(t *testing.T) {
 		p, err := pacer.New(pacer.Config{Upstream: "clock" + fmt.Sprint(int(off.Hours())), Store: store, Policies: []policies.Policy{policies.Daily(2, time.UTC)}, StoreTimeout: patience})
 		require.NoError(t, err)
 		defer p.Close()
-		require.NoError(t, p.Allow(t.Context()))
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 		s, err := p.Status(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, int64(1), s.Policies[0].Remaining, "off by %v", off)
-		require.NoError(t, p.Allow(t.Context()))
-		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet)
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet)
 	}
 }
 
@@ -448,7 +448,7 @@ func queueExercise(t *testing.T, rdb *redis.Client) {
 	}})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.Close()) }()
-	ctx := pacer.WithLane(t.Context(), "batch")
+	ctx := pacer.With(t.Context(), pacer.Lane("batch"))
 	var calls sync.WaitGroup
 	for i := range 12 {
 		calls.Go(func() {
@@ -462,7 +462,7 @@ func queueExercise(t *testing.T, rdb *redis.Client) {
 		})
 	}
 	calls.Wait()
-	require.NoError(t, p.Reset(ctx, pacer.Scope("tenant", "0")))
+	require.NoError(t, fleet.Of(p).Reset(ctx, pacer.Scope("tenant", "0")))
 }
 
 // registryExercise makes a store run every command that a registry needs.
@@ -584,7 +584,7 @@ const aclCommands = "evalsha eval time get mget type set setrange del unlink exi
 // storeExercise makes a store run every command that it has.
 func storeExercise(t *testing.T, p *pacer.Pacer) {
 	t.Helper()
-	ctx := pacer.WithScope(t.Context(), "tenant", "acme")
+	ctx := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 	var held []*pacer.Reservation
 	for range 6 {
 		r, err := p.Reserve(ctx, pacer.NotBefore(time.Second))
@@ -601,8 +601,8 @@ func storeExercise(t *testing.T, p *pacer.Pacer) {
 	r, err := p.Reserve(ctx, pacer.Tracked(), pacer.MaxWait(pacer.Forever))
 	require.NoError(t, err)
 	require.NoError(t, r.Report(ctx, policies.Feedback{Policies: []string{"daily"}, Remaining: policies.Reported(3)}))
-	require.NoError(t, r.Settle(ctx, pacer.Cost(2)))
-	require.NoError(t, p.Resume(ctx))
+	require.NoError(t, r.Settle(ctx, policies.Cost{N: 2}))
+	require.NoError(t, fleet.Of(p).Resume(ctx))
 	_, err = p.Status(ctx)
 	require.NoError(t, err)
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/testing/measure"
 )
 
@@ -39,7 +38,7 @@ func TestFleetWhileAProcessIsSuspended(t *testing.T) {
 	for _, o := range p.calls() {
 		if o.process == 0 && o.At >= to {
 			after++
-			if o.Slot > from && o.Slot+o.Slack+(pacer.DefaultMaxLate+time.Second).Microseconds() < o.At && o.Slot < to {
+			if o.Slot > from && o.Slot+o.Slack+(500*time.Millisecond+time.Second).Microseconds() < o.At && o.Slot < to {
 				stale++
 			}
 		}

@@ -33,7 +33,7 @@ func TestTenantsWithoutEnd(t *testing.T) { //nolint:paralleltest // others would
 	for range 32 {
 		wg.Go(func() {
 			for i := next.Add(1); i <= int64(tenants); i = next.Add(1) {
-				require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "tenant-"+strconv.FormatInt(i, 10))))
+				require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", "tenant-"+strconv.FormatInt(i, 10)), pacer.MaxWait(0)))
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -134,8 +135,8 @@ func TestTLS(t *testing.T) {
 	first, err := one.Acquire(t.Context())
 	require.NoError(t, err)
 	s := asleep(t, other)
-	went, _ := first.Slot()
-	next, _ := s.Slot()
+	went, _ := inside.Slot(first)
+	next, _ := inside.Slot(s.Reservation)
 	require.Equal(t, 20*time.Minute, next.Sub(went), "they share the limit")
 	listening(t, server.Client(), 1)
 	s.movesBehind(t, 20*time.Minute, func() {

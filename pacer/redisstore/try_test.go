@@ -2,17 +2,15 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/luascripts"
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/memstore"
@@ -27,18 +25,18 @@ func TestTryAcquireOnRedis(t *testing.T) {
 	slow := policies.Every(time.Hour)
 	for name, c := range map[string]struct {
 		policy policies.Policy
-		opts   []pacer.Option
+		opts   []pacer.TryOption
 		binds  string
 		goes   int
 	}{
 		"rate":     {policy: slow.Burst(3).Named("p"), binds: "p", goes: 3},
-		"cost":     {policy: slow.Burst(5).Named("p"), opts: []pacer.Option{pacer.Cost(2)}, binds: "p", goes: 2},
+		"cost":     {policy: slow.Burst(5).Named("p"), opts: []pacer.TryOption{pacer.Cost(2)}, binds: "p", goes: 2},
 		"window":   {policy: policies.Sliding(3, 100*time.Hour).Named("p"), binds: "p", goes: 3},
 		"exact":    {policy: policies.AtMost(3, time.Hour).Burst(3).Named("p"), binds: "p", goes: 3},
 		"permits":  {policy: policies.InFlight(3).Named("p"), binds: "p", goes: 3},
-		"fairness": {policy: policies.InFlight(3).Fair("tenant").Named("p"), opts: []pacer.Option{pacer.Scope("tenant", "a")}, binds: "p", goes: 3},
-		"lane":     {policy: slow.Burst(6).Lane("batch", 50).Named("p"), opts: []pacer.Option{pacer.Lane("batch")}, binds: "p.batch", goes: 3},
-		"shares":   {policy: slow.Burst(3).Fair("tenant").Named("p"), opts: []pacer.Option{pacer.Scope("tenant", "a")}, binds: "p", goes: 3},
+		"fairness": {policy: policies.InFlight(3).Fair("tenant").Named("p"), opts: []pacer.TryOption{pacer.Scope("tenant", "a")}, binds: "p", goes: 3},
+		"lane":     {policy: slow.Burst(6).Lane("batch", 50).Named("p"), opts: []pacer.TryOption{pacer.Lane("batch")}, binds: "p.batch", goes: 3},
+		"shares":   {policy: slow.Burst(3).Fair("tenant").Named("p"), opts: []pacer.TryOption{pacer.Scope("tenant", "a")}, binds: "p", goes: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -56,13 +54,18 @@ func TestTryAcquireOnRedis(t *testing.T) {
 			require.ErrorAs(t, refused, &limit)
 			require.ErrorIs(t, refused, pacer.ErrNotYet)
 			require.Equal(t, c.binds, limit.Policy)
-			require.Positive(t, limit.RetryAfter())
-			s, err := p.Status(t.Context(), c.opts...)
+			wait, _ := pacer.RetryAfter(limit)
+			require.Positive(t, wait)
+			var scopes []pacer.ScopeOption
+			for _, o := range c.opts {
+				scopes = append(scopes, o.(pacer.ScopeOption))
+			}
+			s, err := p.Status(t.Context(), scopes...)
 			require.NoError(t, err)
 			for i := range s.Policies {
 				require.Zero(t, s.Policies[i].Queued, "a refusal queues nothing")
 			}
-			if !limit.InFlight {
+			if !errors.Is(limit, pacer.NoPermit) {
 				return
 			}
 			held[0].Release() // in the background
@@ -74,71 +77,6 @@ func TestTryAcquireOnRedis(t *testing.T) {
 			require.ErrorIs(t, err, pacer.ErrNotYet)
 		})
 	}
-}
-
-// What processes take side by side is all that there is, and not one more.
-func TestAllowAtMostOfManyProcesses(t *testing.T) {
-	t.Parallel()
-	const limit, processes = 20_000, 4
-	server := redistest.Start(t)
-	list := []policies.Policy{policies.Sliding(limit, 100*time.Hour).Named("window"), policies.Every(time.Hour).Burst(2 * limit).Named("rate")}
-	all := make([]*pacer.Pacer, processes)
-	for i := range all {
-		all[i] = newPacer(t, server.Client(), list...)
-		require.NoError(t, all[i].Ready(t.Context()))
-	}
-	var taken, times atomic.Int64
-	var wg sync.WaitGroup
-	for i, p := range all {
-		for k := range int64(3) {
-			wg.Go(func() {
-				for n := int64(1); ; n = n*3%(700*(k+1)) + int64(i) + 1 {
-					got, err := p.AllowAtMost(t.Context(), n, pacer.CostOf("rate", 2))
-					if err != nil {
-						require.ErrorIs(t, err, pacer.ErrNotYet)
-						return
-					}
-					require.LessOrEqual(t, got, n)
-					taken.Add(got)
-					times.Add(1)
-				}
-			})
-		}
-	}
-	wg.Wait()
-	require.Equal(t, int64(limit), taken.Load())
-	t.Logf("in %d parts", times.Load())
-	s, err := all[0].Status(t.Context())
-	require.NoError(t, err)
-	require.Zero(t, s.Policies[0].Remaining)
-	require.Zero(t, s.Policies[1].Remaining)
-}
-
-// However many are asked for, and whatever is left, that is one request.
-func TestAllowAtMostIsOneRequest(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.Start(t).Client()
-	p := newPacer(t, rdb, policies.Sliding(3_000, 100*time.Hour), policies.Every(time.Hour).Burst(5_000).Named("rate"))
-	_, err := p.AllowAtMost(t.Context(), 1) // the script is loaded
-	require.NoError(t, err)
-	hash := redis.NewScript(luascripts.New().Reserve).Hash()
-	stop := watch(t, rdb)
-	left := int64(2_999)
-	for _, n := range []int64{1, 100, 256, 1_000, 5_000} {
-		got, err := p.AllowAtMost(t.Context(), n)
-		require.NoError(t, err)
-		require.Equal(t, min(n, left), got)
-		left -= got
-	}
-	_, err = p.AllowAtMost(t.Context(), 5_000)
-	require.ErrorIs(t, err, pacer.ErrNotYet)
-	requests := 0
-	for _, c := range stop() {
-		if c.name == "evalsha" && c.args[0] == hash {
-			requests++
-		}
-	}
-	require.Equal(t, 6, requests)
 }
 
 // A refusal because of what the upstream said names until when that is, in which field it was, and how many calls are before: to the process
@@ -161,14 +99,15 @@ func TestRefusalsNameTheAllowance(t *testing.T) {
 				}}, nil
 			}))
 			refusal := func(p *pacer.Pacer) (e *pacer.LimitError) {
-				require.ErrorAs(t, p.Allow(t.Context()), &e)
-				require.True(t, e.Paused)
+				require.ErrorAs(t, p.Wait(t.Context(), pacer.MaxWait(0)), &e)
+				require.Equal(t, pacer.Paused, e.Reason)
 				return e
 			}
 			first := refusal(p)
 			require.Equal(t, "X-RateLimit", first.Source)
 			require.Zero(t, first.Ahead)
-			require.LessOrEqual(t, first.RetryAfter(), 10*time.Minute)
+			wait, _ := pacer.RetryAfter(first)
+			require.LessOrEqual(t, wait, 10*time.Minute)
 			for range 2 {
 				_, err := p.Reserve(t.Context())
 				require.NoError(t, err)
@@ -177,7 +116,7 @@ func TestRefusalsNameTheAllowance(t *testing.T) {
 			require.Equal(t, int64(2), second.Ahead)
 			require.Equal(t, first.Until, second.Until)
 			require.ErrorContains(t, second, "paused until "+first.Until.UTC().Format(time.DateTime)+" by X-RateLimit, with 2 before this one: the next slot")
-			require.Eventually(t, func() bool { return other.Allow(t.Context()) != nil }, patience, time.Millisecond, "it knows of the allowance")
+			require.Eventually(t, func() bool { return other.Wait(t.Context(), pacer.MaxWait(0)) != nil }, patience, time.Millisecond, "it knows of the allowance")
 			third := refusal(other)
 			require.Equal(t, first.Until, third.Until)
 			require.Equal(t, int64(2), third.Ahead)
@@ -199,10 +138,9 @@ func TestTheFirstRequestHeedsANewAllowance(t *testing.T) {
 	redis := must(redisstore.New(redistest.Start(t).Client()))
 	for name, shared := range map[string]store.Store{"memory": memstore.New(), "redis": silent{redis, redis}} {
 		for how, ask := range map[string]func(*pacer.Pacer) error{
-			"Allow":       func(p *pacer.Pacer) error { return p.Allow(t.Context()) },
-			"TryAcquire":  func(p *pacer.Pacer) error { _, err := p.TryAcquire(t.Context()); return err },
-			"AllowAtMost": func(p *pacer.Pacer) error { _, err := p.AllowAtMost(t.Context(), 500); return err },
-			"Wait":        func(p *pacer.Pacer) error { return p.Wait(t.Context(), pacer.MaxWait(time.Minute)) },
+			"Allow":      func(p *pacer.Pacer) error { return p.Wait(t.Context(), pacer.MaxWait(0)) },
+			"TryAcquire": func(p *pacer.Pacer) error { _, err := p.TryAcquire(t.Context()); return err },
+			"Wait":       func(p *pacer.Pacer) error { return p.Wait(t.Context(), pacer.MaxWait(time.Minute)) },
 		} {
 			t.Run(name+"/"+how, func(t *testing.T) {
 				t.Parallel()

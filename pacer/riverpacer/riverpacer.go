@@ -33,7 +33,7 @@ type Middleware struct {
 	river.MiddlewareDefaults
 
 	p       *pacer.Pacer
-	options func(*rivertype.JobRow) []pacer.Option
+	options func(*rivertype.JobRow) []pacer.BookOption
 	delay   time.Duration
 	turn    func(*rivertype.JobRow, time.Time, *pacer.Reservation, error) // for tests; nil for none
 }
@@ -45,7 +45,7 @@ type Option func(*Middleware)
 
 // WithOptions sets what jobs carry that were inserted without a token: scopes, costs, lanes. Their slots may be as far away as [pacer.MaxWait]
 // allows, of which the default is that of the Pacer. Defaults to none.
-func WithOptions(options func(*rivertype.JobRow) []pacer.Option) Option {
+func WithOptions(options func(*rivertype.JobRow) []pacer.BookOption) Option {
 	return func(m *Middleware) { m.options = options }
 }
 
@@ -63,7 +63,7 @@ func New(p *pacer.Pacer, opts ...Option) *Middleware {
 	if p == nil {
 		panic("riverpacer: New needs a Pacer")
 	}
-	m := &Middleware{p: p, delay: DefaultDelay, options: func(*rivertype.JobRow) []pacer.Option { return nil }}
+	m := &Middleware{p: p, delay: DefaultDelay, options: func(*rivertype.JobRow) []pacer.BookOption { return nil }}
 	for _, o := range opts {
 		o(m)
 	}
@@ -148,8 +148,8 @@ func (m *Middleware) redeem(ctx context.Context, job *rivertype.JobRow) (*pacer.
 			return nil, river.JobSnooze(wait - m.lead(pacer.SlackOf(tok)))
 		}
 	}
-	r, err := m.p.Redeem(ctx, tok, pacer.Attempt(int64(max(1, job.Attempt))), pacer.MaxWait(patience))
-	if later, ok := errors.AsType[*pacer.LaterError](err); ok {
+	r, err := m.p.Redeem(ctx, tok, pacer.Attempt(int64(max(1, job.Attempt))), pacer.Early(patience))
+	if later, ok := errors.AsType[*pacer.LimitError](err); ok && later.Reason == pacer.TooEarly {
 		return nil, river.JobSnooze(max(0, later.Wait-m.lead(later.Slack)))
 	}
 	return r, err

@@ -23,7 +23,7 @@ type Call struct {
 	AnyOf [][]int
 	First int
 
-	// Kept says of which limits of the stack the call only leaves what they keep for others ([policies.Spec].Floor), by their indexes from the
+	// Kept says of which limits of the stack the call only leaves what they keep for others ([specs.Spec].Floor), by their indexes from the
 	// lowest bit on. Such a limit is charged the zero Charge.
 	Kept uint64
 

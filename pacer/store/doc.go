@@ -1,5 +1,7 @@
-// Package store is what a store must do for a Pacer, and the values that they exchange. Users of Headway do not need it: they give a
-// store to pacer.Config and use the Pacer, as users of database/sql do not need database/sql/driver. It is for authors of stores.
+// Package store is for authors of stores, and the compatibility promise of Headway does not cover it: any release may change it.
+//
+// It is what a store must do for a Pacer, and the values that they exchange. Users of Headway do not need it: they give a store to
+// pacer.Config and use the Pacer, as users of database/sql do not need database/sql/driver.
 //
 // A [Store] keeps one account for each [Limit]: a policy for one scope value, named by its [Key]. It decides, by its own clock, when a
 // call may go:

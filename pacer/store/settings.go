@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A Setting is what an operator has set for an upstream, in place of what its processes declare.
@@ -49,7 +49,7 @@ type Reset struct {
 }
 
 // ForGood is for how long a setting holds that is set for good.
-const ForGood = policies.MaxPeriod
+const ForGood = specs.MaxPeriod
 
 // MaxSettings is how many settings an upstream has at most.
 const MaxSettings = 1024

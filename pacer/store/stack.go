@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Hash returns a number that is the same for equal stacks. Stacks that share it by chance go one after the other.
@@ -62,9 +62,9 @@ const OnceTTL = time.Hour
 
 // A Limit is one policy for one scope value.
 type Limit struct {
-	Policy string        // the policy's name: see [policies.ValidName]
-	Scope  string        // the value of its scopes; "" for the whole upstream. Escaped and bounded: see [EscapeScope]
-	Spec   policies.Spec // its numbers, as they are now
+	Policy string     // the policy's name: see [policies.ValidName]
+	Scope  string     // the value of its scopes; "" for the whole upstream. Escaped and bounded: see [EscapeScope]
+	Spec   specs.Spec // its numbers, as they are now
 
 	_ struct{}
 }

@@ -125,6 +125,19 @@ func allowanceCases() []Case {
 			s.At(30060 * ms)
 			s.Go(st, 1, 30250*ms) // two may be on their way
 		}},
+		{"allowance/later/moved", "calls that hold such slots have no part of what is left once they gave them back, wherever they were", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a, b := s.Go(st, 1, 0), s.Go(st, 1, 0)
+			s.Go(st, 1, 0)
+			changed(t, s, st, 1, left(&a, 1, 30*time.Second))
+			c, d := s.Go(st, 1, 30*time.Second), s.Go(st, 1, 30100*ms)
+			s.At(time.Second)
+			changed(t, s, st, 1, left(&b, 2, 29050*ms)) // one is on its way
+			s.Cancel(st, c)
+			s.Go(st, 1, 30050*ms)
+			s.Cancel(st, d)
+			s.Go(st, 1, time.Second)
+		}},
 		{"allowance/outdated", "no call goes in place of one whose answer is of a window that is over", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
 			a := s.Go(st, 1, 0)
@@ -195,25 +208,54 @@ func allowanceCases() []Case {
 			s.Go(st, 1, 5002*ms)
 			s.Go(st, 1, 10002*ms)
 		}},
-		{"allowance/patience", "if the first call after a reset is refused again and again, others are there first: it waits longer", func(t testing.TB, s *Session) {
+		{"allowance/patience", "if no more than one call is admitted after a reset, again and again, others are there first: it waits longer", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
-			a := s.Go(st, 1, 0)
-			changed(t, s, st, 1, left(&a, 0, time.Second))
-			for _, wait := range []time.Duration{time.Second, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 16 * time.Second} {
+			a, b := s.Go(st, 1, 0), s.Go(st, 1, 0)
+			changed(t, s, st, 0, left(&a, 63, time.Second), refused(left(&b, 0, time.Second)))
+			for i, wait := range []time.Duration{time.Second, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 16 * time.Second} {
+				s.At(Since(s.now) + wait)
+				g := s.Go(st, 1, Since(s.now))
+				if i%2 > 0 {
+					h := s.Go(st, 1, Since(s.now)+100*ms)
+					changed(t, s, st, 2, left(&g, -1, 0), refused(left(&h, 0, time.Second)))
+					continue
+				}
+				changed(t, s, st, 1, refused(left(&g, 0, time.Second)))
+			}
+		}},
+		{"allowance/patience/few", "no longer than until a quarter of the most that was left may be back", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a, b := s.Go(st, 1, 0), s.Go(st, 1, 0)
+			changed(t, s, st, 0, left(&a, 11, time.Second), refused(left(&b, 0, time.Second)))
+			for _, wait := range []time.Duration{time.Second, time.Second, 2 * time.Second, 3 * time.Second, 3 * time.Second} {
 				s.At(Since(s.now) + wait)
 				g := s.Go(st, 1, Since(s.now))
 				changed(t, s, st, 1, refused(left(&g, 0, time.Second)))
 			}
 		}},
-		{"allowance/admitted", "if the first call after a reset is admitted, others are not there first, even if a later one is refused", func(t testing.TB, s *Session) {
+		{"allowance/patience/full", "a reset that moves away with each call is when a bucket is full: it is waited for once", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
-			a := s.Go(st, 1, 0)
-			changed(t, s, st, 1, left(&a, 0, time.Second))
+			a, b := s.Go(st, 1, 0), s.Go(st, 1, 0)
+			changed(t, s, st, 0, left(&a, 63, time.Minute), refused(left(&b, 0, time.Second)))
+			for _, wait := range []time.Duration{time.Second, time.Second, 2 * time.Second} {
+				s.At(Since(s.now) + wait)
+				g := s.Go(st, 1, Since(s.now))
+				changed(t, s, st, 1, refused(left(&g, 0, time.Second)))
+			}
+			s.At(8 * time.Second)
+			g := s.Go(st, 1, 8*time.Second)
+			changed(t, s, st, 1, left(&g, 0, 90*time.Second))
+			s.Go(st, 1, 98*time.Second)
+		}},
+		{"allowance/admitted", "if more than one call is admitted after a reset, others are not there first, even if a later one is refused", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a, b := s.Go(st, 1, 0), s.Go(st, 1, 0)
+			changed(t, s, st, 0, left(&a, 63, time.Second), refused(left(&b, 0, time.Second)))
 			for range 4 {
 				s.At(Since(s.now) + time.Second)
-				g := s.Go(st, 1, Since(s.now))
-				h := s.Go(st, 1, Since(s.now)+100*ms)
-				changed(t, s, st, 2, left(&g, -1, 0), refused(left(&h, 0, time.Second)))
+				f, g := s.Go(st, 1, Since(s.now)), s.Go(st, 1, Since(s.now)+100*ms)
+				h := s.Go(st, 1, Since(s.now)+200*ms)
+				changed(t, s, st, 2, left(&f, -1, 0), left(&g, -1, 0), refused(left(&h, 0, time.Second)))
 			}
 		}},
 		{"allowance/unknown", "if nobody says when there is more, the usual periods are tried, and what was right is remembered", func(t testing.TB, s *Session) {
@@ -242,24 +284,31 @@ func allowanceCases() []Case {
 		}},
 		{"allowance/pace", "refusals teach how long a call takes, and with time calls go faster again", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
-			a, b := s.Go(st, 2, 0), s.Go(st, 1, 0)
+			a, b := s.Go(st, 16, 0), s.Go(st, 1, 0)
 			changed(t, s, st, 0, left(&a, -1, 0))
 			s.At(4 * time.Second)
-			changed(t, s, st, 1, bare(&b, 6*time.Second)) // two in ten seconds
-			c := s.Go(st, 1, 10*time.Second)
-			d, e := s.Go(st, 1, 15*time.Second), s.Go(st, 1, 20*time.Second)
+			changed(t, s, st, 1, bare(&b, 76*time.Second)) // 16 in 80 s
+			c := s.Go(st, 1, 80*time.Second)
+			d, e := s.Go(st, 1, 85*time.Second), s.Go(st, 1, 90*time.Second)
 			s.Cancel(st, e) // another may have its slot
-			s.Go(st, 1, 20*time.Second)
-			s.At(11 * time.Second)
+			s.Go(st, 1, 90*time.Second)
+			s.At(81 * time.Second)
 			changed(t, s, st, 0, left(&c, -1, 0))
-			s.Go(st, 1, 25*time.Second)
-			s.At(330 * time.Second) // twice as fast after 64 of them
-			s.Go(st, 1, 330*time.Second)
-			s.Go(st, 1, 332439024*time.Microsecond)
-			s.At(700 * time.Second) // nine times, at most
-			s.Go(st, 1, 700*time.Second)
-			s.Go(st, 1, 700549450*time.Microsecond)
+			s.Go(st, 1, 95*time.Second)
+			s.At(400 * time.Second) // twice as fast after 64 of them
+			s.Go(st, 1, 400*time.Second)
+			s.Go(st, 1, 402439024*time.Microsecond)
+			s.At(770 * time.Second) // nine times, at most
+			s.Go(st, 1, 770*time.Second)
+			s.Go(st, 1, 770549450*time.Microsecond)
 			changed(t, s, st, 1, bare(&d, 10*time.Second))
+		}},
+		{"allowance/first", "a first refusal after few calls teaches as little: the pace is that of 16 in the same time", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a, b := s.Go(st, 2, 0), s.Go(st, 1, 0)
+			changed(t, s, st, 1, left(&a, -1, 0), bare(&b, 16*time.Second))
+			s.Go(st, 1, 16*time.Second)
+			s.Go(st, 1, 17*time.Second)
 		}},
 		{"allowance/lesson", "a refusal after few calls changes the pace by a part, and others of its burst do not", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
@@ -309,14 +358,14 @@ func allowanceCases() []Case {
 		}},
 		{"allowance/taught", "readings of good answers take the place of the pace", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
-			a, b := s.Go(st, 1, 0), s.Go(st, 1, 0)
-			changed(t, s, st, 1, left(&a, -1, 0), bare(&b, 5*time.Second))
-			s.At(5 * time.Second)
-			c := s.Go(st, 1, 5*time.Second)
-			s.Go(st, 1, 10*time.Second)
+			a, b := s.Go(st, 16, 0), s.Go(st, 1, 0)
+			changed(t, s, st, 1, left(&a, -1, 0), bare(&b, 80*time.Second))
+			s.At(80 * time.Second)
+			c := s.Go(st, 1, 80*time.Second)
+			s.Go(st, 1, 85*time.Second)
 			changed(t, s, st, 1, left(&c, 9, 5*time.Second))
-			s.Go(st, 8, 5*time.Second)
-			s.Go(st, 1, 10*time.Second)
+			s.Go(st, 8, 80*time.Second)
+			s.Go(st, 1, 85*time.Second)
 		}},
 		{"allowance/pause", "a pause is an allowance of nothing, and one call goes first after it", func(t testing.TB, s *Session) {
 			st := s.Stack(key)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // shapes are limits whose accounts mean different things.
@@ -244,7 +245,7 @@ func (s *Session) drain(p policies.Policy, scope string) (n int64) {
 func mayFollow(a, b policies.Policy, n int64, later time.Duration) int64 {
 	of, spec, since := a.Spec(), b.Spec(), later.Microseconds()
 	burst, _ := b.Limit()
-	if spec.Algorithm == policies.GCRA {
+	if spec.Algorithm == specs.GCRA {
 		burst = spec.Limit
 		if spec.Most > 0 { // it is strict, as long as nobody knows what its windows held
 			burst = min(burst, 1)
@@ -252,14 +253,14 @@ func mayFollow(a, b policies.Policy, n int64, later time.Duration) int64 {
 	}
 	back := int64(0)
 	switch {
-	case of.Algorithm == policies.GCRA && spec.Algorithm == policies.GCRA && of.Interval >= 2*spec.Interval:
+	case of.Algorithm == specs.GCRA && spec.Algorithm == specs.GCRA && of.Interval >= 2*spec.Interval:
 		return burst // one more: between those that went, and no more until they come back
-	case of.Algorithm == policies.GCRA && spec.Algorithm == policies.GCRA:
+	case of.Algorithm == specs.GCRA && spec.Algorithm == specs.GCRA:
 		return max(0, min(burst, (spec.Tolerance()-n*of.Interval+since)/spec.Interval+1)) // the bucket is full when it would have been
-	case of.Algorithm == policies.GCRA: // it has forgotten those that came back
+	case of.Algorithm == specs.GCRA: // it has forgotten those that came back
 		n -= since / of.Interval
 	}
-	if spec.Algorithm == policies.GCRA {
+	if spec.Algorithm == specs.GCRA {
 		back = since/spec.Interval + 1
 	}
 	return max(0, burst-max(0, n)+back)

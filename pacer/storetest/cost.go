@@ -6,6 +6,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // costCases are about calls that cost policies different amounts, and whose cost is known only afterwards.
@@ -119,8 +120,8 @@ func costCases() []Case {
 		{"settle/bounded", "no debt reaches further than a policy can", func(_ testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.Every(time.Hour)})
 			g := s.Go(st, 1, 0)
-			s.Report(st, settle(g, 0, 1, policies.MaxLimit))
-			s.Go(st, 1, policies.MaxPeriod+time.Hour)
+			s.Report(st, settle(g, 0, 1, specs.MaxLimit))
+			s.Go(st, 1, specs.MaxPeriod+time.Hour)
 		}},
 	}
 }

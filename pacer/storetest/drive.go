@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A caller makes calls one after the other, as a program does: it asks, is queued if it has to, goes, and asks for
@@ -164,7 +164,7 @@ func (d *drive) answer(a *asking, g store.Grant) {
 	d.queued = slices.DeleteFunc(d.queued, func(other *asking) bool { return other == a })
 	switch {
 	case g.Queued:
-		if a.stack.Limits[g.Binds].Spec.Algorithm == policies.Concurrency {
+		if a.stack.Limits[g.Binds].Spec.Algorithm == specs.Concurrency {
 			d.queued = append(d.queued, a)
 		}
 		again(g.At+store.Instant(d.rng.Int64N(2_000)), nil) // timers are late

@@ -8,6 +8,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // fairCases are about limits that those who compete for them get in equal parts, by weight.
@@ -18,7 +19,7 @@ func fairCases() []Case {
 	// used checks that of 100 calls a second, or of 10 permits, nearly all are used, and never more.
 	used := func(t testing.TB, d *drive, to time.Duration, keys []Key) {
 		t.Helper()
-		if keys[0].Policy.Spec().Algorithm == policies.Concurrency {
+		if keys[0].Policy.Spec().Algorithm == specs.Concurrency {
 			most, total := d.atOnce(to)
 			if most > 10 || total < to*98/10 {
 				t.Fatalf("%d calls ran at once, and all together for %v, want at most 10 and %v, less 2 %%", most, total, 10*to)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A Plan says what a random history does besides reserving.
@@ -89,7 +90,7 @@ func (h *history) policy(i int) policies.Policy {
 		}
 		p = policies.Hourly(limit, time.UTC).Skew(time.Duration(h.rng.Int64N(int64(time.Minute))))
 	}
-	if h.plan.Feedback && h.rng.IntN(2) == 0 && (p.Spec().Algorithm == policies.GCRA) {
+	if h.plan.Feedback && h.rng.IntN(2) == 0 && (p.Spec().Algorithm == specs.GCRA) {
 		p = p.Adaptive(policies.Adaptation{
 			Floor: 1 + h.rng.IntN(50), Decrease: 1 + h.rng.IntN(99),
 			Hold: time.Duration(h.rng.Int64N(int64(time.Second))), Recovery: time.Duration(1 + h.rng.Int64N(int64(2*time.Second))),
@@ -188,7 +189,7 @@ func (h *history) change(i int) {
 		h.changeQueued(i)
 		return
 	}
-	if h.plan.Queues && old.Spec().Algorithm == policies.Window {
+	if h.plan.Queues && old.Spec().Algorithm == specs.Window {
 		return // what was counted by a shorter window may be forgotten any time after that, which a long history could see
 	}
 	for range 20 {
@@ -209,7 +210,7 @@ func (h *history) ask(s *Session, set int) requested {
 	st := s.Stack(h.stackKeys(set)...)
 	highest := int64(5)
 	for i := range st.Limits {
-		if st.Limits[i].Spec.Algorithm != policies.Concurrency { // a call takes one permit, whatever it costs
+		if st.Limits[i].Spec.Algorithm != specs.Concurrency { // a call takes one permit, whatever it costs
 			highest = min(highest, st.Limits[i].Spec.Limit)
 		}
 	}
@@ -256,7 +257,7 @@ func (h *history) ask(s *Session, set int) requested {
 // onlyPermits reports whether permits are all that calls queue for by a stack, and they go in the order in which calls first asked.
 func onlyPermits(st *store.Stack) bool {
 	return !slices.ContainsFunc(st.Limits, func(l store.Limit) bool {
-		return l.Spec.HasQueue() && (l.Spec.Algorithm != policies.Concurrency || l.Spec.Queue != policies.NoQueue)
+		return l.Spec.HasQueue() && (l.Spec.Algorithm != specs.Concurrency || l.Spec.Queue != specs.NoQueue)
 	})
 }
 
@@ -306,7 +307,7 @@ func (h *history) note(s *Session, set int) store.Note {
 		}
 	case 2:
 		n.Kind, n.Value = store.NoteLearn, h.rng.Int64N(spec.Limit+2)
-		if spec.Algorithm == policies.GCRA {
+		if spec.Algorithm == specs.GCRA {
 			n.Value = spec.Interval/2 + h.rng.Int64N(3*spec.Interval)
 		}
 	case 6, 7, 8:
@@ -359,7 +360,7 @@ func (h *history) settle(notes []store.Note, holds []held, st *store.Stack) {
 				n.At, n.Cost = store.Instant(c.From), c.To
 			}
 		case store.NoteClaim:
-			if st.Limits[n.Limit].Spec.Algorithm == policies.Window {
+			if st.Limits[n.Limit].Spec.Algorithm == specs.Window {
 				if len(made) == 0 {
 					n.Kind, n.Value = store.NoteLearn, 0
 					continue

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 func propertyCases() []Case {
@@ -206,10 +207,10 @@ func judge(k Key, calls []fired) string {
 	}
 	slices.Sort(times)
 	spec := k.Policy.Spec()
-	if spec.Algorithm == policies.Concurrency {
+	if spec.Algorithm == specs.Concurrency {
 		return "" // see flights
 	}
-	if spec.Algorithm == policies.GCRA {
+	if spec.Algorithm == specs.GCRA {
 		// N cells within Δ need (N−1)·T ≤ Δ + τ.
 		for i := range times {
 			for j := i + 1; j < len(times); j++ {
@@ -338,12 +339,12 @@ func admits(k Key, others []fired, at, apart store.Instant) bool {
 		if !slices.ContainsFunc(o.keys, func(q Key) bool { return q.Policy.Name() == k.Policy.Name() }) {
 			continue
 		}
-		if spec.Algorithm == policies.GCRA && at-o.at < apart*t && o.at-at < apart*t {
+		if spec.Algorithm == specs.GCRA && at-o.at < apart*t && o.at-at < apart*t {
 			return false
 		}
-		if spec.Algorithm == policies.Window && at-at%t == o.at-o.at%t {
+		if spec.Algorithm == specs.Window && at-at%t == o.at-o.at%t {
 			inside++
 		}
 	}
-	return inside < spec.Limit || spec.Algorithm == policies.GCRA
+	return inside < spec.Limit || spec.Algorithm == specs.GCRA
 }

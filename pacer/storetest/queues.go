@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // firstID is the least ID that a call may have. IDs have 15 digits.
@@ -21,8 +21,8 @@ func (s *Session) newCall() *store.Call {
 }
 
 // hasQueue reports whether calls queue for a limit.
-func hasQueue(spec *policies.Spec) bool {
-	return spec.Algorithm == policies.Concurrency || spec.Queue != policies.NoQueue
+func hasQueue(spec *specs.Spec) bool {
+	return spec.Algorithm == specs.Concurrency || spec.Queue != specs.NoQueue
 }
 
 // anyQueue reports whether calls of a stack have to carry an ID.
@@ -38,7 +38,7 @@ func anyQueue(st *store.Stack) bool {
 // hasPermits reports whether a grant has all the permits that its stack asks for.
 func hasPermits(st *store.Stack, g *store.Grant) bool {
 	for i := range st.Limits {
-		if c := g.Charges[i]; st.Limits[i].Spec.Algorithm == policies.Concurrency && c.From != 0 && c.To == 0 {
+		if c := g.Charges[i]; st.Limits[i].Spec.Algorithm == specs.Concurrency && c.From != 0 && c.To == 0 {
 			return false
 		}
 	}

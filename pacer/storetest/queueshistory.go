@@ -7,6 +7,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A queuedCall is a call that was queued.
@@ -97,7 +98,7 @@ func (h *history) changeQueued(i int) {
 				h.keys[j].Policy, _ = p.InLane("lane")
 			}
 		}
-	case old.Spec().Algorithm == policies.Concurrency:
+	case old.Spec().Algorithm == specs.Concurrency:
 		h.keys[i].Policy = h.queuePolicy(i, 0)
 	case old.FairBy() != "":
 		h.keys[i].Policy = h.queuePolicy(i, 2)
@@ -168,7 +169,7 @@ func (h *history) askQueued(o *op, now store.Instant, holds []held) (ok bool) {
 // affords reports whether the limits, as they are now, can ever admit a call.
 func (h *history) affords(set int, c *store.Call) bool {
 	for i, k := range h.stackKeys(set) {
-		if spec := k.Policy.Spec(); spec.Algorithm != policies.Concurrency && c.CostOf(i) > spec.Limit {
+		if spec := k.Policy.Spec(); spec.Algorithm != specs.Concurrency && c.CostOf(i) > spec.Limit {
 			return false
 		}
 	}
@@ -204,7 +205,7 @@ func (h *history) reportQueued(o *op, holds []held) (ok bool) {
 }
 
 func anyLeases(st *store.Stack) bool {
-	return slices.ContainsFunc(st.Limits, func(l store.Limit) bool { return l.Spec.Algorithm == policies.Concurrency })
+	return slices.ContainsFunc(st.Limits, func(l store.Limit) bool { return l.Spec.Algorithm == specs.Concurrency })
 }
 
 // reported returns the notes of an operation about a call.

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // flights is an upstream that counts the calls which run at once, by policy and scope.
@@ -18,7 +18,7 @@ type flight struct{ began, until store.Instant }
 func (f flights) each(st *store.Stack, visit func(i int, running map[int64]flight)) {
 	for i := range st.Limits {
 		l := &st.Limits[i]
-		if l.Spec.Algorithm != policies.Concurrency {
+		if l.Spec.Algorithm != specs.Concurrency {
 			continue
 		}
 		key := [2]string{l.Policy, l.Scope}
@@ -70,7 +70,7 @@ func (f flights) end(st *store.Stack, id int64) {
 func charged(keys []Key, charges []store.Charge) []Key {
 	var all []Key
 	for i, k := range keys {
-		if !k.Left && (k.Policy.Spec().Queue != policies.QueueOfLane || charges[i] != (store.Charge{})) {
+		if !k.Left && (k.Policy.Spec().Queue != specs.QueueOfLane || charges[i] != (store.Charge{})) {
 			all = append(all, k)
 		}
 	}
@@ -88,7 +88,7 @@ func (s *Session) watch(batches []store.Batch) (unchanged func() string) {
 		limits := slices.Clone(s.Status(batches[0].Stack).Limits)
 		for i := range limits {
 			limits[i].Queued = 0
-			if batches[0].Stack.Limits[i].Spec.Algorithm == policies.Concurrency {
+			if batches[0].Stack.Limits[i].Spec.Algorithm == specs.Concurrency {
 				limits[i].Next = 0 // depends on the queue
 			}
 		}

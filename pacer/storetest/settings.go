@@ -9,6 +9,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // settingsCases are about what a store keeps that operators have set. A store that is not Settable passes them by.
@@ -29,25 +30,25 @@ func settingsCases() []Case {
 		}),
 		settable("set", "what is set is kept, with since when and until when", func(t testing.TB, s *Session, b store.Settable) {
 			s.set(b, all)
-			s.expectSettings(b, 0, kept(all, 0, policies.MaxPeriod))
+			s.expectSettings(b, 0, kept(all, 0, specs.MaxPeriod))
 			s.At(time.Second)
 			brief := acme
 			brief.For = time.Minute
 			s.set(b, brief)
-			want := []store.Setting{kept(all, 0, policies.MaxPeriod), kept(acme, time.Second, time.Minute)}
+			want := []store.Setting{kept(all, 0, specs.MaxPeriod), kept(acme, time.Second, time.Minute)}
 			s.expectSettings(b, time.Second, want...)
 			s.At(2 * time.Second)
 			again := all
 			again.Text = "peak: 6 per 1s"
 			s.set(b, again)
-			want[0] = kept(again, 2*time.Second, policies.MaxPeriod)
+			want[0] = kept(again, 2*time.Second, specs.MaxPeriod)
 			s.expectSettings(b, 2*time.Second, want...)
 		}),
 		settable("unset", "what is unset is gone, and what else is set stays", func(t testing.TB, s *Session, b store.Settable) {
 			s.set(b, all, acme)
 			s.At(time.Second)
 			s.set(b, store.Setting{})
-			s.expectSettings(b, time.Second, kept(acme, 0, policies.MaxPeriod))
+			s.expectSettings(b, time.Second, kept(acme, 0, specs.MaxPeriod))
 			s.At(2 * time.Second)
 			s.set(b, store.Setting{Policy: acme.Policy, Scope: acme.Scope}, store.Setting{Policy: "never", Scope: "set"})
 			s.expectSettings(b, 2*time.Second)
@@ -62,7 +63,7 @@ func settingsCases() []Case {
 			s.expectSettings(b, 0, kept(long, 0, 3*time.Hour))
 			s.set(b, all)
 			s.At(3 * time.Hour)
-			s.expectSettings(b, 90*time.Minute, kept(all, 90*time.Minute, policies.MaxPeriod))
+			s.expectSettings(b, 90*time.Minute, kept(all, 90*time.Minute, specs.MaxPeriod))
 		}),
 		settable("upstreams", "settings are of one upstream", func(t testing.TB, s *Session, b store.Settable) {
 			s.set(b, all)
@@ -96,7 +97,7 @@ func settingsCases() []Case {
 			}
 			s.At(2 * time.Hour)
 			s.set(b, acme)
-			s.expectSettings(b, 2*time.Hour, kept(all, time.Minute, policies.MaxPeriod), kept(acme, 2*time.Hour, policies.MaxPeriod))
+			s.expectSettings(b, 2*time.Hour, kept(all, time.Minute, specs.MaxPeriod), kept(acme, 2*time.Hour, specs.MaxPeriod))
 		}),
 		settable("epoch", "each change begins a new epoch: a process that knows the old one gets an error", func(t testing.TB, s *Session, b store.Settable) {
 			backing, ok := s.Store.(store.Shared)

@@ -18,6 +18,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A Fixture is a store under test.
@@ -115,7 +116,7 @@ type Key struct {
 	Policy policies.Policy
 	Scope  string
 	Left   bool  // the allowance of the policy, and not the policy
-	First  int64 // with Left: see policies.Spec.First
+	First  int64 // with Left: see specs.Spec.First
 }
 
 // Stack returns the stack of some keys.
@@ -216,7 +217,7 @@ func (s *Session) check(st store.Stack, calls []store.Call, grants []store.Grant
 		s.checkChoice(&calls[i], g)
 		if want := g.Wait() <= calls[i].MaxWait; g.OK != want && !g.OK {
 			// A calendar's horizon may refuse what MaxWait allows, and permits a call that cannot wait. Nothing else.
-			excused := calls[i].MaxWait == 0 && g.Binds >= 0 && st.Limits[g.Binds].Spec.Algorithm == policies.Concurrency
+			excused := calls[i].MaxWait == 0 && g.Binds >= 0 && st.Limits[g.Binds].Spec.Algorithm == specs.Concurrency
 			for j := range st.Limits {
 				excused = excused || st.Limits[j].Spec.Calendar != nil
 			}
@@ -269,7 +270,7 @@ func (s *Session) CancelEach(batches []store.Batch) {
 func (s *Session) Pause(st store.Stack, d time.Duration) {
 	s.t.Helper()
 	for i := range st.Limits {
-		if st.Limits[i].Spec.Algorithm == policies.Allowance {
+		if st.Limits[i].Spec.Algorithm == specs.Allowance {
 			s.Report(st, store.Pause(i, d))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/github"
 	"github.com/headway-go/headway/policies/profiletest"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 func TestLimits(t *testing.T) {
@@ -49,7 +50,7 @@ func TestConcurrent(t *testing.T) {
 	require.Equal(t, []string{github.ScopeCredential}, p.Scopes())
 	require.True(t, p.IsOptional())
 	spec := p.Spec()
-	require.Equal(t, policies.Concurrency, spec.Algorithm)
+	require.Equal(t, specs.Concurrency, spec.Algorithm)
 	require.Equal(t, int64(100), spec.Limit)
 	require.Zero(t, spec.After)
 	for _, kind := range []github.Kind{github.Anonymous, github.User, github.Enterprise} {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // requireNothingInvented checks that each number that was read is in the text, and is in the accepted range.
@@ -35,7 +36,7 @@ func requireNothingInvented(t *testing.T, reading policies.Reading, text string)
 			}
 		}
 		require.LessOrEqual(t, f.Reset, year)
-		require.LessOrEqual(t, f.Window, policies.MaxPeriod)
+		require.LessOrEqual(t, f.Window, specs.MaxPeriod)
 		for _, name := range f.Policies {
 			require.Contains(t, text, name)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/fields"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // dictionary reads RateLimit of draft -07, such as limit=100, remaining=50, reset=5. The draft requires limit and reset.
@@ -127,7 +128,7 @@ func (l *limit) readPeriod(h http.Header, prefix string, now time.Time) {
 		if len(v) != 1 {
 			continue
 		}
-		if d, ok := fields.Wait(v[0], now); ok && d <= policies.MaxPeriod {
+		if d, ok := fields.Wait(v[0], now); ok && d <= specs.MaxPeriod {
 			l.window = d
 		}
 	}
@@ -195,7 +196,7 @@ func operation(h http.Header) (policies.Feedback, bool) {
 	}
 	f := policies.Feedback{Source: "x-amzn-RateLimit-Limit", Policies: []string{PolicyOperation}, Otherwise: policies.TheCall}
 	rate, err := strconv.ParseFloat(fields.Get(h, field), 64)
-	if err != nil || !(rate*policies.MaxPeriod.Seconds() >= 1 && rate <= float64(policies.MaxLimit)) {
+	if err != nil || !(rate*specs.MaxPeriod.Seconds() >= 1 && rate <= float64(specs.MaxLimit)) {
 		return f, false
 	}
 	f.Limit, f.Window = policies.Reported(int64(rate)), time.Second

@@ -8,6 +8,7 @@ import (
 
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/fields"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // maxItems is how many items a list may have: more than any service has limits. A longer list is ignored.
@@ -104,7 +105,7 @@ func readQuota(item httpsfv.Item) (q quota, ok bool) {
 	if !valid || there && w == 0 {
 		return q, false
 	}
-	if w <= int64(policies.MaxPeriod/time.Second) {
+	if w <= int64(specs.MaxPeriod/time.Second) {
 		q.w = time.Duration(w) * time.Second
 	}
 	return q, true

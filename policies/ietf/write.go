@@ -7,6 +7,7 @@ import (
 	"github.com/dunglas/httpsfv"
 
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // UnitInFlight is the [Quota].Unit of a limit on requests that run at once, as the draft registers it.
@@ -49,17 +50,17 @@ type Quota struct {
 func QuotaOf(p policies.Policy, remaining int64, reset time.Duration) Quota {
 	spec := p.Spec()
 	q := Quota{Name: p.Name(), Limit: spec.Limit, Remaining: remaining, Reset: reset}
-	if spec.Algorithm == policies.Concurrency {
+	if spec.Algorithm == specs.Concurrency {
 		q.Unit, q.Reset = UnitInFlight, 0
 		return q
 	}
 	limit, period := p.Limit()
-	if spec.Algorithm == policies.GCRA { // it is less for the part of a lane, and for a burst that costs some of the rate
+	if spec.Algorithm == specs.GCRA { // it is less for the part of a lane, and for a burst that costs some of the rate
 		limit = min(limit, max(1, (period.Microseconds()+spec.Interval/2)/spec.Interval))
 	} else {
 		limit = spec.Limit
 	}
-	for k := (spec.Limit + limit - 1) / limit; k <= maxPeriods && period <= policies.MaxPeriod/time.Duration(k); k++ {
+	for k := (spec.Limit + limit - 1) / limit; k <= maxPeriods && period <= specs.MaxPeriod/time.Duration(k); k++ {
 		if window := time.Duration(k) * period; window%time.Second == 0 {
 			q.Limit, q.Window = k*limit, window
 			break

@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/msgraph"
 	"github.com/headway-go/headway/policies/profiletest"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 func TestLimits(t *testing.T) {
@@ -28,7 +28,7 @@ func TestMailbox(t *testing.T) {
 	require.Equal(t, []string{msgraph.ScopeTenant, msgraph.ScopeMailbox}, p.Scopes())
 	require.True(t, p.IsOptional())
 	spec := p.Spec()
-	require.Equal(t, policies.Concurrency, spec.Algorithm)
+	require.Equal(t, specs.Concurrency, spec.Algorithm)
 	require.Equal(t, int64(4), spec.Limit)
 	require.Zero(t, spec.After)
 }

@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/okta"
 	"github.com/headway-go/headway/policies/profiletest"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 func TestLimits(t *testing.T) {
@@ -30,7 +30,7 @@ func TestConcurrent(t *testing.T) {
 		require.Equal(t, okta.PolicyConcurrent, p.Name())
 		require.Equal(t, []string{okta.ScopeOrg}, p.Scopes())
 		spec := p.Spec()
-		require.Equal(t, policies.Concurrency, spec.Algorithm)
+		require.Equal(t, specs.Concurrency, spec.Algorithm)
 		require.Equal(t, c.want, spec.Limit)
 		require.Zero(t, spec.After)
 	}

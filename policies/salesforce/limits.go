@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Names of the policies and of the scope.
@@ -45,7 +46,7 @@ const buckets = 24
 // accepts, for an unknown edition, and for a number of licences that is negative or far too large. Add-ons come on top: see the org's own
 // number under DailyApiRequests of /services/data/vXX.X/limits.
 func Allocation(e Edition, licences int64) int64 {
-	if licences < 0 || licences > policies.MaxLimit/5000-100_000 {
+	if licences < 0 || licences > specs.MaxLimit/5000-100_000 {
 		return 0
 	}
 	switch e {

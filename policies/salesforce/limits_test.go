@@ -10,6 +10,7 @@ import (
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/profiletest"
 	"github.com/headway-go/headway/policies/salesforce"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 func TestLimits(t *testing.T) {
@@ -42,7 +43,7 @@ func TestConcurrent(t *testing.T) {
 		require.Equal(t, limits[0].Scopes(), p.Scopes())
 		require.False(t, p.IsOptional())
 		spec := p.Spec()
-		require.Equal(t, policies.Concurrency, spec.Algorithm)
+		require.Equal(t, specs.Concurrency, spec.Algorithm)
 		require.Equal(t, want, spec.Limit)
 		require.Equal(t, (20 * time.Second).Microseconds(), spec.After)
 	}
@@ -67,6 +68,6 @@ func TestShare(t *testing.T) {
 	n, _ := p.Limit()
 	require.Equal(t, int64(12_000), n)
 	require.Equal(t, []string{"org", "batch"}, p.Scopes())
-	n, _ = salesforce.Share(policies.MaxLimit, 99, "batch").Limit()
-	require.Equal(t, policies.MaxLimit/100*99, n)
+	n, _ = salesforce.Share(specs.MaxLimit, 99, "batch").Limit()
+	require.Equal(t, specs.MaxLimit/100*99, n)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/fields"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // QueryCost is how many points are reserved for a query: this package's own estimate of an ordinary one.
@@ -190,7 +191,7 @@ func (c *cost) wait() time.Duration {
 
 // points returns a number of points, rounded down; false if it makes no sense.
 func points(n float64) (int64, bool) {
-	if !(n >= 0 && n <= float64(policies.MaxLimit)) {
+	if !(n >= 0 && n <= float64(specs.MaxLimit)) {
 		return 0, false
 	}
 	return int64(n), true

@@ -8,7 +8,7 @@
 // Slack limits each method separately, per workspace and app, by the method's tier: 1, 20, 50 or 100 calls a minute and more, "with some
 // burst". [TierOf] returns the tier of each method that this package knows. A method that it does not know is also counted separately, by a
 // policy of 1,000 calls a second, which only has an effect when Slack refuses a call. Posting has 1 message a second for each channel: set
-// the channel with pacer.WithScope(ctx, slack.ScopeChannel, id), because it is in the body.
+// the channel with pacer.With(ctx, pacer.Scope(slack.ScopeChannel, id)), because it is in the body.
 //
 // A hash of the Authorization field identifies workspace and app. Some libraries send the token in the body: then set the scope yourself
 // with transport.WithScope(slack.ScopeToken, …), or all calls count as those of one token.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/profiletest"
+	"github.com/headway-go/headway/policies/specs"
 	"github.com/headway-go/headway/policies/stripe"
 )
 
@@ -33,7 +34,7 @@ func TestConcurrent(t *testing.T) {
 		require.Equal(t, []string{c.scope}, c.policy.Scopes())
 		require.True(t, c.policy.IsOptional())
 		spec := c.policy.Spec()
-		require.Equal(t, policies.Concurrency, spec.Algorithm)
+		require.Equal(t, specs.Concurrency, spec.Algorithm)
 		require.Equal(t, c.n, spec.Limit)
 		require.Zero(t, spec.After)
 	}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/profiletest"
+	"github.com/headway-go/headway/policies/specs"
 	"github.com/headway-go/headway/policies/twilio"
 )
 
@@ -26,7 +26,7 @@ func TestConcurrent(t *testing.T) {
 	require.Equal(t, twilio.Limits(50)[0].Scopes(), p.Scopes())
 	require.False(t, p.IsOptional())
 	spec := p.Spec()
-	require.Equal(t, policies.Concurrency, spec.Algorithm)
+	require.Equal(t, specs.Concurrency, spec.Algorithm)
 	require.Equal(t, int64(20), spec.Limit)
 	require.Zero(t, spec.After)
 	require.Error(t, twilio.Concurrent(0).Validate())

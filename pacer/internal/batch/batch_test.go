@@ -13,7 +13,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 func stackOf(tenant int) *store.Stack {
@@ -102,7 +102,7 @@ func TestRedemptionsShareRequests(t *testing.T) {
 			sizes = append(sizes, len(all))
 		})
 		limits := func(interval int64) []store.Limit {
-			return []store.Limit{{Policy: "rate", Spec: policies.Spec{Interval: interval}}}
+			return []store.Limit{{Policy: "rate", Spec: specs.Spec{Interval: interval}}}
 		}
 		redeem := func(n int, b func(i int) store.Booking) {
 			var wg sync.WaitGroup

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Redemptions batches changes of the records of bookings. One request is on its way at a time.
@@ -55,7 +55,7 @@ func (r *Redemptions) Redeem(ctx context.Context, bookings []store.Booking) ([]s
 // enoughRedeemed returns how many of some changes are enough for a request: a record, a refund to a limit, and reading a limit take the store
 // about as long. Limits of the same key are alike, so that each charge is given back as it was made.
 func enoughRedeemed(all []*Redemption) (n int) {
-	specs, work := make(map[store.Key]*policies.Spec), 0
+	specs, work := make(map[store.Key]*specs.Spec), 0
 	for ; n < len(all); n++ {
 		b := &all[n].Booking
 		work += 1 + len(b.Refund)

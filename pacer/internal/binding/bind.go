@@ -5,7 +5,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Which says which limits of a Set are meant.
@@ -25,7 +25,7 @@ func (w Which) has(l *Limit) bool {
 	case Enforced:
 		return !l.Observed
 	case Predicted:
-		return l.Observed && (a == policies.Allowance || l.Whole == "" && (a == policies.GCRA || a == policies.Window))
+		return l.Observed && (a == specs.Allowance || l.Whole == "" && (a == specs.GCRA || a == specs.Window))
 	case All:
 	}
 	return true

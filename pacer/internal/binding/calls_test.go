@@ -18,6 +18,7 @@ import (
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // newReader returns a reader of calls that some policies bind, over a store in memory. Its errors are short.
@@ -197,7 +198,7 @@ func TestSettlements(t *testing.T) {
 		_, err := r.Settlement(set, []binding.Option{o})
 		require.ErrorContains(t, err, want)
 	}
-	_, err = r.Settlement(set, []binding.Option{{Kind: binding.Cost, N: policies.MaxLimit + 1}})
+	_, err = r.Settlement(set, []binding.Option{{Kind: binding.Cost, N: specs.MaxLimit + 1}})
 	require.Error(t, err)
 }
 

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Settling is what the settlement of a call has to know, besides its charges. A nil one is of a call that is not settled.
@@ -32,7 +32,7 @@ func (r *Reader) costs(a *Ask, limits []store.Limit, s *Settling) ([]store.Limit
 	call := store.Call{Cost: a.Cost, Costs: all}
 	for i := range limits {
 		l, n := &limits[i], call.CostOf(i)
-		if l.Spec.Algorithm != policies.Concurrency && n > l.Spec.Limit { // a call has one permit, whatever it costs
+		if l.Spec.Algorithm != specs.Concurrency && n > l.Spec.Limit { // a call has one permit, whatever it costs
 			return nil, nil, r.Errors.Excess(l, n, a.MaxWait)
 		}
 	}
@@ -53,7 +53,7 @@ func (r *Reader) ownCosts(a *Ask, limits []store.Limit, s *Settling) ([]store.Li
 			own.N = r.Learner.Estimate(store.Key{Policy: policy, Scope: l.Scope}, own.N, own.Learned)
 		}
 		if own.N == 0 {
-			if s != nil && (l.Spec.Algorithm == policies.GCRA || l.Spec.Algorithm == policies.Window) { // nothing else is settled
+			if s != nil && (l.Spec.Algorithm == specs.GCRA || l.Spec.Algorithm == specs.Window) { // nothing else is settled
 				s.Free = append(s.Free, *l)
 			}
 			continue
@@ -82,7 +82,7 @@ func (r *Reader) checkCosts(set *Set, opts []Option) error {
 			return Invalid("CostOf", strconv.Quote(o.Name), fmt.Sprintf("no policy of upstream %q has that name", r.Upstream))
 		case l.Whole != "":
 			return Invalid("CostOf", strconv.Quote(o.Name), fmt.Sprintf("is a part of policy %q: a call costs both the same", l.Whole))
-		case l.Spec.Algorithm == policies.Concurrency && o.N > 1:
+		case l.Spec.Algorithm == specs.Concurrency && o.N > 1:
 			return badNumber("CostOf("+o.Name+")", o.N, "a call has one permit: leave it out, or use 0 if the policy does not bind the call")
 		}
 	}
@@ -116,8 +116,8 @@ func (r *Reader) Settlement(set *Set, opts []Option) (*Settlement, error) {
 		if o.Kind != Cost && o.Kind != CostOf {
 			return nil, Invalid("Settle", "an option", "is neither a Cost nor a CostOf")
 		}
-		if o.N < 0 || o.N > policies.MaxLimit {
-			return nil, badNumber("Settle", o.N, "must be from 0 to policies.MaxLimit")
+		if o.N < 0 || o.N > specs.MaxLimit {
+			return nil, badNumber("Settle", o.N, "must be from 0 to specs.MaxLimit")
 		}
 		if o.Kind == Cost {
 			s.all = o.N

@@ -9,14 +9,15 @@ import (
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Named returns the limit with this name, of this set or one before; nil if there is none.
 func (s *Set) Named(name string) *Limit { return s.byName[name] }
 
 // SpecOf returns what holds for a key of a limit that the call carries.
-func (a *Ask) SpecOf(l *Limit, scope string) policies.Spec {
-	if !a.Set.Varies || scope == "" || l.Spec.Algorithm == policies.Allowance { // an allowance has the same numbers for every key
+func (a *Ask) SpecOf(l *Limit, scope string) specs.Spec {
+	if !a.Set.Varies || scope == "" || l.Spec.Algorithm == specs.Allowance { // an allowance has the same numbers for every key
 		return l.Spec
 	}
 	var few [4]string
@@ -28,7 +29,7 @@ func (a *Ask) SpecOf(l *Limit, scope string) policies.Spec {
 }
 
 // specFor returns what holds for a key of a limit, by its escaped scope and its values.
-func (s *Set) specFor(l *Limit, scope string, values []string) policies.Spec {
+func (s *Set) specFor(l *Limit, scope string, values []string) specs.Spec {
 	policy, found := s.specialOf(l, scope)
 	if !found {
 		whole := s.wholeLimit(l)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 const (
@@ -73,11 +74,11 @@ func (l *Learner) Learn(key store.Key, actual int64, how policies.Learned) {
 }
 
 // sum and product are at most the highest cost that there is.
-func sum(a, b int64) int64 { return min(max(0, a), policies.MaxLimit) + min(b, policies.MaxLimit) }
+func sum(a, b int64) int64 { return min(max(0, a), specs.MaxLimit) + min(b, specs.MaxLimit) }
 
 func product(a, b int64) int64 {
-	if a > policies.MaxLimit/b {
-		return policies.MaxLimit
+	if a > specs.MaxLimit/b {
+		return specs.MaxLimit
 	}
 	return a * b
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 var (
@@ -87,11 +88,11 @@ func TestTheEstimateIsAQuantileOfWhatWasLately(t *testing.T) {
 
 func TestNumbersOfAnySize(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int64{1, 7, 8, 15, 16, 17, 1 << 20, policies.MaxLimit, math.MaxInt64} {
+	for _, n := range []int64{1, 7, 8, 15, 16, 17, 1 << 20, specs.MaxLimit, math.MaxInt64} {
 		var l binding.Learner
 		learn(&l, 5000, n, once)
 		got := l.Estimate(tokens, 1, once)
-		require.GreaterOrEqual(t, got, min(n, policies.MaxLimit))
+		require.GreaterOrEqual(t, got, min(n, specs.MaxLimit))
 		require.LessOrEqual(t, float64(got), 1.126*float64(n))
 		require.Positive(t, l.Estimate(tokens, 1, policies.Learned{Known: math.MaxInt64, Times: math.MaxInt64}))
 		require.Positive(t, l.Estimate(tokens, 1, policies.Learned{Known: math.MinInt64, Times: 1}))

@@ -7,7 +7,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A call that is made inside another one, and needs a permit of the same policy, may wait for a permit that only the end of the outer call
@@ -96,7 +96,7 @@ func (a *Ask) share(limits []store.Limit) []store.Limit {
 		return limits
 	}
 	return slices.DeleteFunc(slices.Clone(limits), func(l store.Limit) bool {
-		return l.Spec.Algorithm == policies.Concurrency && slices.ContainsFunc(a.held, func(h heldPermit) bool { return h.key == l.Key() })
+		return l.Spec.Algorithm == specs.Concurrency && slices.ContainsFunc(a.held, func(h heldPermit) bool { return h.key == l.Key() })
 	})
 }
 
@@ -105,7 +105,7 @@ func (r *Reader) checkNested(a *Ask, limits []store.Limit) error {
 	for _, h := range a.held {
 		for i := range limits {
 			l := &limits[i]
-			if l.Key() == h.key && l.Spec.Algorithm == policies.Concurrency && h.count >= l.Spec.Limit {
+			if l.Key() == h.key && l.Spec.Algorithm == specs.Concurrency && h.count >= l.Spec.Limit {
 				return r.Errors.Nested(l)
 			}
 		}

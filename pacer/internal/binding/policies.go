@@ -19,7 +19,6 @@ type Config struct {
 	MaxPause time.Duration     // the longest pause that feedback makes
 	Counts   bool              // what an upstream reports of its limits and of what is left of them is applied, and not only pauses and refusals
 	Declared []policies.Policy // which are valid and go together; they are not copied
-	Observed bool              // all policies are observed
 	// Changed is called when other policies are in force, under the lock of the Policies.
 	Changed func(before, now *Set)
 }
@@ -34,7 +33,6 @@ type Policies struct {
 	settings   store.Settings    // by operators, as far as this process knows
 	read       time.Time         // when they were read
 	ends       *time.Timer       // when the first of them ends
-	observed   bool              // all are
 	fair       []string          // the policies that other processes share fairly
 	allowances []string          // their names
 	closed     bool
@@ -42,8 +40,8 @@ type Policies struct {
 
 // NewPolicies returns the policies that are declared at first.
 func NewPolicies(c *Config) *Policies {
-	p := &Policies{config: *c, declared: c.Declared, observed: c.Observed}
-	p.now.Store(NewSet(&p.config, &InForce{Given: p.declared, AllObserved: p.observed}, nil))
+	p := &Policies{config: *c, declared: c.Declared}
+	p.now.Store(NewSet(&p.config, &InForce{Given: p.declared}, nil))
 	return p
 }
 
@@ -60,17 +58,6 @@ func (p *Policies) Declare(list []policies.Policy) bool {
 	defer p.mu.Unlock()
 	if !p.closed {
 		p.declared = list
-		p.settle()
-	}
-	return !p.closed
-}
-
-// SetObserved sets whether all policies are observed, whatever they are by themselves. It reports whether that is possible: not after Close.
-func (p *Policies) SetObserved(observed bool) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.closed {
-		p.observed = observed
 		p.settle()
 	}
 	return !p.closed
@@ -169,10 +156,10 @@ func (p *Policies) settle() {
 	}
 	before := p.Now()
 	if source == before.Source && slices.EqualFunc(list, before.Given, samePolicy) && maps.EqualFunc(special, before.Special, samePolicy) &&
-		before.AllObserved == p.observed && slices.Equal(p.fair, before.Fair) && len(before.Allowances) == len(p.allowances) {
+		slices.Equal(p.fair, before.Fair) && len(before.Allowances) == len(p.allowances) {
 		return
 	}
-	in := &InForce{Given: list, Source: source, AllObserved: p.observed, Special: special, Fair: p.fair, Allowances: p.allowances}
+	in := &InForce{Given: list, Source: source, Special: special, Fair: p.fair, Allowances: p.allowances}
 	set := NewSet(&p.config, in, before)
 	p.now.Store(set)
 	p.config.Changed(before, set)

@@ -71,7 +71,6 @@ func TestWhatIsSetEnds(t *testing.T) {
 		for range 9 { // a file that is edited more often than settings end does not prolong them
 			time.Sleep(time.Second)
 			require.True(t, r.Declare([]policies.Policy{policies.PerSecond(10).Per("tenant").Named("p")}))
-			require.True(t, r.SetObserved(false))
 		}
 		synctest.Wait()
 		require.Equal(t, 1, r.changes)
@@ -143,20 +142,6 @@ func TestOverridesThatAreSet(t *testing.T) {
 	}
 }
 
-// All policies can be observed, whatever they are by themselves.
-func TestObservingAll(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		require.True(t, r.SetObserved(true))
-		require.True(t, r.Now().AllObserved && r.Now().Free && r.Now().Limits[0].Observed)
-		require.True(t, r.SetObserved(true))
-		require.Equal(t, 1, r.changes)
-		require.True(t, r.SetObserved(false))
-		require.False(t, r.Now().AllObserved || r.Now().Free || r.Now().Limits[0].Observed)
-	})
-}
-
 // After Close nothing changes, and no timer is left.
 func TestNothingChangesAfterClose(t *testing.T) {
 	t.Parallel()
@@ -166,7 +151,6 @@ func TestNothingChangesAfterClose(t *testing.T) {
 		r.Close()
 		r.Close()
 		require.False(t, r.Declare(nil))
-		require.False(t, r.SetObserved(true))
 		r.Read(set(2, store.Setting{Text: thirty}))
 		time.Sleep(time.Minute)
 		synctest.Wait()

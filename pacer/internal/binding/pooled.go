@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/internal/pools"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A Pool is credentials, any one of which may make a call, and what binds the usual calls by them.
@@ -64,7 +64,7 @@ func (a *Ask) ChooseAny() {
 // FitsPool returns an error if a pool cannot have the limits of a set.
 func (r *Reader) FitsPool(set *Set) error {
 	for i := range set.Limits {
-		if l := &set.Limits[i]; l.Spec.Queue != policies.NoQueue && set.FairBy != ProcessScope {
+		if l := &set.Limits[i]; l.Spec.Queue != specs.NoQueue && set.FairBy != ProcessScope {
 			return Invalid("Pool", "impossible", fmt.Sprintf(
 				"policy %q of upstream %q has lanes or fair shares, whose order is that of one queue, and the calls of a pool wait in a queue for each credential: use Scope and a credential of your choice, or a policy without them", l.Policy, r.Upstream))
 		}
@@ -102,7 +102,7 @@ func (r *Reader) RequestAny(a *Ask) (q dispatch.Request, err error) {
 			return q, err
 		}
 		for i := range limits { // a pool has no queues for slots, whatever other processes have
-			limits[i].Spec.Queue = policies.NoQueue
+			limits[i].Spec.Queue = specs.NoQueue
 		}
 		limits, costs, err := r.costs(&one, one.share(limits), nil)
 		if err != nil {

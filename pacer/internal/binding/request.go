@@ -3,7 +3,7 @@ package binding
 import (
 	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Request returns what a call requests of the store by the limits that bind it, which are in room if there is enough. What its settlement
@@ -46,7 +46,7 @@ func (r *Reader) queueUp(a *Ask, q *dispatch.Request) error {
 	for i := range q.Limits {
 		l := &q.Limits[i]
 		q.HasQueue = q.HasQueue || l.Spec.HasQueue()
-		if l.Spec.Queue == policies.FairQueue {
+		if l.Spec.Queue == specs.FairQueue {
 			fair = l.Policy
 		}
 	}

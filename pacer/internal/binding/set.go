@@ -10,16 +10,16 @@ import (
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // InForce is which policies hold.
 type InForce struct {
-	Given       []policies.Policy             // as they were given; they are valid and go together
-	Source      string                        // who set them; "" for this process
-	AllObserved bool                          // all are observed, whatever they are by themselves
-	Special     map[store.Key]policies.Policy // what operators have set for keys
-	Fair        []string                      // the policies that other processes share fairly
-	Allowances  []string                      // names of those that readings were about
+	Given      []policies.Policy             // as they were given; they are valid and go together
+	Source     string                        // who set them; "" for this process
+	Special    map[store.Key]policies.Policy // what operators have set for keys
+	Fair       []string                      // the policies that other processes share fairly
+	Allowances []string                      // names of those that readings were about
 }
 
 // ProcessScope is the scope by which shares are fair that only other processes have: this process is one tenant. No policy can have it.
@@ -41,7 +41,7 @@ type Limit struct {
 	without string // it binds only calls that lack this scope
 	// own is what holds for a key. It is a function so that the options of a call stay on the stack: the compiler believes that they go
 	// where the Set of their Ask does.
-	own       func(scope string, values []string) policies.Spec
+	own       func(scope string, values []string) specs.Spec
 	overrides func() map[string][]string // the values of the keys that the policy has overrides for, by scope
 }
 
@@ -87,14 +87,7 @@ const maxRemembered = 1000
 
 // NewSet unpacks policies. before is the set that holds until now; nil if there is none.
 func NewSet(c *Config, in *InForce, before *Set) *Set {
-	given := in.Given
-	if in.AllObserved {
-		given = slices.Clone(given)
-		for i := range given {
-			given[i] = given[i].Observed()
-		}
-	}
-	list := policies.Stacked(given)
+	list := policies.Stacked(in.Given)
 	all := PartsOf(list)
 	s := &Set{InForce: *in, List: list, Limits: make([]Limit, len(all)), byName: make(map[string]*Limit, len(all))}
 	s.Generation = 1
@@ -110,7 +103,7 @@ func NewSet(c *Config, in *InForce, before *Set) *Set {
 	}
 	s.Rules = readings.NewRules(s.Bound, c.MaxPause, c.Counts, in.Allowances...)
 	s.Rules.Own = s.PolicyOf
-	s.Free = in.AllObserved || s.Observes && !slices.ContainsFunc(s.Limits, func(l Limit) bool { return !l.Observed })
+	s.Free = s.Observes && !slices.ContainsFunc(s.Limits, func(l Limit) bool { return !l.Observed })
 	s.addAllowances(c)
 	if s.Scoped { // some readings may be of calls with some scopes only
 		s.Tracked = nil
@@ -169,7 +162,7 @@ func (s *Set) addLimit(c *Config, i int, one *Part) {
 	s.byName[l.Policy] = l
 	l.Of, l.Scopes, l.Optional, l.Lane, l.Whole = one.Policy, one.Scopes(), one.IsOptional(), one.Lane, one.Whole
 	l.Observed = one.IsObserved()
-	l.own = func(scope string, values []string) policies.Spec { return s.specFor(l, scope, values) }
+	l.own = func(scope string, values []string) specs.Spec { return s.specFor(l, scope, values) }
 	l.overrides = sync.OnceValue(func() map[string][]string { return overridesOf(one.Policy) }) // only status needs them
 	if c.Direct != nil {
 		l.Prepared = c.Direct.Prepare(c.Upstream, &l.Limit)
@@ -181,18 +174,18 @@ func (s *Set) addLimit(c *Config, i int, one *Part) {
 	}
 	s.FairBy = cmp.Or(s.FairBy, one.FairBy())
 	if s.isTenant(l) {
-		l.Spec.Queue, s.FairBy = policies.FairQueue, ProcessScope
+		l.Spec.Queue, s.FairBy = specs.FairQueue, ProcessScope
 	}
 	s.Varies = s.Varies || one.HasOverrides() || len(s.Special) > 0
 	s.Observes = s.Observes || l.Observed
-	s.HasPermits = s.HasPermits || l.Spec.Algorithm == policies.Concurrency
+	s.HasPermits = s.HasPermits || l.Spec.Algorithm == specs.Concurrency
 	s.HasQueues = s.HasQueues || !l.Observed && (l.Spec.HasQueue() || l.Lane != "")
 	s.Scoped = s.Scoped || len(l.Scopes) > 0 || len(s.Lanes) > 0 || s.FairBy != ""
 }
 
 // isTenant reports whether this process is one tenant of a limit, because other processes share it fairly and this one does not.
 func (s *Set) isTenant(l *Limit) bool {
-	return slices.Contains(s.Fair, l.Policy) && l.Spec.Queue == policies.NoQueue && l.Spec.Algorithm != policies.Window && !l.Observed &&
+	return slices.Contains(s.Fair, l.Policy) && l.Spec.Queue == specs.NoQueue && l.Spec.Algorithm != specs.Window && !l.Observed &&
 		!slices.ContainsFunc(s.List, func(p policies.Policy) bool { return p.FairBy() != "" || p.Name() == l.Policy && len(p.Lanes()) > 0 })
 }
 
@@ -215,10 +208,7 @@ func (s *Set) Texts() []string {
 }
 
 // WillEnforce reports whether some policies of the set are observed that are not when others are in force.
-func (s *Set) WillEnforce(list []policies.Policy, allObserved bool) bool {
-	if !s.Observes || allObserved {
-		return false
-	}
+func (s *Set) WillEnforce(list []policies.Policy) bool {
 	return slices.ContainsFunc(s.Limits, func(l Limit) bool {
 		return l.Observed && l.Whole == "" &&
 			!slices.ContainsFunc(list, func(one policies.Policy) bool { return one.Name() == l.Policy && one.IsObserved() })

@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Book charges the earliest slot at which a call may go, and returns it as a token, with how long from now it is until the slot. The call is
@@ -125,13 +125,13 @@ func (s *Bookings) bind(a *binding.Ask, settling *binding.Settling) (b bookable,
 	call := store.Call{Cost: a.Cost, Costs: costs}
 	for i := range limits {
 		switch l := limits[i]; {
-		case l.Spec.Queue == policies.FairQueue && a.Set.FairBy != binding.ProcessScope:
+		case l.Spec.Queue == specs.FairQueue && a.Set.FairBy != binding.ProcessScope:
 			return b, binding.Invalid("Book", "not possible", "policy "+strconv.Quote(l.Policy)+
 				" has fair shares, which go to those who wait, and a booking would take one ahead of them: use Acquire when the job runs")
-		case l.Spec.Algorithm == policies.Concurrency:
+		case l.Spec.Algorithm == specs.Concurrency:
 			b.permits = append(b.permits, l)
 		default:
-			l.Spec.Queue = policies.NoQueue
+			l.Spec.Queue = specs.NoQueue
 			b.limits, b.costs = append(b.limits, l), append(b.costs, call.CostOf(i))
 		}
 	}
@@ -145,7 +145,7 @@ func withoutPermits(r *dispatch.Request) (b bookable) {
 	places := make([]int, len(r.Limits))
 	for i := range r.Limits {
 		places[i] = len(b.limits)
-		if r.Limits[i].Spec.Algorithm == policies.Concurrency {
+		if r.Limits[i].Spec.Algorithm == specs.Concurrency {
 			places[i] = -1
 			continue
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Records of bookings, in the store. One that is none of these is a token: that of the slot that the booking has now. The mark begins no
@@ -98,7 +98,7 @@ func (x *Redemption) charged() (charges []store.Charge, costs []int64, ok bool) 
 		case j >= 0:
 			charge, cost = x.now.charge(j), x.now.limits[j].cost
 			known++
-		case l.Spec.Algorithm != policies.Allowance:
+		case l.Spec.Algorithm != specs.Allowance:
 			return nil, nil, false
 		}
 		charges, costs = append(charges, charge), append(costs, cost)

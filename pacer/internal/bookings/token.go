@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A token is a booking as text: a version, fields as varints and strings with their lengths, and a CRC-32C, in base64url. It has no secrets
@@ -179,13 +179,13 @@ func (r *tokenReader) token() *token {
 	t.keep = time.Duration(r.number(1, int64(maxKeep/time.Second))) * time.Second
 	t.maxWait = time.Duration(r.number(0, store.Forever.Milliseconds())) * time.Millisecond
 	t.tracked = r.number(0, 1) == 1
-	t.cost = r.number(1, policies.MaxLimit)
+	t.cost = r.number(1, specs.MaxLimit)
 	for range r.number(0, maxItems) {
 		t.scopes = append(t.scopes, binding.Option{Kind: binding.Scope, Name: r.text(maxText), Value: r.text(maxText)})
 	}
 	for range r.number(0, maxItems) {
 		t.costs = append(t.costs, binding.Option{
-			Kind: binding.CostOf, Name: r.policy(), N: r.number(0, policies.MaxLimit), Estimate: r.number(0, 1) == 1,
+			Kind: binding.CostOf, Name: r.policy(), N: r.number(0, specs.MaxLimit), Estimate: r.number(0, 1) == 1,
 		})
 	}
 	for range r.number(0, maxItems) {
@@ -198,7 +198,7 @@ func (r *tokenReader) limit(slot store.Instant) (l tokenLimit) {
 	l.policy, l.scope = r.policy(), r.text(store.MaxScope)
 	r.failed = r.failed || l.scope != "" && !store.IsEscaped(l.scope)
 	l.shape = binary.BigEndian.Uint32(r.bytes(4))
-	l.cost = r.number(1, policies.MaxLimit)
+	l.cost = r.number(1, specs.MaxLimit)
 	l.charge.From = int64(slot) + r.number(-maxTokenTime, maxTokenTime)
 	if r.number(0, 1) == 1 {
 		l.charge.To = l.charge.From + r.number(0, maxTokenTime)
@@ -246,7 +246,7 @@ func (r *tokenReader) policy() string {
 }
 
 // shapeOf returns a number that differs between limits that account in different ways, but for one chance in four thousand million.
-func shapeOf(s *policies.Spec) uint32 {
+func shapeOf(s *specs.Spec) uint32 {
 	h := fnv.New32a()
 	for _, n := range []int64{int64(s.Algorithm), s.Limit, s.Interval, s.Most, s.Within, s.Buckets, s.Guard, int64(s.Queue)} {
 		_ = binary.Write(h, binary.BigEndian, n)

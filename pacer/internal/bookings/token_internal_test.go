@@ -13,6 +13,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // longest is the length of the longest token.
@@ -42,7 +43,7 @@ func TestTokensAreReadAsTheyAreWritten(t *testing.T) {
 	require.Equal(t, want, got)
 	require.Equal(t, "AQIDAAAAAAAAAAAA", got.key(1))
 	require.Equal(t, "AQIDAAAAAAAAAAAA.2", got.key(2))
-	require.True(t, store.ValidBooking(got.key(policies.MaxLimit)))
+	require.True(t, store.ValidBooking(got.key(specs.MaxLimit)))
 }
 
 // resealed returns a token of some bytes with a good checksum.

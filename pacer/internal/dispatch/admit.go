@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // admit has the first calls of the queue ask the store. If the furthest slot has to come within reach before that, it returns in how long; 0
@@ -79,8 +79,8 @@ func (s *Dispatcher) mayLeave(q *queue, now time.Time) bool {
 func (s *Dispatcher) reachOf(q *queue) time.Duration {
 	further := time.Duration(0)
 	for i := range q.limits {
-		if l := &q.limits[i].Spec; l.Queue == policies.FairQueue && l.Algorithm == policies.GCRA {
-			micros := min(q.head.request[0].CostOf(i), policies.MaxPeriod.Microseconds()/l.Interval) * l.Interval
+		if l := &q.limits[i].Spec; l.Queue == specs.FairQueue && l.Algorithm == specs.GCRA {
+			micros := min(q.head.request[0].CostOf(i), specs.MaxPeriod.Microseconds()/l.Interval) * l.Interval
 			further = max(further, time.Duration(micros)*time.Microsecond)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Timeout bounds the store's operations that go on when the context of a call ends: giving slots back, and moving behind a pause.
@@ -55,8 +55,8 @@ type Request struct {
 func (r *Request) times(n int64) store.Call {
 	c := r.Call
 	c.MaxWait, c.Costs = 0, slices.Clone(c.Costs)
-	if c.Cost > policies.MaxLimit/n { // of a call that no limit binds by it
-		c.Cost = policies.MaxLimit
+	if c.Cost > specs.MaxLimit/n { // of a call that no limit binds by it
+		c.Cost = specs.MaxLimit
 	} else {
 		c.Cost *= n
 	}
@@ -89,7 +89,16 @@ type Bound struct {
 var ErrSpent = errors.New("pacer: the reservation was used or cancelled before: make a new one")
 
 // ErrSettled is returned for a call that was settled before.
-var ErrSettled = errors.New("pacer: the call was settled before: settle it once, at all that it cost")
+var ErrSettled error = settledError{}
+
+// settledError is ErrSpent in other words.
+type settledError struct{}
+
+func (settledError) Error() string {
+	return "pacer: the call was settled before: settle it once, at all that it cost"
+}
+
+func (settledError) Is(target error) bool { return target == ErrSpent }
 
 // errTimeout marks the end of MaxWait.
 var errTimeout = errors.New("the longest wait is over")

@@ -2,7 +2,7 @@ package dispatch
 
 import (
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A fair share is of what calls really cost, which is known when they are settled. So the next call of the flow counts as so much dearer, or
@@ -21,7 +21,7 @@ type flow struct {
 // flowOf returns the flow of a call in limit i; false if that has no fair shares.
 func (c *Call) flowOf(i int) (flow, bool) {
 	l := &c.stack.Limits[i]
-	return flow{l.Key(), c.request[0].Flow}, l.Spec.Queue == policies.FairQueue && l.Spec.Algorithm == policies.GCRA
+	return flow{l.Key(), c.request[0].Flow}, l.Spec.Queue == specs.FairQueue && l.Spec.Algorithm == specs.GCRA
 }
 
 // owe notes that a call has cost so much more than it was charged, or less.

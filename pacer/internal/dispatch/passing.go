@@ -114,10 +114,10 @@ func (s *Dispatcher) hasRequests(q *queue) bool {
 // what the one before it had. The call is left with the last of it. If the first call of the process's queue took that over, yield returns
 // true, and nothing is to be given back. The caller holds mu.
 func (s *Dispatcher) yield(c *Call) (taken bool) {
-	if c.queue == nil || !s.isOfUse(c) {
+	q := s.heirsOf(c)
+	if q == nil || !s.isOfUse(c) {
 		return false
 	}
-	q := c.queue
 	fits := func(o *Call) bool {
 		return c.grant[0].Queued || (o.latest.IsZero() || !c.due.After(o.latest)) && o.costsAs(c)
 	}
@@ -138,10 +138,21 @@ func (s *Dispatcher) yield(c *Call) (taken bool) {
 	return false
 }
 
+// heirsOf returns the queue of a call, also if nobody waits for the call; nil if there is none. The caller holds mu.
+func (s *Dispatcher) heirsOf(c *Call) *queue {
+	if c.queue != nil {
+		return c.queue
+	}
+	if q := s.queues.byStack[s.queues.hashOf(c)]; q != nil && alike(q.limits, c.stack.Limits) {
+		return q
+	}
+	return nil
+}
+
 // isOfUse reports whether other calls of its queue can take over what a call has in the store. The caller holds mu.
 func (s *Dispatcher) isOfUse(c *Call) bool {
 	switch g := &c.grant[0]; {
-	case s.IsClosed() || s.frozen > 0 || c.isStale() || s.paused(c):
+	case s.IsClosed() || s.frozen > 0 || c.isStale() || s.paused(c) || s.exchangeable(g):
 		return false
 	case g.OK:
 		return !s.overdue(c, time.Now())
@@ -152,7 +163,7 @@ func (s *Dispatcher) isOfUse(c *Call) bool {
 
 // bequeath gives what a call has in the store to one that waits in the process, which leaves the queue. The caller holds mu.
 func (s *Dispatcher) bequeath(c, heir *Call) {
-	q := c.queue
+	q := heir.queue
 	q.remove(heir)
 	if q.deferred {
 		q.takeOut(heir)

@@ -15,6 +15,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // runAll has n calls get a permit each and hold it for a time, and returns a function that waits for them.
@@ -119,7 +120,7 @@ func TestWhichPermitsArePassedOn(t *testing.T) {
 	after := policies.InFlight(1).Spec()
 	after.After = 1
 	fair := policies.InFlight(1).Spec()
-	fair.Queue = policies.FairQueue
+	fair.Queue = specs.FairQueue
 	for name, one := range map[string]struct {
 		limits []store.Limit
 		paused bool

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // maxSpareQueues bounds how many unused queues are kept.
@@ -19,7 +19,7 @@ const maxSpareQueues = 16
 // hasGroups reports whether slots of some limits come in groups, and not at one distance.
 func hasGroups(limits []store.Limit) bool {
 	for i := range limits {
-		if s := &limits[i].Spec; s.Algorithm == policies.Window || s.Most > 0 {
+		if s := &limits[i].Spec; s.Algorithm == specs.Window || s.Most > 0 {
 			return true
 		}
 	}
@@ -30,7 +30,7 @@ func hasGroups(limits []store.Limit) bool {
 // call gets those of fair shares, and a lease that counts only from some age on must not grow old.
 func passable(limits []store.Limit) bool {
 	return !slices.ContainsFunc(limits, func(l store.Limit) bool {
-		return l.Spec.Algorithm != policies.Concurrency || l.Spec.Queue == policies.FairQueue || l.Spec.After != 0
+		return l.Spec.Algorithm != specs.Concurrency || l.Spec.Queue == specs.FairQueue || l.Spec.After != 0
 	})
 }
 
@@ -94,7 +94,7 @@ func (s *Dispatcher) queueFor(h uint64, limits []store.Limit, deferred bool) *qu
 		q.ask.hash = q.ask.stack.Hash(qs.seed)
 		q.groups = hasGroups(q.limits)
 		q.passes = q.deferred && !s.Direct && passable(q.limits)
-		q.inOrder = q.deferred && !slices.ContainsFunc(q.limits, func(l store.Limit) bool { return l.Spec.Queue != policies.NoQueue })
+		q.inOrder = q.deferred && !slices.ContainsFunc(q.limits, func(l store.Limit) bool { return l.Spec.Queue != specs.NoQueue })
 		qs.byStack[h] = q
 	}
 	return q

@@ -7,7 +7,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Reserve charges the earliest slot at which a call may go, and stores it in c, or has the call queued. If it returns an error, nothing
@@ -204,12 +204,12 @@ const (
 // large portion, and Take asks again. The first one is there because a window that holds nothing admits a call of any cost.
 func (s *Dispatcher) Take(ctx context.Context, r *Request, n int64) (taken int64, err error) {
 	stack := store.Stack{Upstream: s.Upstream, Limits: r.Limits}
-	most, counts := min(n, policies.MaxLimit), false
+	most, counts := min(n, specs.MaxLimit), false
 	for i := range r.Limits {
 		switch l := &r.Limits[i]; l.Spec.Algorithm { //nolint:exhaustive // the others count what calls cost
-		case policies.Concurrency: // a call has one permit, whatever it costs
+		case specs.Concurrency: // a call has one permit, whatever it costs
 			most, counts = min(most, l.Spec.Limit), true
-		case policies.Allowance: // one call goes first, and one more each 100 ms, whatever they cost
+		case specs.Allowance: // one call goes first, and one more each 100 ms, whatever they cost
 			counts = true
 		default:
 			most = min(most, l.Spec.Limit/r.Call.CostOf(i))

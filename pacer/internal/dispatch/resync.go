@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // resync gives up the slots that this process granted locally, for slots of the fleet, or for places in its queue. A call that cannot have
@@ -34,5 +34,5 @@ func (s *Dispatcher) catchLocal() (caught []*Call) {
 // turns, there would be too little room between them for the calls of others.
 func (s *Dispatcher) mayBeSooner(c *Call, slot, now time.Time) bool {
 	l := c.limit(c.grant[0].Binds)
-	return c.queue != nil && l != nil && l.Spec.Algorithm == policies.GCRA && slot.After(now.Add(s.way.Reach()))
+	return c.queue != nil && l != nil && l.Spec.Algorithm == specs.GCRA && slot.After(now.Add(s.way.Reach()))
 }

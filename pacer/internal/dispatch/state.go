@@ -9,7 +9,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A Dispatcher has the calls of a process on their way to their slots. Everything about them is under one lock, which only its methods
@@ -185,7 +185,7 @@ func (c *Call) hasPermits() bool {
 		return true
 	}
 	for i, charge := range c.grant[0].Charges {
-		if charge.To == 0 && c.stack.Limits[i].Spec.Algorithm == policies.Concurrency {
+		if charge.To == 0 && c.stack.Limits[i].Spec.Algorithm == specs.Concurrency {
 			return false
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // pieces is a store in which so much is free that goes now, in pieces: a call needs one of them that holds it. What it grants, it keeps.
@@ -72,9 +73,9 @@ func TestTakeAsksOnce(t *testing.T) {
 		}
 	}
 	p := &pieces{free: []int64{1 << 60}}
-	got, err := p.take(t, 1<<62, 1, policies.MaxLimit)
+	got, err := p.take(t, 1<<62, 1, specs.MaxLimit)
 	require.NoError(t, err)
-	require.Equal(t, policies.MaxLimit, got)
+	require.Equal(t, specs.MaxLimit, got)
 	require.Len(t, p.costs, 1)
 	require.Less(t, len(p.costs[0]), 64)
 	_, err = p.take(t, 5000, 1, 700)

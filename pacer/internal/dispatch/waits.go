@@ -8,7 +8,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // waitsFor returns the index of the limit that the call waits for; −1 if it waits for none.
@@ -187,16 +187,16 @@ func (s *Dispatcher) least(q *queue, c *Call, now time.Time, ahead int) time.Dur
 }
 
 // earliest returns an instant before which the last of so many units cannot start, if the first does not start before from.
-func earliest(l *policies.Spec, now, from store.Instant, units int64) store.Instant {
+func earliest(l *specs.Spec, now, from store.Instant, units int64) store.Instant {
 	after := func(n, each int64) store.Instant {
-		return from + store.Instant(min(max(0, n), policies.MaxPeriod.Microseconds()/each)*each)
+		return from + store.Instant(min(max(0, n), specs.MaxPeriod.Microseconds()/each)*each)
 	}
 	switch {
-	case l.Algorithm == policies.GCRA && l.Most > 0:
+	case l.Algorithm == specs.GCRA && l.Most > 0:
 		return max(after(units-l.Limit, l.Interval), after((units-1)/l.Most, l.Within))
-	case l.Algorithm == policies.GCRA:
+	case l.Algorithm == specs.GCRA:
 		return after(units-l.Limit, l.Interval)
-	case l.Algorithm != policies.Window:
+	case l.Algorithm != specs.Window:
 		return from
 	}
 	n := (units - 1) / l.Limit // full windows

@@ -142,13 +142,13 @@ func (a *Allowance) begin(l *Limit, now int64) {
 	}
 }
 
-// drop takes a call out of what is open.
-func (a *Allowance) drop(now, slot, n int64) {
+// drop takes a call out of what is open that was granted at an instant.
+func (a *Allowance) drop(now, slot, n, made int64) {
 	switch {
+	case slot > now && a.early > 0 && made < a.at: // wherever its slot is: until may have moved by less than Apart
+		a.early = max(0, a.early-n)
 	case a.until > 0 && slot >= a.until && a.ahead > 0:
 		a.ahead = max(0, a.ahead-n)
-	case slot > now && a.early > 0:
-		a.early = max(0, a.early-n)
 	case slot >= a.mark: // or it was not known, and taken to be older: see Answered
 		young := min(a.open, n)
 		a.open, a.older = a.open-young, max(0, a.older-n+young)
@@ -161,7 +161,7 @@ func (a *Allowance) drop(now, slot, n int64) {
 func (a *Allowance) Cancel(_ *Limit, now int64, c Charge) {
 	a.turn(now)
 	a.opened(now)
-	a.drop(now, c.From, c.To)
+	a.drop(now, c.From, c.To, c.Made)
 	if a.step > 0 && c.From >= now && c.Made >= a.at { // it has its place in the line of now
 		a.next = max(0, a.next-a.taking(now, c.To))
 	}

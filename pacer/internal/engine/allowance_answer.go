@@ -37,7 +37,7 @@ func (a *Allowance) Answer(l *Limit, now int64, r Answered) News {
 	if a.since = now; r.Slot == 0 {
 		r.Slot = a.blind(now, r.Cost)
 	} else {
-		a.drop(now, r.Slot, r.Cost)
+		a.drop(now, r.Slot, r.Cost, r.Slot)
 	}
 	old := r.Slot < a.start
 	if !r.Refused && !old {
@@ -229,17 +229,23 @@ func (a *Allowance) corrected(r Answered, should bool) int64 {
 	return r.Left
 }
 
-// patient returns until when n are left. If others were there first after until, it waits until there is more: for 2, 4 to 16 resets.
+// patient returns until when n are left. If others were there first after until, so that not more than one call was admitted, it waits until
+// there is more: for 2, 4 to 16 resets, as long as a quarter of the most that was ever left cannot have come back. What a good answer states
+// it doubts by a minute at most, and not if that moved away, as when a bucket is full does with each call.
 func (a *Allowance) patient(r Answered, n int64) int64 {
 	switch {
 	case a.until > 0 || a.width == 0 || r.Slot < a.start:
-	case r.Refused && a.oks == 0:
+	case r.Refused && a.oks <= r.Cost:
 		a.waits = min(5, a.waits+1)
 	case n > 1:
 		a.waits = max(0, a.waits-1)
 	}
-	if n == 0 && a.waits > 1 {
-		r.Reset <<= a.waits - 1
+	if n == 0 && a.waits > 1 && (r.Refused || r.Reset <= max(a.until, a.start)-a.at) {
+		longer := r.Reset * (min(1<<(a.waits-1), max(1, a.most/4)) - 1)
+		if !r.Refused {
+			longer = min(longer, numbers.Minute)
+		}
+		r.Reset += longer
 	}
 	return a.since + r.Reset
 }

@@ -9,10 +9,7 @@ func (a *Allowance) lesson(until int64) {
 	if a.oks == 0 || a.step > 0 && a.until > 0 && a.oks < numbers.Lesson {
 		return // of a burst with few before it, one
 	}
-	took, of := min(numbers.Month, max(numbers.Second, until-a.guess.first)), int64(numbers.Lesson)
-	if a.step > 0 {
-		of = min(of, a.oks) // few calls tell little
-	}
+	took, of := min(numbers.Month, max(numbers.Second, until-a.guess.first)), min(numbers.Lesson, a.oks) // few calls tell little
 	a.step = (a.step*(numbers.Lesson-of) + took/a.oks*of) / numbers.Lesson
 	a.span = min(numbers.Month, max(min(took, numbers.TenMinutes), numbers.Calms*a.step))
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/headway-go/headway/luascripts/numbers"
 	"github.com/headway-go/headway/pacer/internal/engine"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // flying is a call that was granted, and what the upstream answers; answer is nil until it has reached it.
@@ -26,7 +26,7 @@ func TestAnAllowanceAdmitsWhatIsLeft(t *testing.T) {
 	for seed := range uint64(600) {
 		rng := rand.New(rand.NewPCG(seed, 41))
 		quota, period := 1+rng.Int64N(60), []int64{20, 60, 600}[rng.IntN(3)]*numbers.Second
-		a, now, limit := &engine.Allowance{}, epoch, &engine.Limit{Spec: &policies.Spec{Limit: policies.MaxLimit, First: rng.Int64N(4)}}
+		a, now, limit := &engine.Allowance{}, epoch, &engine.Limit{Spec: &specs.Spec{Limit: specs.MaxLimit, First: rng.Int64N(4)}}
 		end := now + period
 		var counted, granted int64 // by the upstream; and by us, as far as it admitted them
 		var calls []*flying

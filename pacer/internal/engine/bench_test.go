@@ -4,20 +4,20 @@ import (
 	"testing"
 
 	"github.com/headway-go/headway/pacer/internal/engine"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // benchmarked are stacks of limits that make nobody wait.
 var benchmarked = []struct {
 	name  string
-	specs []policies.Spec
+	specs []specs.Spec
 }{
-	{"rate", []policies.Spec{rate(1000, 10)}},
-	{"rates", []policies.Spec{rate(1000, 10), rate(1000, 10), rate(1000, 10)}},
-	{"exact", []policies.Spec{{Algorithm: policies.GCRA, Limit: 5, Interval: 10, Most: 10, Within: 100}}},
-	{"fixed", []policies.Spec{fixed(1<<40, 1_000_000, 0)}},
-	{"sliding", []policies.Spec{sliding(1<<40, 100_000, 10)}},
-	{"mixed", []policies.Spec{rate(1000, 10), sliding(1<<40, 100_000, 10), fixed(1<<40, 1_000_000, 0)}},
+	{"rate", []specs.Spec{rate(1000, 10)}},
+	{"rates", []specs.Spec{rate(1000, 10), rate(1000, 10), rate(1000, 10)}},
+	{"exact", []specs.Spec{{Algorithm: specs.GCRA, Limit: 5, Interval: 10, Most: 10, Within: 100}}},
+	{"fixed", []specs.Spec{fixed(1<<40, 1_000_000, 0)}},
+	{"sliding", []specs.Spec{sliding(1<<40, 100_000, 10)}},
+	{"mixed", []specs.Spec{rate(1000, 10), sliding(1<<40, 100_000, 10), fixed(1<<40, 1_000_000, 0)}},
 }
 
 // BenchmarkReserve measures a call that need not wait.
@@ -65,7 +65,7 @@ func BenchmarkReserveAhead(b *testing.B) {
 func BenchmarkReserveQueued(b *testing.B) {
 	b.ReportAllocs()
 	fair := rate(1000, 10)
-	fair.Queue = policies.FairQueue
+	fair.Queue = specs.FairQueue
 	r := newRig(b, fair, inFlight(10, 1000*ms))
 	var room [4]engine.Charge
 	now := epoch

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/engine"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 func id(n int64) engine.Call { return engine.Call{ID: n} }
@@ -74,5 +74,5 @@ func TestPermitsInspected(t *testing.T) {
 	none := newRig(t, inFlight(0, 100*ms))
 	require.Equal(t, engine.Inspection{Next: 5, Full: 5}, none.inspect(5), "a share of nothing")
 	none.stands(0, id(1), 1000*ms, 0)
-	require.Equal(t, policies.Concurrency, none.limit().Spec.Algorithm)
+	require.Equal(t, specs.Concurrency, none.limit().Spec.Algorithm)
 }

@@ -77,12 +77,12 @@
 // # Extreme numbers
 //
 // Specs are checked by package policies, requests by package pacer: the engine relies on intervals, limits and costs from 1, on bursts that
-// recover within policies.MaxPeriod, and on times that leave room for that below 2^53, above which a Lua number is not exact. Within these
+// recover within specs.MaxPeriod, and on times that leave room for that below 2^53, above which a Lua number is not exact. Within these
 // bounds:
 //
 //   - A share or a learned limit can make a cost exceed the burst or the window. Such a call does not conform anywhere: it gets a window to
 //     itself, or is charged time before its slot.
-//   - A settled cost charges a rate at most policies.MaxPeriod of virtual time.
+//   - A settled cost charges a rate at most specs.MaxPeriod of virtual time.
 //   - A learned limit is at least 1, a learned emission interval at least T, and neither outlasts its until.
 //   - After a step back of the clock, charges can lie in the future: they count as reservations. Before its first bound, a calendar is
 //     continued evenly.

@@ -5,12 +5,12 @@ import (
 	"math"
 
 	"github.com/headway-go/headway/luascripts/numbers"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Limit is the state of one policy at the time of a call: its spec and, for a calendar, the bounds of its windows.
 type Limit struct {
-	Spec   *policies.Spec // not changed meanwhile
+	Spec   *specs.Spec // not changed meanwhile
 	Bounds []int64
 }
 
@@ -100,15 +100,15 @@ type Inspection struct {
 }
 
 // NewAccount returns an empty account for an algorithm, nil for an unknown one.
-func NewAccount(a policies.Algorithm) Account {
+func NewAccount(a specs.Algorithm) Account {
 	switch a {
-	case policies.GCRA:
+	case specs.GCRA:
 		return &GCRA{}
-	case policies.Window:
+	case specs.Window:
 		return &Window{}
-	case policies.Concurrency:
+	case specs.Concurrency:
 		return &Concurrency{}
-	case policies.Allowance:
+	case specs.Allowance:
 		return &Allowance{}
 	}
 	return nil
@@ -315,16 +315,16 @@ func ReserveAny(now int64, choices []Choice, first int, c Call) (choice int, g G
 }
 
 // Keeps reports whether an account is one of algorithm a.
-func Keeps(account Account, a policies.Algorithm) bool {
+func Keeps(account Account, a specs.Algorithm) bool {
 	switch account.(type) {
 	case *GCRA:
-		return a == policies.GCRA
+		return a == specs.GCRA
 	case *Window:
-		return a == policies.Window
+		return a == specs.Window
 	case *Concurrency:
-		return a == policies.Concurrency
+		return a == specs.Concurrency
 	case *Allowance:
-		return a == policies.Allowance
+		return a == specs.Allowance
 	}
 	return false
 }

@@ -6,13 +6,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/engine"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Nothing goes before the end of a pause. The one that ends last is named.
 func TestReservePauses(t *testing.T) {
 	t.Parallel()
-	allowance := policies.Spec{Algorithm: policies.Allowance, Limit: policies.MaxLimit}
+	allowance := specs.Spec{Algorithm: specs.Allowance, Limit: specs.MaxLimit}
 	for name, c := range map[string]struct {
 		first, second int64
 		want          engine.Grant
@@ -174,7 +174,7 @@ func TestReserveWithPermits(t *testing.T) {
 // Each algorithm has an account of its own.
 func TestNewAccount(t *testing.T) {
 	t.Parallel()
-	all := []policies.Algorithm{policies.GCRA, policies.Window, policies.Concurrency}
+	all := []specs.Algorithm{specs.GCRA, specs.Window, specs.Concurrency}
 	for _, a := range all {
 		account := engine.NewAccount(a)
 		for _, b := range all {
@@ -184,7 +184,7 @@ func TestNewAccount(t *testing.T) {
 		require.False(t, account.Release(1))
 	}
 	require.Nil(t, engine.NewAccount(3))
-	require.False(t, engine.Keeps(nil, policies.GCRA))
+	require.False(t, engine.Keeps(nil, specs.GCRA))
 }
 
 // What the engine does not know it does not admit: it panics, and says what it met.

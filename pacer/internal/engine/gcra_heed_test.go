@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/engine"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Somebody remembers an interval as charged: nobody else gets any of it. Splinters beside it go with it.
@@ -72,7 +72,7 @@ func TestAPlacementIsAValue(t *testing.T) {
 	t.Parallel()
 	exact := rate(1, 10)
 	exact.Most, exact.Within = 2, 20
-	for name, spec := range map[string]policies.Spec{
+	for name, spec := range map[string]specs.Spec{
 		"rate": rate(1, 10), "exact": exact, "fixed": fixed(2, 10, 0), "sliding": sliding(2, 10, 3),
 	} {
 		t.Run(name, func(t *testing.T) {

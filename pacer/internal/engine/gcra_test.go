@@ -7,14 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/engine"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // What is left of a free piece can be used: a whole number of T if that moves no slot, and no splinter shorter than T.
 func TestGCRALeavesWholeGaps(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		spec   policies.Spec
+		spec   specs.Spec
 		before []step
 		step
 		charge engine.Charge
@@ -54,7 +54,7 @@ func TestGCRALeavesWholeGaps(t *testing.T) {
 			rate(2, 10), []step{{0, 45, 2, 45, 0}}, step{0, 33, 1, 33, 0}, engine.Charge{From: 33, To: 45}, gaps(0, 33, 65),
 		},
 		"a rate with a phase": {
-			policies.Spec{Algorithm: policies.GCRA, Limit: 1, Interval: 10, Phase: 4}, []step{{0, 0, 1, 4, 0}},
+			specs.Spec{Algorithm: specs.GCRA, Limit: 1, Interval: 10, Phase: 4}, []step{{0, 0, 1, 4, 0}},
 			step{7, 35, 1, 44, 0}, engine.Charge{From: 44, To: 54}, gaps(14, 44, 54),
 		},
 	} {
@@ -145,7 +145,7 @@ func TestGCRASettle(t *testing.T) {
 		"cheaper, and half is past":   {15, 1, gaps(10, 30, 60)},
 		"dearer":                      {0, 5, gaps(80)},
 		"dearer, when all is past":    {70, 5, gaps(90)},
-		"dearer than a period can be": {0, 1 << 60, gaps(60 + policies.MaxPeriod.Microseconds())},
+		"dearer than a period can be": {0, 1 << 60, gaps(60 + specs.MaxPeriod.Microseconds())},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/headway-go/headway/luascripts/numbers"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A Kept is the account of a key between calls. There is one, whatever limit calls ask for:
@@ -23,21 +23,21 @@ type Kept struct {
 
 // A grid is the part of a limit on which the meaning of an account depends: of a window, its buckets.
 type grid struct {
-	algorithm policies.Algorithm
+	algorithm specs.Algorithm
 	calendar  bool
 	width     int64 // of a bucket
 	buckets   int64 // that count before its own
 }
 
-func gridOf(s *policies.Spec) grid {
-	if s.Algorithm == policies.Window {
+func gridOf(s *specs.Spec) grid {
+	if s.Algorithm == specs.Window {
 		return grid{s.Algorithm, s.Calendar != nil, s.Interval, s.Buckets}
 	}
 	return grid{algorithm: s.Algorithm}
 }
 
 // AreRunning reports whether a limit is one of calls that are running. Their account has nothing in common with others of its key.
-func AreRunning(s *policies.Spec) bool { return s.Algorithm == policies.Concurrency }
+func AreRunning(s *specs.Spec) bool { return s.Algorithm == specs.Concurrency }
 
 // NewKept returns an account as it is kept, which has the grid of a limit.
 func NewKept(l *Limit, a Account) Kept { return Kept{a, gridOf(l.Spec)} }
@@ -58,7 +58,7 @@ func (k *Kept) Serves(l *Limit, now int64, calls bool) bool {
 
 // Turned returns the account as it is under a limit that it does not serve. It changes nothing: a refused call leaves the account as it is.
 func (k *Kept) Turned(l *Limit, now int64) Kept {
-	if g, ok := k.Account.(*GCRA); ok && l.Spec.Algorithm == policies.GCRA {
+	if g, ok := k.Account.(*GCRA); ok && l.Spec.Algorithm == specs.GCRA {
 		return NewKept(l, g.opened(l, now))
 	}
 	var (

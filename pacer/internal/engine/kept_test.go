@@ -8,6 +8,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/engine"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A changing is the account of a key whose limit changes.
@@ -16,7 +17,7 @@ type changing struct {
 }
 
 // entry returns the account as a limit finds it that is asked for now, and what is kept if something is charged.
-func (c *changing) entry(now int64, s policies.Spec) (engine.Entry, engine.Kept) {
+func (c *changing) entry(now int64, s specs.Spec) (engine.Entry, engine.Kept) {
 	l := engine.Limit{Spec: &s}
 	if s.Calendar != nil {
 		l.Bounds = s.Calendar.Bounds(epoch+now, epoch+now)
@@ -32,7 +33,7 @@ func (c *changing) entry(now int64, s policies.Spec) (engine.Entry, engine.Kept)
 	return engine.Entry{Account: next.Account, Limit: l}, next
 }
 
-func (c *changing) ask(now int64, s policies.Spec, wait int64) engine.Grant {
+func (c *changing) ask(now int64, s specs.Spec, wait int64) engine.Grant {
 	e, next := c.entry(now, s)
 	g, _ := engine.Reserve(epoch+now, []engine.Entry{e}, engine.Call{Cost: 1, MaxWait: wait}, nil)
 	if g.OK {
@@ -43,7 +44,7 @@ func (c *changing) ask(now int64, s policies.Spec, wait int64) engine.Grant {
 }
 
 // spend lets calls go now, as many as a limit lets go but not more than most.
-func (c *changing) spend(now int64, s policies.Spec, most int) (n int) {
+func (c *changing) spend(now int64, s specs.Spec, most int) (n int) {
 	for n < most && c.ask(now, s, 0).OK {
 		n++
 	}
@@ -61,12 +62,12 @@ func TestAChangedLimitBeginsWithWhatWasSpent(t *testing.T) {
 	t.Parallel()
 	exact := policies.AtMost(4, time.Second).Burst(3).Skew(0).Spec()
 	require.Equal(t, int64(4), exact.Most)
-	daily := func(z *time.Location) policies.Spec { return policies.Daily(10, z).Spec() }
+	daily := func(z *time.Location) specs.Spec { return policies.Daily(10, z).Spec() }
 	newYork := daily(time.FixedZone("EST", -5*3600))
 	for name, c := range map[string]struct {
-		before policies.Spec
+		before specs.Spec
 		spent  int // at 0
-		now    policies.Spec
+		now    specs.Spec
 		at     int64
 		left   int
 		next   int64
@@ -104,7 +105,7 @@ func TestAChangedLimitBeginsWithWhatWasSpent(t *testing.T) {
 // What is reserved ahead counts where it is, and the time between does not.
 func TestAChangedLimitCountsWhatIsReserved(t *testing.T) {
 	t.Parallel()
-	reserve := func(l *changing, s policies.Spec, at int64) {
+	reserve := func(l *changing, s specs.Spec, at int64) {
 		e, next := l.entry(0, s)
 		g, _ := engine.Reserve(epoch, []engine.Entry{e}, engine.Call{Cost: 1, NotBefore: at, MaxWait: always}, nil)
 		require.True(t, g.OK)

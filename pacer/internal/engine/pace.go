@@ -2,7 +2,7 @@ package engine
 
 import (
 	"github.com/headway-go/headway/luascripts/numbers"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // pace is how much slower than its limit a rate is at present: because the upstream reported a lower limit, or because it refused calls and
@@ -94,13 +94,13 @@ func (p *pace) fallBack(l *Limit, now, at, within int64) (handled, slower bool) 
 }
 
 // holdAt sets the share that holds from now on.
-func (p *pace) holdAt(share, now int64, a *policies.Adapt) {
+func (p *pace) holdAt(share, now int64, a *specs.Adapt) {
 	p.share, p.since, p.slowed = share, now+a.Hold, now
 	p.recover(a)
 }
 
 // recover notes when the share is whole again.
-func (p *pace) recover(a *policies.Adapt) {
+func (p *pace) recover(a *specs.Adapt) {
 	p.whole = p.since + (numbers.WholeShare-p.share)*a.Recovery/numbers.WholeShare + 1
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A rate goes at the pace that the upstream says, until then: never faster than the limit, which has the burst as it was.
@@ -56,9 +56,9 @@ func TestPaceForgets(t *testing.T) {
 }
 
 // adaptive is a rate that a refusal halves, for a second, and that grows from nothing to whole in ten.
-func adaptive() policies.Spec {
+func adaptive() specs.Spec {
 	s := rate(1, ms)
-	s.Adapt = &policies.Adapt{Floor: 200_000, Decrease: 500_000, Hold: 1000 * ms, Recovery: 10_000 * ms}
+	s.Adapt = &specs.Adapt{Floor: 200_000, Decrease: 500_000, Hold: 1000 * ms, Recovery: 10_000 * ms}
 	return s
 }
 

@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/engine"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A model knows what is charged, and says of each instant whether a call may go.
 type model struct {
-	spec *policies.Spec
+	spec *specs.Spec
 	live map[int]engine.Charge // by the number of the call
 	slot map[int]int64         // of all that were not given back
 	cost map[int]int64
@@ -22,7 +22,7 @@ type model struct {
 
 // admits reports whether a call of cost n may go at s.
 func (m *model) admits(now, s, n int64) bool {
-	if m.spec.Algorithm == policies.Window {
+	if m.spec.Algorithm == specs.Window {
 		return m.admitsByWindow(s, n)
 	}
 	// Its interval begins in [s, s+τ], less what its own first cells take of τ, and nobody else has any of it.
@@ -63,7 +63,7 @@ func (m *model) admitsByWindow(s, n int64) bool {
 
 // played plays a random history of calls that come and are given back, and checks each slot against the model: denied at every
 // instant before it, allowed at it.
-func played(t *testing.T, spec policies.Spec, seed uint64) *model {
+func played(t *testing.T, spec specs.Spec, seed uint64) *model {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 1))
 	r := newRig(t, spec)
@@ -76,7 +76,7 @@ func played(t *testing.T, spec policies.Spec, seed uint64) *model {
 			j := rng.IntN(i)
 			if b, ok := bookings[j]; ok && b.At > now {
 				r.cancel(now, b)
-				if spec.Algorithm == policies.GCRA && rng.IntN(4) == 0 {
+				if spec.Algorithm == specs.GCRA && rng.IntN(4) == 0 {
 					r.cancel(now, b) // to a rate, that is harmless
 				}
 				delete(m.live, j)
@@ -88,7 +88,7 @@ func played(t *testing.T, spec policies.Spec, seed uint64) *model {
 		n, ahead := 1+rng.Int64N(spec.Limit), max(0, rng.Int64N(300)-150)
 		want := epoch + now + ahead
 		for !m.admits(epoch+now, want, n) {
-			if spec.Algorithm == policies.Window {
+			if spec.Algorithm == specs.Window {
 				want += spec.Interval - 1 - want%spec.Interval // it is the same for the whole bucket
 			}
 			want++
@@ -103,7 +103,7 @@ func played(t *testing.T, spec policies.Spec, seed uint64) *model {
 		require.Equal(t, want-epoch, b.At, "seed %d, call %d", seed, i)
 		require.GreaterOrEqual(t, b.Slack, int64(0))
 		for _, late := range []int64{0, b.Slack} {
-			if spec.Algorithm == policies.GCRA {
+			if spec.Algorithm == specs.GCRA {
 				require.LessOrEqual(t, b.At+late, b.charges[0].To-epoch-n*spec.Interval, "seed %d: it may be later than its interval begins", seed)
 			} else {
 				require.True(t, m.admits(epoch+now, want+late, n), "seed %d: late by its slack", seed)
@@ -121,7 +121,7 @@ func played(t *testing.T, spec policies.Spec, seed uint64) *model {
 // A call gets the very first slot that what is reserved leaves: denied at every instant before it, allowed at it.
 func TestEarliestIsFirst(t *testing.T) {
 	t.Parallel()
-	for name, spec := range map[string]policies.Spec{
+	for name, spec := range map[string]specs.Spec{
 		"rate":           rate(1, 10),
 		"rate, burst":    rate(4, 10),
 		"rate, odd":      rate(3, 7),
@@ -155,7 +155,7 @@ func (m *model) conforms(t *testing.T, seed uint64) {
 			cells += m.cost[id]
 			first, last := m.slot[ids[i]], m.slot[id]
 			switch s := m.spec; {
-			case s.Algorithm == policies.GCRA:
+			case s.Algorithm == specs.GCRA:
 				require.LessOrEqual(t, (cells-1)*s.Interval, last-first+s.Tolerance(), "seed %d: %d cells in [%d, %d]", seed, cells, first, last)
 			case s.Buckets == 0 && first/s.Interval == last/s.Interval, s.Buckets > 0 && last-first < s.Interval*s.Buckets:
 				require.LessOrEqual(t, cells, s.Limit, "seed %d: %d calls in [%d, %d]", seed, cells, first, last)
@@ -167,7 +167,7 @@ func (m *model) conforms(t *testing.T, seed uint64) {
 // What is charged and given back, in any order, leaves no trace, whatever was asked meanwhile.
 func TestCancelledHistoriesLeaveNothing(t *testing.T) {
 	t.Parallel()
-	for _, spec := range []policies.Spec{rate(1, 10), rate(4, 10), rate(3, 7), fixed(3, 40, 7), sliding(5, 8, 9)} {
+	for _, spec := range []specs.Spec{rate(1, 10), rate(4, 10), rate(3, 7), fixed(3, 40, 7), sliding(5, 8, 9)} {
 		t.Run(fmt.Sprint(spec), func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(20) {
@@ -183,7 +183,7 @@ func TestCancelledHistoriesLeaveNothing(t *testing.T) {
 				}
 				require.Equal(t, spec.Limit, r.inspect(0).Remaining, "seed %d", seed)
 				require.Zero(t, r.inspect(0).Backlog, "seed %d", seed)
-				if spec.Algorithm == policies.GCRA {
+				if spec.Algorithm == specs.GCRA {
 					require.Nil(t, r.free(), "seed %d", seed)
 				} else {
 					require.Empty(t, r.counts(), "seed %d", seed)
@@ -196,7 +196,7 @@ func TestCancelledHistoriesLeaveNothing(t *testing.T) {
 // What an account says of itself is what it then does.
 func TestInspectTellsTheTruth(t *testing.T) {
 	t.Parallel()
-	for _, spec := range []policies.Spec{rate(1, 10), rate(4, 10), fixed(3, 40, 7), sliding(5, 8, 9)} {
+	for _, spec := range []specs.Spec{rate(1, 10), rate(4, 10), fixed(3, 40, 7), sliding(5, 8, 9)} {
 		t.Run(fmt.Sprint(spec), func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(60) {
@@ -226,9 +226,9 @@ func TestFullTellsTheTruth(t *testing.T) {
 	exact, loose, adapting := rate(5, 10), rate(2, 10), rate(4, 10)
 	exact.Most, exact.Within = 5, 50
 	loose.Most, loose.Within = 5, 50
-	adapting.Adapt = &policies.Adapt{Floor: 10_000, Decrease: 500_000, Hold: 20, Recovery: 190}
+	adapting.Adapt = &specs.Adapt{Floor: 10_000, Decrease: 500_000, Hold: 20, Recovery: 190}
 	short := inFlight(3, 40)
-	for name, spec := range map[string]policies.Spec{
+	for name, spec := range map[string]specs.Spec{
 		"rate": rate(4, 10), "no burst": rate(1, 10), "exact": exact, "small burst": loose, "adapting": adapting,
 		"fixed": fixed(3, 40, 0), "guarded": fixed(3, 40, 7), "sliding": sliding(5, 8, 9), "permits": short,
 	} {
@@ -242,7 +242,7 @@ func TestFullTellsTheTruth(t *testing.T) {
 				for i := range 12 {
 					now += rng.Int64N(12)
 					switch a, l, what := r.account(), r.limit(), rng.IntN(12); {
-					case spec.Algorithm == policies.Concurrency:
+					case spec.Algorithm == specs.Concurrency:
 						last, _ = r.late(now, engine.Call{ID: int64(i) + 1})
 					case what == 0 && last.OK:
 						r.cancel(now, last)

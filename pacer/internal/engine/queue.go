@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/headway-go/headway/luascripts/numbers"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A Queue holds the calls that wait for an account, in order. A queued call is charged nothing, and retries from time to time: when its
@@ -31,7 +31,7 @@ type Queue struct {
 // costs.
 func lengthOf(l *Limit, cost int64) int64 {
 	switch {
-	case l.Spec.Algorithm != policies.GCRA:
+	case l.Spec.Algorithm != specs.GCRA:
 		return numbers.TagStep
 	case cost < 0:
 		return -lengthOf(l, -cost)

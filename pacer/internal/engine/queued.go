@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/headway-go/headway/luascripts/numbers"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Calls queue for some limits. A permit is taken when the call starts, because it is unknown how long the running calls take. Slots of a
@@ -42,18 +42,18 @@ const manyLimits = 64
 func (e *Entry) kind() kind {
 	s := e.Limit.Spec
 	switch s.Algorithm {
-	case policies.Concurrency:
+	case specs.Concurrency:
 		return leases
-	case policies.GCRA, policies.Window, policies.Allowance:
+	case specs.GCRA, specs.Window, specs.Allowance:
 	default:
 		e.unknown()
 	}
 	switch s.Queue {
-	case policies.NoQueue:
+	case specs.NoQueue:
 		return atOnce
-	case policies.QueueOfLane:
+	case specs.QueueOfLane:
 		return ofLane
-	case policies.FairQueue:
+	case specs.FairQueue:
 		return fair
 	}
 	panic(fmt.Sprintf("engine: no such queue: %d", s.Queue))
@@ -72,7 +72,7 @@ func rolesOf(stack []Entry, roles []role) []role {
 		r := role{kind: stack[i].kind()}
 		if r.kind == ofLane {
 			r.whole = i - 1
-			if i == 0 || !Keeps(stack[r.whole].Account, policies.GCRA) || roles[r.whole].kind == ofLane {
+			if i == 0 || !Keeps(stack[r.whole].Account, specs.GCRA) || roles[r.whole].kind == ofLane {
 				panic(fmt.Sprintf("engine: entry %d is of a lane, and does not come right after the rate that it is a part of", i))
 			}
 			if roles[r.whole].kind == atOnce {
@@ -85,13 +85,13 @@ func rolesOf(stack []Entry, roles []role) []role {
 }
 
 // fairly reports whether the queue is one of fair shares.
-func (e *Entry) fairly() bool { return e.Limit.Spec.Queue == policies.FairQueue }
+func (e *Entry) fairly() bool { return e.Limit.Spec.Queue == specs.FairQueue }
 
 // queue returns the queue of a limit that has one.
 func (e *Entry) queue() *Queue {
 	switch a := e.Account.(type) {
 	case *GCRA:
-		if e.Limit.Spec.Queue == policies.NoQueue {
+		if e.Limit.Spec.Queue == specs.NoQueue {
 			return nil
 		}
 		if a.queue == nil {
@@ -385,7 +385,7 @@ func (q *queuedCall) inTurn(begin, slot Grant) verdict {
 			continue
 		}
 		behind := slot.At + debt(rank*q.call.cost(i), e.step(q.now))
-		turn = turn && (rank == 0 || behind-q.now <= q.near)
+		turn = turn && behind-q.now <= q.near
 		lane, own, ahead = i, max(own, behind-q.near), max(ahead, debt(rank*q.call.cost(i), q.stack[q.roles[i].whole].step(q.now)))
 	}
 	turn = turn && fairTurn

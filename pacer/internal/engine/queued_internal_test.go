@@ -5,18 +5,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A lane's rate is found once, wherever the two are in a stack. A lane without one is a programming error: whatever it were held for
 // would let calls go that nobody counts.
 func TestRoles(t *testing.T) {
 	t.Parallel()
-	entry := func(a policies.Algorithm, q policies.Queue) Entry {
-		return Entry{Account: NewAccount(a), Limit: Limit{Spec: &policies.Spec{Algorithm: a, Queue: q}}}
+	entry := func(a specs.Algorithm, q specs.Queue) Entry {
+		return Entry{Account: NewAccount(a), Limit: Limit{Spec: &specs.Spec{Algorithm: a, Queue: q}}}
 	}
-	rate, lane := entry(policies.GCRA, policies.NoQueue), entry(policies.GCRA, policies.QueueOfLane)
-	fairly, window, permits := entry(policies.GCRA, policies.FairQueue), entry(policies.Window, policies.NoQueue), entry(policies.Concurrency, policies.NoQueue)
+	rate, lane := entry(specs.GCRA, specs.NoQueue), entry(specs.GCRA, specs.QueueOfLane)
+	fairly, window, permits := entry(specs.GCRA, specs.FairQueue), entry(specs.Window, specs.NoQueue), entry(specs.Concurrency, specs.NoQueue)
 	for name, c := range map[string]struct {
 		stack []Entry
 		want  []role

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/engine"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // epoch is where the tests begin. Its windows begin there as well. All times of a rig are relative to it.
@@ -24,7 +24,7 @@ type rig struct {
 	stack []engine.Entry
 }
 
-func newRig(t testing.TB, specs ...policies.Spec) *rig {
+func newRig(t testing.TB, specs ...specs.Spec) *rig {
 	t.Helper()
 	r := &rig{t: t}
 	for i := range specs {
@@ -36,23 +36,23 @@ func newRig(t testing.TB, specs ...policies.Spec) *rig {
 }
 
 // rate is one call each interval, with a burst.
-func rate(burst, interval int64) policies.Spec {
-	return policies.Spec{Algorithm: policies.GCRA, Limit: burst, Interval: interval}
+func rate(burst, interval int64) specs.Spec {
+	return specs.Spec{Algorithm: specs.GCRA, Limit: burst, Interval: interval}
 }
 
 // fixed is so many calls in each window.
-func fixed(limit, width, guard int64) policies.Spec {
-	return policies.Spec{Algorithm: policies.Window, Limit: limit, Interval: width, Guard: guard}
+func fixed(limit, width, guard int64) specs.Spec {
+	return specs.Spec{Algorithm: specs.Window, Limit: limit, Interval: width, Guard: guard}
 }
 
 // sliding is so many calls in any window of m buckets.
-func sliding(limit, width, m int64) policies.Spec {
-	return policies.Spec{Algorithm: policies.Window, Limit: limit, Interval: width, Buckets: m}
+func sliding(limit, width, m int64) specs.Spec {
+	return specs.Spec{Algorithm: specs.Window, Limit: limit, Interval: width, Buckets: m}
 }
 
 // inFlight is so many calls that run at once.
-func inFlight(limit, lease int64) policies.Spec {
-	return policies.Spec{Algorithm: policies.Concurrency, Limit: limit, Interval: lease}
+func inFlight(limit, lease int64) specs.Spec {
+	return specs.Spec{Algorithm: specs.Concurrency, Limit: limit, Interval: lease}
 }
 
 // A booking is a call that was granted its slot.
@@ -151,7 +151,7 @@ type step struct{ now, from, cost, slot, slack int64 }
 // A sequence is a table of steps with one policy.
 type sequence struct {
 	name  string
-	spec  policies.Spec
+	spec  specs.Spec
 	steps []step
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Whatever calls are settled at after they have gone, in whatever order, what they really cost conforms to the limit.
@@ -38,7 +38,7 @@ type call struct {
 }
 
 // settled plays a random history of calls that go, and are settled at no more than their estimates, or are given back before their slots.
-func settled(t *testing.T, spec policies.Spec, rng *rand.Rand) (all []call) {
+func settled(t *testing.T, spec specs.Spec, rng *rand.Rand) (all []call) {
 	t.Helper()
 	r := newRig(t, spec)
 	var open []call

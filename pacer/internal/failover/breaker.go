@@ -22,15 +22,25 @@ func (b *breaker) allow() (done func(failed bool)) {
 	}
 	b.probing = !b.until.IsZero()
 	turn := b.turn
-	return func(failed bool) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		switch {
-		case turn != b.turn:
-		case failed:
-			b.turn, b.until, b.probing = b.turn+1, time.Now().Add(probeEvery), false
-		case b.probing:
-			b.turn, b.until, b.probing = b.turn+1, time.Time{}, false
-		}
+	return func(failed bool) { b.ended(turn, failed) }
+}
+
+// now returns the turn in which a request begins.
+func (b *breaker) now() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.turn
+}
+
+// ended notes how a request ended that began in a turn.
+func (b *breaker) ended(turn int, failed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case turn != b.turn:
+	case failed:
+		b.turn, b.until, b.probing = b.turn+1, time.Now().Add(probeEvery), false
+	case b.probing:
+		b.turn, b.until, b.probing = b.turn+1, time.Time{}, false
 	}
 }

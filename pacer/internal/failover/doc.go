@@ -62,8 +62,9 @@
 // not remembered: the next answers bring them again.
 //
 // What cannot be known: if only one process has lost the store, it spends its share while the others still have all of the limit, so up
-// to 1/n too much goes out. A process whose very first request finds a store that has just come back does not know that others are local,
-// and has all of the limit until they know it, too.
+// to 1/n too much goes out. When it has found the store it reserves its cells of each rate, so of rates that ends then. A process whose
+// very first request finds a store that has just come back does not know that others are local, and has all of the limit until they know
+// it, too.
 //
 // # The parts
 //

@@ -17,6 +17,7 @@ import (
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // errAtBarrier is why a process is local that joined while the others were about to return to the store.
@@ -158,7 +159,7 @@ func (w *Store) SetPolicies(all []policies.Policy) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.unscoped = unscoped
-	w.keep = max(w.keep, min(keep, policies.MaxPeriod)+2*time.Hour) // accounts of those before matter as long
+	w.keep = max(w.keep, min(keep, specs.MaxPeriod)+2*time.Hour) // accounts of those before matter as long
 }
 
 // remembered returns for how long an account of the upstream can matter.

@@ -37,12 +37,17 @@ type shared struct {
 	notes      []store.Note
 	served     int // calls
 	forgets    int // how many more requests for calls meet another life of the data
+	away       time.Duration
 }
 
 func newShared() *shared { return &shared{mem: memstore.New(), epoch: store.Epoch{Began: 7_000}} }
 
 // enter returns the store's memory, or an error.
 func (s *shared) enter(ctx context.Context) (*memstore.Store, error) {
+	s.mu.Lock()
+	away := s.away
+	s.mu.Unlock()
+	time.Sleep(away)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.hangs {
@@ -259,7 +264,7 @@ func TestTheStoreIsLostAndComesBack(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, g.Local)
 			require.NotNil(t, g.Receipt)
-			require.True(t, s.Exchangeable(&g))
+			require.False(t, s.Exchangeable(&g), "there is nothing that it could be exchanged for")
 			at = append(at, g.At)
 		}
 		require.Zero(t, time.Since(begin), "a store that fails costs no time")
@@ -423,4 +428,21 @@ func TestTheScheduleOfAFleet(t *testing.T) {
 		require.Greater(t, p.TTL, 3*p.Heartbeat, "two heartbeats may be lost: %d", n)
 		require.LessOrEqual(t, p.Describe, time.Minute)
 	}
+}
+
+// A call does not wait for as long as a store that is far away forgets.
+func TestAStoreThatForgetsAgainFarAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(failover.Refuse)
+		_, err := s.reserve(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		s.shared.set(func() { s.shared.forgets, s.shared.away = 1000, 400*time.Millisecond })
+		defer s.Close()
+		began := time.Now()
+		_, err = s.reserve(t.Context())
+		require.ErrorIs(t, err, store.ErrUnreachable)
+		require.Equal(t, 1200*time.Millisecond, time.Since(began), "asked, reminded and asked again")
+	})
 }

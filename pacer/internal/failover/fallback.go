@@ -15,7 +15,7 @@ func (w *Store) fallBack(err error, began store.Instant) {
 	away := w.newAbsence(began)
 	w.mu.Lock() // the process may be about to return
 	was := w.state.Swap(local)
-	if was == shared {
+	if was == shared && forgot(err) == nil { // otherwise it answers what is under way
 		close(w.gone)
 		w.gone = make(chan struct{})
 	}

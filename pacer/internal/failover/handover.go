@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // What goes from a record to a local account when the store is lost, and from there to the store when it is back.
@@ -18,13 +18,13 @@ import (
 // When the store was lost, each process knows by its own first request that failed. One that had nothing to request finds out late: its
 // line then begins late by as much, and that much of its share is idle, but no slot is granted twice. So a process whose slots
 // are far away need not check often. To assume an earlier loss would be wrong: until the store is lost, others get slots.
-func (t *record) startLocal(index int, own policies.Spec, away absence, limit, now int64) []store.Note {
+func (t *record) startLocal(index int, own specs.Spec, away absence, limit, now int64) []store.Note {
 	var notes []store.Note
 	claim := func(from, to int64) {
 		notes = append(notes, store.Note{Kind: store.NoteClaim, Limit: index, Charge: store.Charge{From: from, To: to}})
 	}
 	n := int64(away.processes)
-	if own.Algorithm == policies.GCRA {
+	if own.Algorithm == specs.GCRA {
 		whole := t.limit.Spec.Interval
 		known := t.front(t.asOf)
 		front := max(since(known, t.asOf, away), since(t.held.front, t.held.at, away))
@@ -48,7 +48,7 @@ func (t *record) startLocal(index int, own policies.Spec, away absence, limit, n
 	}
 	// A short window turns over faster than heartbeats bring what others were granted in it: none of the one in which the store was lost
 	// is left.
-	if period := own.Interval * (own.Buckets + 1); own.Algorithm == policies.Window && n > 1 && period <= shortWindow {
+	if period := own.Interval * (own.Buckets + 1); own.Algorithm == specs.Window && n > 1 && period <= shortWindow {
 		first := max(int64(away.since), now-period) // what is earlier does not matter any more
 		last := min(max(int64(away.since), int64(away.found))+min(max(t.ahead, unsureFor), period), now+period)
 		for b := first - first%own.Interval; b <= last; b += period { // each fills all windows that it is in
@@ -132,7 +132,7 @@ func (t *record) due(now int64) []store.Note {
 
 // owe adds to a record of what was spent that calls cost so much more than they were charged: those of a window in a bucket.
 func (t *record) owe(bucket, n int64) {
-	if t.limit.Spec.Algorithm == policies.Window {
+	if t.limit.Spec.Algorithm == specs.Window {
 		t.bucket(bucket).n += n
 	} else {
 		t.extra += n
@@ -144,7 +144,7 @@ func (t *record) paid(n *store.Note) {
 	switch {
 	case n.Kind == store.NoteAnswer:
 		t.paused = 0
-	case t.limit.Spec.Algorithm == policies.Window:
+	case t.limit.Spec.Algorithm == specs.Window:
 		t.bucket(n.Charge.From).n = 0
 	default:
 		t.spans, t.extra = nil, 0

@@ -8,9 +8,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Whatever is known of an absence, a local account begins with a bounded number of claims: calls wait for it under a lock.
@@ -25,7 +27,7 @@ func TestALocalAccountBeginsWithFewClaims(t *testing.T) {
 		"now":                {processes: 4, since: store.Instant(now), found: store.Instant(now)},
 		"the clock has gone": {processes: 4, since: store.Instant(now), found: store.Instant(2 * now)},
 	} {
-		spec := policies.Spec{Algorithm: policies.Window, Limit: 10, Interval: 10, Buckets: policies.MaxBuckets}
+		spec := specs.Spec{Algorithm: specs.Window, Limit: 10, Interval: 10, Buckets: specs.MaxBuckets}
 		r := record{limit: store.Limit{Spec: spec}, ahead: now}
 		require.LessOrEqual(t, len(r.startLocal(0, spec, away, 10, now)), 5, name)
 	}
@@ -35,7 +37,7 @@ func TestALocalAccountBeginsWithFewClaims(t *testing.T) {
 func TestALocalLineBeginsBehindOthers(t *testing.T) {
 	t.Parallel()
 	const now, ahead, late = int64(1_700_000_000_000_000), 100_000, 300_000
-	spec := policies.Spec{Algorithm: policies.GCRA, Limit: 200, Interval: 5000}
+	spec := specs.Spec{Algorithm: specs.GCRA, Limit: 200, Interval: 5000}
 	r := record{limit: store.Limit{Spec: spec}, asOf: now - late, tail: now - late + ahead, spans: spans{{now - late, now - late + ahead}}}
 	own := spec
 	own.Interval *= 8
@@ -66,8 +68,8 @@ func TestWhatWasSpentAtOnceAddsUp(t *testing.T) {
 	}
 }
 
-// Processes start the calls of a strict rate in cells of their own, however idle they are. Of the cells that end behind the barrier, which is
-// one, the store knows before any process is back.
+// Processes start the calls of a strict rate in cells of their own, however idle they are. Of those up to the barrier the store knows as soon as
+// a process has found it.
 func TestProcessesStartInCellsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -76,7 +78,7 @@ func TestProcessesStartInCellsOfTheirOwn(t *testing.T) {
 		limits := []store.Limit{{Policy: "first", Spec: policy.Spec()}, {Policy: "second", Spec: policy.Spec()}}
 		barrier := int64(memstore.New().Now().Add(1234 * time.Millisecond))
 		var slots []store.Instant
-		var claims []store.Note
+		claimed := make(map[store.Instant]bool)
 		for rank := range n {
 			time.Sleep(17 * time.Millisecond)
 			a, away := localStore{policy: Nobody{policy}.PolicyOf, store: memstore.New()}, absence{number: 1, processes: n, rank: rank, counted: true}
@@ -91,16 +93,41 @@ func TestProcessesStartInCellsOfTheirOwn(t *testing.T) {
 			var known ledger
 			known.of(&limits[0], 0).seeded = away.number
 			for _, m := range a.reserveShares(&known, nil, away, barrier) {
-				claims = append(claims, m.Notes...)
+				for _, note := range m.Notes {
+					at := store.Instant(note.Charge.From)
+					require.False(t, claimed[at])
+					require.Equal(t, interval, store.Instant(note.Charge.To).Sub(at))
+					claimed[at] = true
+				}
 			}
 		}
 		slices.Sort(slots)
-		for i := range slots[1:] {
-			require.GreaterOrEqual(t, slots[i+1].Sub(slots[i]), interval)
+		for i, at := range slots {
+			require.Equal(t, int64(at) < barrier, claimed[at])
+			require.True(t, i == 0 || at.Sub(slots[i-1]) >= interval)
 		}
 		require.LessOrEqual(t, slots[len(slots)-1].Sub(slots[0]), (calls+1)*n*interval)
-		require.Len(t, claims, 1)
-		require.LessOrEqual(t, claims[0].Charge.From, barrier)
-		require.Greater(t, claims[0].Charge.To, barrier)
 	})
+}
+
+// A call that costs more than the share of a window takes as much of the windows after its own, also of calls in the same request.
+func TestCallsThatCostMoreThanAShare(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []policies.Policy{policies.Fixed(40, time.Second), policies.Sliding(40, time.Second)} {
+		synctest.Test(t, func(t *testing.T) {
+			const n, cost, calls = 4, 20, 5
+			a := localStore{policy: Nobody{policy}.PolicyOf, store: memstore.New(), permits: func() []readings.Report { return nil }}
+			stack, away := store.Stack{Limits: []store.Limit{{Policy: "window", Spec: policy.Spec()}}}, absence{number: 1, processes: n, counted: true}
+			var known ledger
+			known.of(&stack.Limits[0], 0).seeded = away.number
+			var grants [calls]store.Grant
+			_, err := a.reserve(t.Context(), &known, &stack, slices.Repeat([]store.Call{{Cost: cost, MaxWait: time.Minute}}, calls), grants[:], away)
+			require.NoError(t, err)
+			require.Equal(t, int64(40/n), a.share(&stack, away).Limits[0].Spec.Limit)
+			for i, g := range grants[1:] {
+				require.GreaterOrEqual(t, g.At.Sub(grants[i].At), 2*time.Second)
+			}
+			require.Less(t, grants[calls-1].Wait(), 2*calls*time.Second)
+		})
+	}
 }

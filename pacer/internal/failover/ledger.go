@@ -6,7 +6,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A ledger is what this process knows that it and others were granted.
@@ -144,7 +144,7 @@ func (r *ledger) contradicts(stack *store.Stack, grants []store.Grant) bool {
 			t := r.keys[stack.Limits[j].Key()]
 			switch {
 			case t == nil, c.To == 0, !t.isOf(&stack.Limits[j]):
-			case stack.Limits[j].Spec.Algorithm == policies.Window:
+			case stack.Limits[j].Spec.Algorithm == specs.Window:
 				// Answers overtake each other: what was granted later may be known already.
 				if h := t.find(c.From); h != nil && int64(grants[i].Now) > t.asOf && c.Seen < h.own+c.To {
 					return true
@@ -178,7 +178,7 @@ func (r *ledger) granted(stack *store.Stack, grants []store.Grant) {
 			}
 			t.asOf = max(t.asOf, now)
 			t.reached(g, j)
-			if stack.Limits[j].Spec.Algorithm == policies.Window {
+			if stack.Limits[j].Spec.Algorithm == specs.Window {
 				h := t.bucket(c.From)
 				h.n = max(h.n, c.Seen)
 				h.own += c.To
@@ -202,7 +202,7 @@ func (r *ledger) granted(stack *store.Stack, grants []store.Grant) {
 // recorded reports whether a charge is one to remember: of a lane's part it may be zero, since a slot was lent, and permits are
 // listed elsewhere.
 func recorded(c store.Charge, l *store.Limit) bool {
-	return c.To != 0 && (l.Spec.Algorithm == policies.GCRA || l.Spec.Algorithm == policies.Window)
+	return c.To != 0 && (l.Spec.Algorithm == specs.GCRA || l.Spec.Algorithm == specs.Window)
 }
 
 // pause remembers a pause. The caller holds mu.
@@ -218,7 +218,7 @@ func (r *ledger) released(l *store.Limit, c store.Charge, n int64) {
 	t := r.keys[l.Key()]
 	switch {
 	case t == nil, !t.isOf(l), !recorded(c, l), t.forgot(c):
-	case l.Spec.Algorithm != policies.Window:
+	case l.Spec.Algorithm != specs.Window:
 		t.own = t.own.without(c.From, c.To)
 	case t.find(c.From) != nil:
 		h := t.find(c.From)
@@ -238,7 +238,7 @@ func (r *ledger) settled(stack *store.Stack, notes []store.Note) {
 		r.released(l, n.Charge, less)
 		r.mu.Lock()
 		if t := r.keys[l.Key()]; t != nil && t.isOf(l) && recorded(n.Charge, l) && !t.forgot(n.Charge) {
-			if l.Spec.Algorithm != policies.Window {
+			if l.Spec.Algorithm != specs.Window {
 				t.spans = t.spans.without(max(n.Charge.From, n.Charge.To-less*l.Spec.Interval), n.Charge.To)
 			} else if h := t.find(n.Charge.From); h != nil {
 				h.n = max(0, h.n-less)
@@ -266,7 +266,7 @@ func (r *ledger) cancelled(stack *store.Stack, grants []store.Grant) {
 			t := r.keys[stack.Limits[j].Key()]
 			switch {
 			case t == nil, !t.isOf(&stack.Limits[j]), !recorded(c, &stack.Limits[j]), t.forgot(c):
-			case stack.Limits[j].Spec.Algorithm != policies.Window:
+			case stack.Limits[j].Spec.Algorithm != specs.Window:
 				t.spans = t.spans.without(c.From, c.To)
 			case t.find(c.From) != nil:
 				h := t.find(c.From)

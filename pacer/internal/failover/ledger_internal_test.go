@@ -10,6 +10,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // remembering returns a ledger in which one call of each of some policies was granted at 1,000.
@@ -22,7 +23,7 @@ func remembering(policy ...string) *ledger {
 }
 
 func stackOf(policy string) *store.Stack {
-	spec := policies.Fixed(10, policies.MaxPeriod/2).Spec()
+	spec := policies.Fixed(10, specs.MaxPeriod/2).Spec()
 	return &store.Stack{Limits: []store.Limit{{Policy: policy, Spec: spec}}}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A localStore paces this process without the shared store, at its share of every limit: see [policies.Policy.Share]. It keeps
@@ -101,14 +102,14 @@ func (a *localStore) share(stack *store.Stack, away absence) store.Stack {
 	mayTurn := away.counted
 	for i := range stack.Limits {
 		l := &own.Limits[i]
-		if *l = stack.Limits[i]; l.Spec.Algorithm == policies.Allowance {
+		if *l = stack.Limits[i]; l.Spec.Algorithm == specs.Allowance {
 			continue // what readings say is divided
 		}
 		l.Spec = a.policy(l).Share(away.processes)
-		if n := int64(away.processes); mayTurn && l.Spec.Algorithm == policies.GCRA && stack.Limits[i].Spec.Limit < n {
+		if n := int64(away.processes); mayTurn && l.Spec.Algorithm == specs.GCRA && stack.Limits[i].Spec.Limit < n {
 			l.Spec.Phase, mayTurn = cmp.Or(int64(away.rank)*(l.Spec.Interval/n), l.Spec.Interval), false
 		}
-		if l.Spec.Algorithm == policies.Concurrency && away.counted && int64(away.rank) < stack.Limits[i].Spec.Limit%int64(max(1, away.processes)) {
+		if l.Spec.Algorithm == specs.Concurrency && away.counted && int64(away.rank) < stack.Limits[i].Spec.Limit%int64(max(1, away.processes)) {
 			l.Spec.Limit++ // permits that cannot be divided go to the processes that came first
 		}
 	}
@@ -123,7 +124,7 @@ func (a *localStore) reserve(
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range stack.Limits {
-		if l := &stack.Limits[i]; a.covered != nil && l.Spec.Algorithm == policies.Concurrency && !a.covered[l.Key()] {
+		if l := &stack.Limits[i]; a.covered != nil && l.Spec.Algorithm == specs.Concurrency && !a.covered[l.Key()] {
 			return i, nil
 		}
 	}
@@ -131,14 +132,19 @@ func (a *localStore) reserve(
 	if err := a.begin(ctx, known, stack, &own, away); err != nil {
 		return store.BindsNothing, err
 	}
-	if err := a.store.Reserve(ctx, own, calls, grants); err != nil {
-		return store.BindsNothing, err
-	}
 	limits := slices.Clone(stack.Limits) // the caller's may be used for something else
 	for i := range grants {
+		if err := a.store.Reserve(ctx, own, calls[i:i+1], grants[i:i+1]); err != nil {
+			return store.BindsNothing, err
+		}
 		g := &grants[i]
 		if !g.OK {
 			continue
+		}
+		if more := beyond(&own, g); len(more) > 0 {
+			if _, _, err := a.store.Report(ctx, own, more); err != nil {
+				return store.BindsNothing, err
+			}
 		}
 		t := &localGrant{limits: limits, shares: own.Limits, charges: slices.Clone(g.Charges), at: g.At}
 		g.Local, g.Receipt = true, t
@@ -148,6 +154,21 @@ func (a *localStore) reserve(
 		a.fold(a.store.Now())
 	}
 	return store.BindsNothing, nil
+}
+
+// beyond returns what a call takes of the windows after its own if it costs more than the share: an empty window admits it all the same.
+func beyond(own *store.Stack, g *store.Grant) (notes []store.Note) {
+	for i, c := range g.Charges {
+		s := &own.Limits[i].Spec
+		if s.Algorithm != specs.Window || s.Calendar != nil {
+			continue
+		}
+		period := s.Interval * (s.Buckets + 1)
+		for at, left := c.From+period, c.To-s.Limit; left > 0; at, left = at+period, left-s.Limit {
+			notes = append(notes, store.Note{Kind: store.NoteClaim, Limit: i, Charge: store.Charge{From: at, To: min(left, s.Limit)}})
+		}
+	}
+	return notes
 }
 
 // begin charges the local accounts of a stack, once in an absence, with what the store was known to hold.
@@ -160,7 +181,7 @@ func (a *localStore) begin(ctx context.Context, known *ledger, stack, own *store
 			t.seeded = away.number
 			limit, _ := a.policy(&stack.Limits[i]).Limit()
 			initial = append(initial, t.startLocal(i, own.Limits[i].Spec, away, limit, int64(now))...)
-			if share := own.Limits[i].Spec; share.Algorithm == policies.Concurrency {
+			if share := own.Limits[i].Spec; share.Algorithm == specs.Concurrency {
 				for range min(t.others(share.Limit, int64(now)), maxForeign) {
 					initial = append(initial, store.Note{Kind: store.NoteRenew, Limit: i, Value: newID(), At: now})
 				}
@@ -190,8 +211,8 @@ func (a *localStore) begin(ctx context.Context, known *ledger, stack, own *store
 func newID() int64 { return 1e14 + rand.Int64N(9e14) }
 
 // reserveShares returns reports that reserve, of each limit in use, what calls of this process may begin to use until the store decides
-// again, at the barrier: from then on others get slots and permits, perhaps before this process has reported what it spent. Of a rate with
-// cells of its own, that is the cell that has not ended by then. It owes the store the return of the permits.
+// again, at the barrier: from then on others get slots and permits, perhaps before this process has reported what it spent, and those that
+// have not lost the store get them before. Of a rate, these are the cells of this process. It owes the store the return of the permits.
 // Running are the calls that the store learns of with them. Calls that need more than maxReserved wait until the process is back.
 func (a *localStore) reserveShares(known *ledger, running []readings.Report, away absence, barrier int64) []readings.Report {
 	a.mu.Lock()
@@ -207,13 +228,16 @@ func (a *localStore) reserveShares(known *ledger, running []readings.Report, awa
 			continue
 		}
 		own := a.share(&store.Stack{Limits: []store.Limit{t.limit}}, away).Limits[0].Spec
-		if own.Phase > 0 { // a call may still start in its last cell, or did
-			cell, spent := barrier-(barrier-own.Phase)%own.Interval, a.spent[k]
-			if to := cell + t.limit.Spec.Interval; to > barrier && (cell >= now || spent != nil && spent.tail > cell) {
-				reserve.Add(&t.limit, store.Note{Kind: store.NoteClaim, Charge: store.Charge{From: cell, To: to}})
+		if n := int64(away.processes); own.Algorithm == specs.GCRA && n > 1 {
+			cell, spent := now-(now-int64(away.rank)*(own.Interval/n))%own.Interval, a.spent[k]
+			if spent == nil || spent.tail <= cell { // no call has started in it
+				cell += own.Interval
+			}
+			for ; cell < barrier && room > 0; cell, room = cell+own.Interval, room-1 {
+				reserve.Add(&t.limit, store.Note{Kind: store.NoteClaim, Charge: store.Charge{From: cell, To: cell + t.limit.Spec.Interval}})
 			}
 		}
-		if own.Algorithm != policies.Concurrency {
+		if own.Algorithm != specs.Concurrency {
 			continue
 		}
 		n := own.Limit - held[k]
@@ -278,7 +302,7 @@ func (a *localStore) cancel(ctx context.Context, upstream string, grants []store
 		}
 		for j, c := range t.charges {
 			l := &t.limits[j]
-			if l.Spec.Algorithm != policies.Window {
+			if l.Spec.Algorithm != specs.Window {
 				continue // it is past, or so nearly
 			}
 			n := c.To
@@ -307,7 +331,7 @@ func (a *localStore) fold(now store.Instant) {
 					continue
 				}
 				s := a.spentOn(&t.limits[j])
-				if t.limits[j].Spec.Algorithm == policies.Window {
+				if t.limits[j].Spec.Algorithm == specs.Window {
 					s.bucket(c.From).n += c.To
 				} else {
 					s.each = t.shares[j].Spec.Interval
@@ -347,8 +371,8 @@ func (a *localStore) report(ctx context.Context, stack *store.Stack, notes []sto
 		case store.NoteRelease:
 			later = append(later, note)
 		case store.NoteLearn:
-			if stack.Limits[note.Limit].Spec.Algorithm == policies.GCRA {
-				note.Value = min(note.Value*int64(n), policies.MaxPeriod.Microseconds())
+			if stack.Limits[note.Limit].Spec.Algorithm == specs.GCRA {
+				note.Value = min(note.Value*int64(n), specs.MaxPeriod.Microseconds())
 			} else if note.Value > 0 {
 				note.Value = max(1, note.Value/int64(n))
 			}

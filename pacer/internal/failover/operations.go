@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // maxReminders bounds how often one request reminds a store that forgets again and again.
@@ -52,7 +52,7 @@ func (w *Store) ReserveEach(ctx context.Context, batches []store.Batch) []error 
 
 // reserveShared has the shared store decide, and returns the batches of which it does not.
 func (w *Store) reserveShared(ctx context.Context, batches []store.Batch, errs []error) (rest []int) {
-	began, known := w.Now(), w.knownEpoch()
+	began, known, sent := w.Now(), w.knownEpoch(), time.Now()
 	for i := range batches {
 		w.returned(&batches[i].Stack, batches[i].Calls)
 	}
@@ -67,8 +67,8 @@ func (w *Store) reserveShared(ctx context.Context, batches []store.Batch, errs [
 		})
 	}
 	rest = where(errs, lost)
-	// A store that can be reached is reminded at once of what it forgot, unless the process can do without it meanwhile.
-	for n := 0; n < maxReminders && len(rest) > 0 && forgot(errs[rest[0]]) != nil && w.config.Mode != Local; n++ {
+	// A store that can be reached is reminded at once of what it forgot, unless the process can do without it meanwhile, or that takes long.
+	for n := 0; n < maxReminders && time.Since(sent) < w.config.Timeout && len(rest) > 0 && forgot(errs[rest[0]]) != nil && w.config.Mode != Local; n++ {
 		if _, failed := w.resync(ctx); failed != nil {
 			break
 		}
@@ -237,7 +237,7 @@ func (w *Store) owe(d debt) {
 // Exchangeable implements [store.Exchanger].
 func (w *Store) Exchangeable(g *store.Grant) bool {
 	t := localGrantOf(g)
-	return t != nil && !t.over.Load()
+	return t != nil && !t.over.Load() && w.state.Load() == shared
 }
 
 // Returning implements [store.Exchanger]. The others have all of the limits from the barrier on. What this process has spent may take
@@ -291,7 +291,7 @@ func (w *Store) reportShared(ctx context.Context, stack store.Stack, notes []sto
 		n := &notes[i]
 		if n.Kind == store.NoteSettle && n.Actual < n.Cost {
 			l := &stack.Limits[n.Limit]
-			if n.Local && l.Spec.Algorithm == policies.GCRA {
+			if n.Local && l.Spec.Algorithm == specs.GCRA {
 				continue
 			}
 		}

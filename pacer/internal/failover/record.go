@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // What a process remembers of the store's accounts, so that it can remind a store that has forgotten them, and so that a
@@ -17,7 +17,7 @@ const (
 	// maxSpans bounds the intervals of a rate that are remembered. When there are more, the earliest become one.
 	maxSpans = 256
 	// maxBuckets bounds the buckets of a window that are remembered, of the latest: more than any policy counts.
-	maxBuckets = 2 * policies.MaxBuckets
+	maxBuckets = 2 * specs.MaxBuckets
 )
 
 // A record is what is known of one limit's account, as the fleet's store keeps it.
@@ -118,7 +118,7 @@ func (t *record) take(from, to, now int64) {
 
 // reached notes how far ahead a slot is that the store granted: of a rate, if it made the call wait, which is limit j of its stack.
 func (t *record) reached(g *store.Grant, j int) {
-	if t.limit.Spec.Algorithm == policies.Window || g.Binds == j {
+	if t.limit.Spec.Algorithm == specs.Window || g.Binds == j {
 		t.ahead = max(int64(g.At.Sub(g.Now)/time.Microsecond), t.ahead-t.ahead/8)
 	}
 }

@@ -44,10 +44,8 @@ func (w *Store) sendOnce(ctx context.Context, batches []store.Batch) error {
 	for i := range batches {
 		calls += len(batches[i].Calls)
 	}
-	w.mu.Lock()
-	gone := w.gone
-	w.mu.Unlock()
 	var err error
+	turn := w.breaker.now()
 	if w.punctual && w.state.Load() != unknown {
 		err = w.inTime(ctx, opReserve, calls, func(ctx context.Context) error { return w.store.ReserveAll(ctx, batches) })
 	} else {
@@ -56,11 +54,7 @@ func (w *Store) sendOnce(ctx context.Context, batches []store.Batch) error {
 	if !w.isFailure(err) {
 		return err
 	}
-	select {
-	case <-gone: // that is known already: the state may be shared again
-	default:
-		w.trip()
-	}
+	w.breaker.ended(turn, true)
 	return unreachable(err)
 }
 
@@ -81,13 +75,6 @@ func (w *Store) sendLate(ctx context.Context, calls int, batches []store.Batch) 
 		return w.ofTheCall(answer)
 	}
 	return err
-}
-
-// trip notes that the store has failed.
-func (w *Store) trip() {
-	if done := w.breaker.allow(); done != nil {
-		done(true)
-	}
 }
 
 // giveBackLate gives back what nobody waits for any more. In data that is not that of the grants there is nothing to give back.

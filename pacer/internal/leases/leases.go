@@ -7,7 +7,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // renewals is how often a lease is renewed before it could run out.
@@ -75,7 +75,7 @@ func (s *Leases) Take(id int64, limits []store.Limit, began store.Instant, reque
 	f := &Lease{ID: id, Began: began, Passed: p, renewed: requested}
 	for i := range limits {
 		l := &limits[i]
-		if l.Spec.Algorithm != policies.Concurrency {
+		if l.Spec.Algorithm != specs.Concurrency {
 			continue
 		}
 		f.Limits = append(f.Limits, *l)

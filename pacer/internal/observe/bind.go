@@ -6,7 +6,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Observe has the observed policies say what they would have done to a call that goes after a delay, n times.
@@ -44,10 +44,10 @@ func (one *Observation) bind(ctx context.Context, a *binding.Ask, n int64) error
 	}
 	for i := range limits {
 		l := &limits[i]
-		if l.Spec.Queue == policies.FairQueue && a.Scope(a.Set.FairBy) == "" {
+		if l.Spec.Queue == specs.FairQueue && a.Scope(a.Set.FairBy) == "" {
 			return r.Errors.Missing(l.Policy, a.Set.FairBy)
 		}
-		l.Spec.Queue = policies.NoQueue
+		l.Spec.Queue = specs.NoQueue
 	}
 	one.Limits, one.Free, one.Learns = limits, s.Free, s.Lessons
 	one.Call = store.Call{Cost: a.Cost, Costs: costs, NotBefore: one.Delay, MaxWait: min(a.MaxWait, MaxWait)}
@@ -80,7 +80,7 @@ func (one *Observation) countPermits(ctx context.Context, a *binding.Ask) error 
 	r := one.of.Calls
 	for i := range a.Set.Limits {
 		l := &a.Set.Limits[i]
-		if !l.Observed || l.Spec.Algorithm != policies.Concurrency || l.Spec.After > 0 {
+		if !l.Observed || l.Spec.Algorithm != specs.Concurrency || l.Spec.After > 0 {
 			continue
 		}
 		if option := a.CostOption(l.Policy); option != nil && option.N == 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/headway-go/headway/luascripts/numbers"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // An allowance is a limit of its own beside the one that it is about. No policy can have its name.
@@ -27,7 +28,7 @@ const Apart = numbers.Apart * time.Microsecond
 // AllowanceOf returns the allowance of a limit; that of the whole upstream for the zero Limit.
 func AllowanceOf(l store.Limit) store.Limit {
 	return store.Limit{
-		Policy: l.Policy + leftMark, Scope: l.Scope, Spec: policies.Spec{Algorithm: policies.Allowance, Limit: policies.MaxLimit},
+		Policy: l.Policy + leftMark, Scope: l.Scope, Spec: specs.Spec{Algorithm: specs.Allowance, Limit: specs.MaxLimit},
 	}
 }
 
@@ -72,7 +73,7 @@ func (r *Rules) allowances(n *Notes, m *Memory, a *Answer, f *policies.Feedback,
 	}
 	for _, i := range about {
 		l := &a.Limits[i]
-		if _, period := r.policyOf(l).Limit(); l.Spec.Algorithm == policies.Concurrency || period <= shortPeriod && f.Reset <= shortPeriod {
+		if _, period := r.policyOf(l).Limit(); l.Spec.Algorithm == specs.Concurrency || period <= shortPeriod && f.Reset <= shortPeriod {
 			continue
 		}
 		all = append(all, n.index(AllowanceOf(*l), ""))
@@ -83,7 +84,7 @@ func (r *Rules) allowances(n *Notes, m *Memory, a *Answer, f *policies.Feedback,
 // isShort reports whether all limits of the call are so short that readings come too late, and that waits in whole seconds say little.
 func (r *Rules) isShort(a *Answer) (short bool) {
 	for i := range a.Limits {
-		if l := &a.Limits[i]; l.Spec.Algorithm == policies.GCRA || l.Spec.Algorithm == policies.Window {
+		if l := &a.Limits[i]; l.Spec.Algorithm == specs.GCRA || l.Spec.Algorithm == specs.Window {
 			if _, period := r.policyOf(l).Limit(); period > shortPeriod {
 				return false
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 const (
@@ -115,7 +116,7 @@ func (r *Rules) lower(notes []store.Note, m *Memory, a *Answer, f *policies.Feed
 func (r *Rules) lowered(l *store.Limit, limit int64, window time.Duration) int64 {
 	policy := r.policyOf(l)
 	most, period := policy.Limit()
-	rate := l.Spec.Algorithm == policies.GCRA
+	rate := l.Spec.Algorithm == specs.GCRA
 	if period != window && rate {
 		interval := (window.Microseconds()-1)/max(1, limit) + 1
 		if interval <= l.Spec.Interval {
@@ -124,7 +125,7 @@ func (r *Rules) lowered(l *store.Limit, limit int64, window time.Duration) int64
 		return min(interval, max(min(r.maxPause, implausible).Microseconds(), l.Spec.Interval))
 	}
 	if period != window {
-		limit = int64(min(float64(limit)*float64(period)/float64(window), float64(policies.MaxLimit)))
+		limit = int64(min(float64(limit)*float64(period)/float64(window), float64(specs.MaxLimit)))
 	}
 	if limit >= most {
 		return 0
@@ -145,7 +146,7 @@ func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, 
 	}
 	for j := range n.Limits {
 		one, found := said[j]
-		if n.Limits[j].Spec.Algorithm != policies.Allowance || !found && (a.Again || !a.charged(j) && a.Blind == 0) {
+		if n.Limits[j].Spec.Algorithm != specs.Allowance || !found && (a.Again || !a.charged(j) && a.Blind == 0) {
 			continue
 		}
 		if !found {
@@ -265,7 +266,7 @@ func (r *Rules) wait(said map[int]store.Note, n *Notes, m *Memory, a *Answer, f 
 		return
 	}
 	for _, i := range t.limits {
-		if a.Limits[i].Spec.Queue != policies.QueueOfLane { // the rate is there, too
+		if a.Limits[i].Spec.Queue != specs.QueueOfLane { // the rate is there, too
 			pause(a.Limits[i])
 		}
 	}
@@ -280,7 +281,7 @@ func shorten(d *time.Duration, source *string, other time.Duration, by string) {
 
 // readingOf returns the note that so much is left, by feedback beside a refusal, if there is one.
 func readingOf(f *policies.Feedback, left int64, refusal *policies.Feedback) store.Note {
-	one := store.Note{Kind: store.NoteAnswer, Remaining: min(left, policies.MaxLimit), Refused: refusal.Refused && left == 0}
+	one := store.Note{Kind: store.NoteAnswer, Remaining: min(left, specs.MaxLimit), Refused: refusal.Refused && left == 0}
 	if f.Reset <= longestStated {
 		shorten(&one.For, &one.Source, f.Reset, f.Source)
 	}
@@ -311,7 +312,7 @@ func (r *Rules) release(l *store.Limit, now time.Time) time.Duration {
 				break
 			}
 		}
-	case spec.Algorithm == policies.Window && spec.Buckets == 0:
+	case spec.Algorithm == specs.Window && spec.Buckets == 0:
 		next -= at % spec.Interval
 	}
 	return min(max(time.Duration(next-at)*time.Microsecond, time.Second), longestGuess)

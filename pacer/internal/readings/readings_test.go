@@ -12,6 +12,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // start is when the first answer of a test is received.
@@ -405,7 +406,7 @@ func TestWhatAReadingMeans(t *testing.T) {
 	require.Equal(t, map[string]store.Note{"/left": guess}, newBench(t, peak).said(bare), "waits in whole seconds say little of a second")
 	require.Empty(t, newBench(t, peak, slowly).said(bare), "the rate slows down")
 	require.Empty(t, b.said(policies.Feedback{Policies: []string{"tenant"}, Limit: policies.Reported(0), Remaining: policies.Reported(0)}), "it says nothing")
-	require.Equal(t, policies.MaxLimit, b.said(left(math.MaxInt64, "tenant"))["tenant/left"].Remaining, "a store can count no further")
+	require.Equal(t, specs.MaxLimit, b.said(left(math.MaxInt64, "tenant"))["tenant/left"].Remaining, "a store can count no further")
 	b.now = start.Add(-20 * time.Second)
 	require.Equal(t, store.Note{Guessed: true, For: 20 * time.Second}, b.said(left(0, "tenant"))["tenant/left"])
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Answers that leave enough are kept for a while after the last one, to be sent together to a store that is far away: near the end of a
@@ -147,7 +148,7 @@ func (r *Reporter) Undo(ctx context.Context, kind store.NoteKind, limits []store
 	stack := store.Stack{Upstream: r.Upstream, Limits: limits}
 	var all []store.Note
 	for i := range limits {
-		if kind == store.NoteReset || limits[i].Spec.Algorithm == policies.Allowance {
+		if kind == store.NoteReset || limits[i].Spec.Algorithm == specs.Allowance {
 			all = append(all, store.Note{Kind: kind, Limit: i})
 		}
 	}

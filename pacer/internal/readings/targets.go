@@ -7,6 +7,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Rules are what is to be known of an upstream's policies. They do not change.
@@ -129,7 +130,7 @@ func (r *Rules) widest(a *Answer, within string) targets {
 		}
 	}
 	for i := range a.Limits {
-		if a.Limits[i].Spec.Algorithm == policies.Allowance || !r.isPer(&a.Limits[i], t.within) {
+		if a.Limits[i].Spec.Algorithm == specs.Allowance || !r.isPer(&a.Limits[i], t.within) {
 			continue
 		}
 		n := len(r.policies[a.Limits[i].Policy].scopes)
@@ -156,7 +157,7 @@ func (r *Rules) fitting(a *Answer, f *policies.Feedback, t targets) []int {
 	best, rank := -1, 0
 	for i := range a.Limits {
 		l := &a.Limits[i]
-		if !r.isPer(l, t.within) || l.Spec.Algorithm != policies.GCRA && l.Spec.Algorithm != policies.Window {
+		if !r.isPer(l, t.within) || l.Spec.Algorithm != specs.GCRA && l.Spec.Algorithm != specs.Window {
 			continue
 		}
 		most, period := r.policyOf(l).Limit()

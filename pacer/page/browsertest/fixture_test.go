@@ -30,7 +30,7 @@ type fixture struct {
 const fixtureSteps = 120
 
 // Snapshot implements the page's source.
-func (f *fixture) Snapshot(context.Context, ...pacer.Option) (*fleet.Snapshot, error) {
+func (f *fixture) Snapshot(context.Context, ...pacer.ScopeOption) (*fleet.Snapshot, error) {
 	if err := f.failure.Load(); err != nil && *err != nil {
 		return nil, *err
 	}

@@ -37,7 +37,7 @@ func TestOperatorSeesTheFleet(t *testing.T) {
 		all = append(all, p)
 		for range 4 {
 			callers.Go(func() {
-				ctx := pacer.WithScope(ctx, "tenant", fmt.Sprintf("t%d", i))
+				ctx := pacer.With(ctx, pacer.Scope("tenant", fmt.Sprintf("t%d", i)))
 				for p.Wait(ctx) == nil {
 					continue
 				}

@@ -35,7 +35,7 @@ func underLoad(t *testing.T) *pacer.Pacer {
 	for _, tenant := range []string{"acme", "globex", "initech", "umbrella", hostile, "hooli"} {
 		for range 2 {
 			callers.Go(func() {
-				ctx := pacer.WithScope(ctx, "tenant", tenant)
+				ctx := pacer.With(ctx, pacer.Scope("tenant", tenant))
 				for ctx.Err() == nil {
 					if err := p.Wait(ctx, pacer.MaxWait(pacer.Forever)); err != nil && !errors.Is(err, context.Canceled) {
 						return
@@ -120,7 +120,7 @@ func TestPauseShowsWithinASecond(t *testing.T) {
 	b.showsPause()
 	require.Contains(t, value[string](b, `document.querySelector('[data-policy="peak"] .badge.paused').textContent`), "paused for")
 	require.Equal(t, "paused", value[string](b, `document.getElementById("why").dataset.state`))
-	require.NoError(t, p.Resume(t.Context(), pacer.Scope("tenant", "acme")))
+	require.NoError(t, fleet.Of(p).Resume(t.Context(), pacer.Scope("tenant", "acme")))
 	b.until(`document.querySelector('[data-policy="peak"] .badge.paused').hidden`)
 }
 
@@ -255,9 +255,9 @@ func TestSettingsAndDisagreementsShow(t *testing.T) {
 			}},
 			{Policy: "daily", Sides: []fleet.Side{{Text: "daily: 5 daily (UTC)", Processes: 1, Names: []string{"a"}}, {Processes: 1, Names: []string{"b"}}}},
 		}
-		s.Settings = &pacer.Settings{
-			At: s.At, Policies: &pacer.Setting{Text: "peak: 10 per 1s, per tenant" + strings.Repeat("\nfor \"acme\": 5 per 1s", 26)},
-			Limits: []pacer.Setting{{Policy: "tenant", Scope: "tenant=" + hostile, Text: "tenant: 5 per 1s, per tenant", Until: s.At.Add(2 * time.Hour)}},
+		s.Settings = &fleet.Settings{
+			At: s.At, Policies: &fleet.Setting{Text: "peak: 10 per 1s, per tenant" + strings.Repeat("\nfor \"acme\": 5 per 1s", 26)},
+			Limits: []fleet.Setting{{Policy: "tenant", Scope: "tenant=" + hostile, Text: "tenant: 5 per 1s, per tenant", Until: s.At.Add(2 * time.Hour)}},
 		}
 		s.SetLimits = 3
 		s.Processes[0].Version, s.Processes[0].Source = "5f0c", "set at noon"

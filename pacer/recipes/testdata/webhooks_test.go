@@ -14,7 +14,10 @@ func TestDeliveries(t *testing.T) {
 	}
 	defer p.Close()
 	handled := 0
-	limited := Limit(p, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { handled++ }), func(r *http.Request) string { return r.Header.Get("Sender") })
+	limited, err := Limit(p, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { handled++ }), func(r *http.Request) string { return r.Header.Get("Sender") })
+	if err != nil {
+		t.Fatal(err)
+	}
 	deliver := func(sender string) *http.Response {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/hooks", http.NoBody)
 		r.Header.Set("Sender", sender)

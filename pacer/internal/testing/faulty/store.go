@@ -11,7 +11,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Errors of a store with faults.
@@ -297,7 +297,7 @@ func (s *Store) countAll(stack *store.Stack, calls []store.Call, grants []store.
 // count keeps count of what windows hold.
 func (s *Store) count(stack *store.Stack, charges []store.Charge, sign int64) {
 	for i, c := range charges {
-		if stack.Limits[i].Spec.Algorithm == policies.Window {
+		if stack.Limits[i].Spec.Algorithm == specs.Window {
 			s.counts[count{stack.Limits[i].Key(), c.From}] += sign * c.To
 		}
 	}
@@ -345,7 +345,7 @@ func (s *Store) Report(ctx context.Context, stack store.Stack, notes []store.Not
 				s.news = true
 			}
 			for i := range notes {
-				if n := &notes[i]; n.Kind == store.NoteSettle && stack.Limits[n.Limit].Spec.Algorithm == policies.Window {
+				if n := &notes[i]; n.Kind == store.NoteSettle && stack.Limits[n.Limit].Spec.Algorithm == specs.Window {
 					s.counts[count{stack.Limits[n.Limit].Key(), n.Charge.From}] += n.Actual - n.Cost
 				}
 			}
@@ -480,12 +480,12 @@ func (s *Store) holding(ctx context.Context, upstream string, l *store.Limit, no
 	}
 	is := &st.Limits[0]
 	switch l.Spec.Algorithm {
-	case policies.GCRA:
+	case specs.GCRA:
 		h.Taken = max(0, is.Full.Sub(now))
-	case policies.Concurrency:
+	case specs.Concurrency:
 		h.Permits, h.Until = max(0, l.Spec.Limit-is.Remaining), is.Full
-	case policies.Allowance:
-	case policies.Window:
+	case specs.Allowance:
+	case specs.Window:
 		for k, n := range s.counts {
 			if age := int64(now) - k.at; k.key == l.Key() && n > 0 && age < (l.Spec.Buckets+1)*l.Spec.Interval {
 				h.Buckets = append(h.Buckets, store.Charge{From: k.at, To: n})

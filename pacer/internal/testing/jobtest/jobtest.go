@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/transport"
 )
 
@@ -62,7 +63,7 @@ func Describe(job string, began time.Time, r *pacer.Reservation, err error) *Tur
 	w := &Turn{Job: job, Blocked: now.Sub(began), At: now.UnixMicro()} //realtime: only measurements judge how long workers are blocked
 	switch {
 	case r != nil:
-		at, slack := r.Slot()
+		at, slack := inside.Slot(r)
 		w.Slot, w.Slack = int64(at), slack
 	case err != nil:
 		w.Error = err.Error()

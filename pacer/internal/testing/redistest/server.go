@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -210,6 +211,9 @@ func (s *Server) newClient() *redis.Client {
 		Addr:                     s.Addr,
 		TLSConfig:                s.tls,
 		DisableIdentity:          true,
+		DialTimeout:              time.Minute, // a busy server is not one that is gone
+		ReadTimeout:              time.Minute,
+		WriteTimeout:             time.Minute,
 		MaintNotificationsConfig: noMaintNotifications(),
 	})
 }

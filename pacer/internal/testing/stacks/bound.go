@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A bound is one limit by its definition in the documentation of package policies. What follows from it here shares no code with
@@ -81,7 +82,7 @@ func (b *bound) interval() int64 {
 		return up((b.takes + b.skew).Microseconds(), b.n)
 	case b.kind == sliding:
 		return up(up(b.within(), b.buckets)*(b.buckets+1), b.n)
-	case b.kind == atMost && b.bursts() > 1 && b.n > policies.MaxExact:
+	case b.kind == atMost && b.bursts() > 1 && b.n > specs.MaxExact:
 		return up(b.within(), b.n-b.bursts()+1)
 	case b.kind == atMost:
 		return up(b.within(), b.n)

@@ -3,7 +3,7 @@ package stacks
 import (
 	"slices"
 
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A barrier lets calls pass as soon as a bound allows, in order. For calls that come later it opens later, and never sooner, so those that
@@ -18,7 +18,7 @@ type barrier struct {
 func (g *barrier) open(at int64) int64 {
 	if g.kind == evenly || g.kind == atMost {
 		at = max(at, g.tat-(g.bursts()-1)*g.interval())
-		if g.kind == evenly || g.bursts() == 1 || g.n > policies.MaxExact {
+		if g.kind == evenly || g.bursts() == 1 || g.n > specs.MaxExact {
 			return at
 		}
 	}

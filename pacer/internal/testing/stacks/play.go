@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/inside"
 )
 
 // A Show is what came of a stack.
@@ -114,7 +115,7 @@ func (w *Show) call(ctx context.Context, p *pacer.Pacer, tenant string) bool {
 	c := sent{tenant: tenant, requested: time.Now().UnixMicro()}
 	r, err := p.Acquire(ctx, pacer.Scope("tenant", tenant))
 	if err == nil {
-		slot, _ := r.Slot()
+		slot, _ := inside.Slot(r)
 		c.slot, c.at = int64(slot), time.Now().UnixMicro()
 		if c.at < c.slot {
 			w.tb.Errorf("%v: a call went at %d, before its slot, %d", w.Stack, c.at, c.slot)

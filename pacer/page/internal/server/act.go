@@ -74,7 +74,7 @@ func (f *feed) intervene(ctx context.Context, form url.Values) (string, error) {
 	}
 }
 
-func (f *feed) pause(ctx context.Context, form url.Values, who string, scopes []string, opts []pacer.Option) (string, error) {
+func (f *feed) pause(ctx context.Context, form url.Values, who string, scopes []string, opts []pacer.ScopeOption) (string, error) {
 	text := form.Get("for")
 	d, err := time.ParseDuration(text)
 	switch longest := f.source.MaxPause(); {
@@ -124,7 +124,7 @@ func meant(policy string, scopes []string, all []policies.Policy) ([]string, err
 }
 
 // scopesOf reads scopes such as tenant=acme, and returns their names, too. A name that no policy has is a mistake.
-func scopesOf(given []string, all []policies.Policy) (opts []pacer.Option, names []string, err error) {
+func scopesOf(given []string, all []policies.Policy) (opts []pacer.ScopeOption, names []string, err error) {
 	for _, one := range given {
 		name, value, ok := strings.Cut(one, "=")
 		known := slices.ContainsFunc(all, func(p policies.Policy) bool { return slices.Contains(p.Scopes(), name) })
@@ -148,8 +148,7 @@ func bad(field, value, reason string) error {
 // statusOf tells the mistakes of who asks from the store's.
 func statusOf(err error) int {
 	var config *pacer.ConfigError
-	var scope *pacer.ScopeError
-	if errors.As(err, &config) || errors.As(err, &scope) {
+	if errors.As(err, &config) || errors.Is(err, pacer.NoScope) {
 		return http.StatusBadRequest
 	}
 	return http.StatusServiceUnavailable

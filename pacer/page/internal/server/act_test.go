@@ -40,26 +40,26 @@ func TestIntervening(t *testing.T) {
 		status, body := post(h, "/act", "action=pause&upstream=zendesk&for=30s")
 		require.Equal(t, http.StatusOK, status, body)
 		require.JSONEq(t, `{"done":"Paused the upstream for 30s."}`, body)
-		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet)
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet)
 
 		status, body = post(h, "/act", "action=resume")
 		require.Equal(t, http.StatusOK, status, body)
-		require.NoError(t, p.Allow(t.Context()))
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 
 		status, body = post(h, "/act", "action=pause&for=1m&policy=tenant&scope=tenant%3Dacme+%26+s%C3%B6hne")
 		require.Equal(t, http.StatusOK, status, body)
 		require.Contains(t, body, `Paused tenant for tenant=acme \u0026 söhne for 1m0s.`)
-		require.ErrorIs(t, p.Allow(t.Context(), acme), pacer.ErrNotYet)
-		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "globex")), "others go")
+		require.ErrorIs(t, p.Wait(t.Context(), acme, pacer.MaxWait(0)), pacer.ErrNotYet)
+		require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", "globex"), pacer.MaxWait(0)), "others go")
 
 		status, body = post(h, "/act", "action=resume&scope=tenant%3Dacme+%26+s%C3%B6hne")
 		require.Equal(t, http.StatusOK, status, body)
-		require.NoError(t, p.Allow(t.Context(), acme))
+		require.NoError(t, p.Wait(t.Context(), acme, pacer.MaxWait(0)))
 
-		require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet, "the day's three are spent")
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet, "the day's three are spent")
 		status, body = post(h, "/act", "action=reset")
 		require.Equal(t, http.StatusOK, status, body)
-		require.NoError(t, p.Allow(t.Context()))
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 	})
 }
 
@@ -71,17 +71,17 @@ func TestAPauseOfAScopeIsOfItsPolicies(t *testing.T) {
 		status, body := post(h, "/act", "action=pause&for=1m&scope=tenant%3Dacme")
 		require.Equal(t, http.StatusOK, status, body)
 		require.JSONEq(t, `{"done":"Paused tenant for tenant=acme for 1m0s."}`, body)
-		require.ErrorIs(t, p.Allow(t.Context(), pacer.Scope("tenant", "acme")), pacer.ErrNotYet)
-		require.NoError(t, p.Allow(t.Context(), pacer.Scope("tenant", "globex")))
-		require.NoError(t, p.Allow(t.Context()))
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.Scope("tenant", "acme"), pacer.MaxWait(0)), pacer.ErrNotYet)
+		require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", "globex"), pacer.MaxWait(0)))
+		require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 
 		status, body = post(h, "/act", "action=pause&for=1m&scope=org%3D7&scope=tenant%3Dglobex")
 		require.Equal(t, http.StatusOK, status, body)
 		require.JSONEq(t, `{"done":"Paused orgs for org=7 tenant=globex for 1m0s."}`, body)
 		globex := pacer.Scope("tenant", "globex")
-		require.ErrorIs(t, p.Allow(t.Context(), globex, pacer.Scope("org", "7")), pacer.ErrNotYet)
+		require.ErrorIs(t, p.Wait(t.Context(), globex, pacer.Scope("org", "7"), pacer.MaxWait(0)), pacer.ErrNotYet)
 		time.Sleep(2 * time.Second)
-		require.NoError(t, p.Allow(t.Context(), globex, pacer.Scope("org", "8")))
+		require.NoError(t, p.Wait(t.Context(), globex, pacer.Scope("org", "8"), pacer.MaxWait(0)))
 	})
 }
 
@@ -152,8 +152,8 @@ func TestOtherSitesCannotIntervene(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, status, header)
 		require.Contains(t, body, "comes from another site", header)
 	}
-	require.NoError(t, p.Allow(t.Context()))
+	require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 	status, body := post(h, "/act", "action=pause&for=1m", "Sec-Fetch-Site", "same-origin")
 	require.Equal(t, http.StatusOK, status, body)
-	require.ErrorIs(t, p.Allow(t.Context()), pacer.ErrNotYet)
+	require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet)
 }

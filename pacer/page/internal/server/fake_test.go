@@ -50,7 +50,7 @@ func (f *fake) Upstream() string            { return f.name }
 func (f *fake) MaxPause() time.Duration     { return time.Hour }
 func (f *fake) Policies() []policies.Policy { return f.all }
 
-func (f *fake) Snapshot(ctx context.Context, _ ...pacer.Option) (*fleet.Snapshot, error) {
+func (f *fake) Snapshot(ctx context.Context, _ ...pacer.ScopeOption) (*fleet.Snapshot, error) {
 	f.requested.Add(1)
 	if f.hangs {
 		<-ctx.Done()
@@ -61,9 +61,11 @@ func (f *fake) Snapshot(ctx context.Context, _ ...pacer.Option) (*fleet.Snapshot
 	return f.snapshot, f.err
 }
 
-func (f *fake) Pause(context.Context, time.Duration, []string, ...pacer.Option) error { return f.err }
-func (f *fake) Resume(context.Context, ...pacer.Option) error                         { return f.err }
-func (f *fake) Reset(context.Context, ...pacer.Option) error                          { return f.err }
+func (f *fake) Pause(context.Context, time.Duration, []string, ...pacer.ScopeOption) error {
+	return f.err
+}
+func (f *fake) Resume(context.Context, ...pacer.ScopeOption) error { return f.err }
+func (f *fake) Reset(context.Context, ...pacer.ScopeOption) error  { return f.err }
 
 // newHandler returns a handler for sources, which is closed with the test.
 func newHandler(t *testing.T, sources ...server.Source) *server.Handler {

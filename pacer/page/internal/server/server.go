@@ -23,10 +23,10 @@ type Source interface {
 	Upstream() string
 	MaxPause() time.Duration
 	Policies() []policies.Policy
-	Snapshot(ctx context.Context, opts ...pacer.Option) (*fleet.Snapshot, error)
-	Pause(ctx context.Context, d time.Duration, names []string, opts ...pacer.Option) error
-	Resume(ctx context.Context, opts ...pacer.Option) error
-	Reset(ctx context.Context, opts ...pacer.Option) error
+	Snapshot(ctx context.Context, opts ...pacer.ScopeOption) (*fleet.Snapshot, error)
+	Pause(ctx context.Context, d time.Duration, names []string, opts ...pacer.ScopeOption) error
+	Resume(ctx context.Context, opts ...pacer.ScopeOption) error
+	Reset(ctx context.Context, opts ...pacer.ScopeOption) error
 }
 
 var _ Source = (*fleet.Operator)(nil)

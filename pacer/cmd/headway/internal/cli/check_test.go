@@ -54,7 +54,7 @@ func TestCheckOfAFileWithMistakes(t *testing.T) {
 		cli.ExitFailed, "",
 		path + `:3:14: upstreams.crm.maxWait: is not a duration: write one such as 250ms, 30s or 1m30s, or forever` + "\n" +
 			path + `:4:5: upstreams.crm: an unknown field: the fields are backOff, hosts, ignoreCounts, jitter, leave, maxLate, maxPause, maxWait, ` +
-			"outage, overrides, policies, processes, profile, store, storeTimeout\n",
+			"outage, overrides, policies, processes, profile, store, storeTimeout, url\n",
 	}, got)
 
 	got = run(t, "check", path, "--json")

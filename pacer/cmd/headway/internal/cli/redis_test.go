@@ -114,7 +114,11 @@ func TestCommandsAgainstAFleet(t *testing.T) {
 
 	pauseAndResume(t, headway)
 	resetAll(t, headway)
-	completes(t, server.Addr)
+	completes(t, server.Addr, "zendesk\n", "status", "")
+	completes(t, server.Addr, "tenant=\n", "status", "zendesk", "--scope", "")
+	completes(t, server.Addr, "account\nday\ntenant\n", "pause", "zendesk", "5s", "--policy", "")
+	require.Contains(t, run(t, "completion", "bash").out, "bash completion V2 for headway")
+	require.Equal(t, ":4\n", run(t, "__complete", "--redis", "127.0.0.1:1", "status", "").out, "without Redis there is nothing to complete")
 }
 
 func pauseAndResume(t *testing.T, headway func(...string) outcome) {
@@ -188,15 +192,9 @@ func resetAll(t *testing.T, headway func(...string) outcome) {
 	require.Greater(t, after.Policies[1].Remaining, used)
 }
 
-// completes asks as a shell does, with the word that is completed last.
-func completes(t *testing.T, addr string) {
+// completes asks as a shell does, with the word that is completed last, until the store answers as soon as a shell needs it.
+func completes(t *testing.T, addr, want string, args ...string) {
 	t.Helper()
-	complete := func(args ...string) string {
-		return run(t, append([]string{"__complete", "--redis", addr}, args...)...).out
-	}
-	require.Contains(t, complete("status", ""), "zendesk\n")
-	require.Contains(t, complete("status", "zendesk", "--scope", ""), "tenant=\n")
-	require.Contains(t, complete("pause", "zendesk", "5s", "--policy", ""), "account\nday\ntenant\n")
-	require.Contains(t, run(t, "completion", "bash").out, "bash completion V2 for headway")
-	require.Equal(t, ":4\n", run(t, "__complete", "--redis", "127.0.0.1:1", "status", "").out, "without Redis there is nothing to complete")
+	args = append([]string{"__complete", "--redis", addr}, args...)
+	require.Eventually(t, func() bool { return strings.Contains(run(t, args...).out, want) }, patience, 100*time.Millisecond, "%v: %q", args, want)
 }

@@ -106,13 +106,10 @@ func TestSettingAgainstAFleet(t *testing.T) {
 	}, patience, 200*time.Millisecond, "each has its own again")
 
 	setsNothing(t, headway)
-	complete := func(args ...string) string {
-		return run(t, append([]string{"__complete", "--redis", server.Addr}, args...)...).out
-	}
-	require.Equal(t, "tenant\n:4\n", complete("limit", "zendesk", ""))
-	require.Equal(t, "tenant\n:4\n", complete("unlimit", "zendesk", ""))
-	require.Contains(t, complete("limit", ""), "zendesk\n")
-	require.Contains(t, complete("set", "zendesk", "--policy", ""), "account: 20 per 1s, burst 2\n")
+	completes(t, server.Addr, "tenant\n:4\n", "limit", "zendesk", "")
+	completes(t, server.Addr, "tenant\n:4\n", "unlimit", "zendesk", "")
+	completes(t, server.Addr, "zendesk\n", "limit", "")
+	completes(t, server.Addr, "account: 20 per 1s, burst 2\n", "set", "zendesk", "--policy", "")
 }
 
 // setsNothing gives command lines that are wrong.

@@ -34,13 +34,13 @@ func TestWhatAnUpstreamStatesIsResumed(t *testing.T) {
 	acme, globex := pacer.Scope("tenant", "acme"), pacer.Scope("tenant", "globex")
 	ban := policies.Feedback{Source: "Retry-After", Wait: 81654 * time.Second}
 	require.NoError(t, p.Report(t.Context(), ban, acme))
-	require.ErrorIs(t, p.Allow(t.Context(), acme), pacer.ErrNotYet)
+	require.ErrorIs(t, p.Wait(t.Context(), acme, pacer.MaxWait(0)), pacer.ErrNotYet)
 	prints(t, headway, "status spotify --scope tenant=acme", `^api +tenant=acme .*; paused for 22h41m, until .* \(Retry-After\)$`)
-	require.NoError(t, p.Allow(t.Context(), globex), "the ban is of a tenant")
+	require.NoError(t, p.Wait(t.Context(), globex, pacer.MaxWait(0)), "the ban is of a tenant")
 
 	spent := policies.Feedback{Source: "X-RateLimit-Reset", Limit: policies.Reported(5000), Remaining: policies.Reported(0), Reset: 10 * time.Hour}
 	require.NoError(t, p.Report(t.Context(), spent, globex))
-	require.ErrorIs(t, p.Allow(t.Context(), globex), pacer.ErrNotYet)
+	require.ErrorIs(t, p.Wait(t.Context(), globex, pacer.MaxWait(0)), pacer.ErrNotYet)
 	prints(t, headway, "status spotify", `^upstream \(5000\) +- +0 +0 +for (10h|9h5\dm), until \S+ +X-RateLimit-Reset$`,
 		`^paused: the whole upstream, for (10h|9h5\dm), until .* \(X-RateLimit-Reset\)$`)
 
@@ -51,7 +51,7 @@ func TestWhatAnUpstreamStatesIsResumed(t *testing.T) {
 	require.NotContains(t, holds, "X-RateLimit-Reset")
 
 	require.NoError(t, p.Report(t.Context(), spent, globex))
-	require.ErrorIs(t, p.Allow(t.Context(), globex), pacer.ErrNotYet)
+	require.ErrorIs(t, p.Wait(t.Context(), globex, pacer.MaxWait(0)), pacer.ErrNotYet)
 	o, err := fleet.Open(t.Context(), store, "spotify")
 	require.NoError(t, err)
 	defer o.Close()

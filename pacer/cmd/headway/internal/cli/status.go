@@ -64,7 +64,7 @@ type on struct {
 
 	snapshot *fleet.Snapshot
 	scopes   map[string]string
-	opts     []pacer.Option // the scopes
+	opts     []pacer.ScopeOption // the scopes
 }
 
 // onUpstream looks at an upstream with scopes, and calls f if it is there and has those scopes.
@@ -103,9 +103,9 @@ func (o *on) look(ctx context.Context) error {
 }
 
 // parseScopes reads scopes of the form name=value.
-func parseScopes(scopes []string) (map[string]string, []pacer.Option, error) {
+func parseScopes(scopes []string) (map[string]string, []pacer.ScopeOption, error) {
 	all := make(map[string]string)
-	var opts []pacer.Option
+	var opts []pacer.ScopeOption
 	for _, s := range scopes {
 		name, value, ok := strings.Cut(s, "=")
 		if !ok || value == "" || !policies.ValidName(name) {

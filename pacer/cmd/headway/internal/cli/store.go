@@ -19,15 +19,15 @@ import (
 
 // An Operator looks on one upstream and intervenes. A *fleet.Operator is one.
 type Operator interface {
-	Snapshot(ctx context.Context, opts ...pacer.Option) (*fleet.Snapshot, error)
-	Pause(ctx context.Context, d time.Duration, names []string, opts ...pacer.Option) error
-	Resume(ctx context.Context, opts ...pacer.Option) error
-	Reset(ctx context.Context, opts ...pacer.Option) error
+	Snapshot(ctx context.Context, opts ...pacer.ScopeOption) (*fleet.Snapshot, error)
+	Pause(ctx context.Context, d time.Duration, names []string, opts ...pacer.ScopeOption) error
+	Resume(ctx context.Context, opts ...pacer.ScopeOption) error
+	Reset(ctx context.Context, opts ...pacer.ScopeOption) error
 	SetPolicies(ctx context.Context, list ...policies.Policy) error
 	UnsetPolicies(ctx context.Context) error
-	SetLimit(ctx context.Context, policy string, with policies.Policy, lasts time.Duration, opts ...pacer.Option) error
-	UnsetLimit(ctx context.Context, policy string, opts ...pacer.Option) error
-	Settings(ctx context.Context) (*pacer.Settings, error)
+	SetLimit(ctx context.Context, policy string, with policies.Policy, lasts time.Duration, opts ...pacer.ScopeOption) error
+	UnsetLimit(ctx context.Context, policy string, opts ...pacer.ScopeOption) error
+	Settings(ctx context.Context) (*fleet.Settings, error)
 }
 
 // A Store is where processes that pace upstreams meet.

@@ -129,13 +129,13 @@ func TestTextOfSettingsAndDisagreements(t *testing.T) {
 	at := now.Add(-time.Hour) // the store's clock is another one
 	f := &fleet.Snapshot{
 		Upstream: "acme", At: at, Alive: 9,
-		Settings: &pacer.Settings{
-			At: at, Policies: &pacer.Setting{
+		Settings: &fleet.Settings{
+			At: at, Policies: &fleet.Setting{
 				Text:     "peak: 5 per 1s\nday: 9 daily (UTC)",
 				Policies: []policies.Policy{policies.PerSecond(5).Named("peak"), policies.Daily(9, time.UTC).Named("day")},
 				Since:    at.Add(-time.Minute),
 			},
-			Limits: []pacer.Setting{
+			Limits: []fleet.Setting{
 				{
 					Policy: "tenant", Scope: "tenant=a%20b\x1b", Text: "tenant: 50 per 1s, per tenant",
 					Since: at.Add(-48 * time.Hour), Until: at.Add(90 * time.Second),
@@ -182,7 +182,7 @@ old/1    0s   0        -                               -
 and 7 more
 `, text)
 
-	f.Settings, f.Disagreements = &pacer.Settings{Policies: &pacer.Setting{Text: "none"}}, nil
+	f.Settings, f.Disagreements = &fleet.Settings{Policies: &fleet.Setting{Text: "none"}}, nil
 	b.Reset()
 	require.NoError(t, report.Text(&b, f, now))
 	require.Regexp(t, `(?m)^all policies +- +none: nothing is limited +- +when unset$`, b.String())

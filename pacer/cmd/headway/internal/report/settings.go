@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/fleet"
 )
 
@@ -59,7 +58,7 @@ func writeSettings(b *strings.Builder, f *fleet.Snapshot, now time.Time) {
 }
 
 // unread says that a setting cannot be read here.
-func unread(s *pacer.Setting) string {
+func unread(s *fleet.Setting) string {
 	if s.Err == nil {
 		return ""
 	}
@@ -67,7 +66,7 @@ func unread(s *pacer.Setting) string {
 }
 
 // instants returns since when a setting holds, and when it ends, by the clock of now: that of the store may differ.
-func instants(f *fleet.Snapshot, s *pacer.Setting, now time.Time) (since, ends string) {
+func instants(f *fleet.Snapshot, s *fleet.Setting, now time.Time) (since, ends string) {
 	since, ends = None, "when unset"
 	if !s.Since.IsZero() {
 		since = clock(now, now.Add(s.Since.Sub(f.Settings.At)))

@@ -12,6 +12,7 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // None is what stands where there is nothing to say.
@@ -115,11 +116,11 @@ func Limit(p *fleet.Policy) string {
 		n = p.Pace
 	}
 	switch p.Policy.Spec().Algorithm {
-	case policies.Window:
+	case specs.Window:
 		return Count(n) + "/" + Duration(period)
-	case policies.Concurrency:
+	case specs.Concurrency:
 		return Count(n) + " at once"
-	case policies.GCRA, policies.Allowance:
+	case specs.GCRA, specs.Allowance:
 	}
 	return Number(p.Capacity()) + "/s"
 }
@@ -130,9 +131,9 @@ func Lowered(p *fleet.Policy) string {
 	switch {
 	case p.Pace <= 0:
 		return ""
-	case spec.Algorithm == policies.GCRA && p.Pace > spec.Interval:
+	case spec.Algorithm == specs.GCRA && p.Pace > spec.Interval:
 		return fmt.Sprintf("slowed to %s from %s/s", Limit(p), Number(float64(time.Second.Microseconds())/float64(spec.Interval)))
-	case spec.Algorithm != policies.GCRA && p.Pace < spec.Limit:
+	case spec.Algorithm != specs.GCRA && p.Pace < spec.Limit:
 		return fmt.Sprintf("lowered to %s from %s", Limit(p), Count(spec.Limit))
 	}
 	return ""
@@ -153,7 +154,7 @@ func PerKey(p *fleet.Policy) bool { return len(p.Policy.Scopes()) > 0 && (!p.Sho
 // Used returns how much of the policy is in use, from 0 to 1, and whether that is known: of a key that spends little it is not.
 func Used(p *fleet.Policy) (part float64, known bool) {
 	part = p.Utilization()
-	return part, p.Shown && (part > 0 || p.Busiest || len(p.Policy.Scopes()) == 0 || p.Policy.Spec().Algorithm != policies.GCRA)
+	return part, p.Shown && (part > 0 || p.Busiest || len(p.Policy.Scopes()) == 0 || p.Policy.Spec().Algorithm != specs.GCRA)
 }
 
 // Scope returns a scope and its value as --scope takes it: those that a store keeps have their odd bytes as %XX.

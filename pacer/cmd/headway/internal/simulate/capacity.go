@@ -6,6 +6,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // checkSize refuses a plan that would take too long.
@@ -36,7 +37,7 @@ func (p *Plan) estimate(begin store.Instant) (calls float64, most string) {
 	}
 	for i := range p.Policies { // workers wait for what binds all of them
 		one := &p.Policies[i]
-		if spec := one.Spec(); len(one.Scopes()) == 0 && spec.Algorithm != policies.Concurrency {
+		if spec := one.Spec(); len(one.Scopes()) == 0 && spec.Algorithm != specs.Concurrency {
 			worked = min(worked, capacity(one, begin, begin+p.For.micros())+float64(spec.Limit))
 		}
 	}
@@ -47,9 +48,9 @@ func (p *Plan) estimate(begin store.Instant) (calls float64, most string) {
 func capacity(p *policies.Policy, begin, end store.Instant) float64 {
 	spec := p.Spec()
 	switch length := float64(end - begin); {
-	case spec.Algorithm == policies.GCRA:
+	case spec.Algorithm == specs.GCRA:
 		return length / float64(spec.Interval)
-	case spec.Algorithm == policies.Concurrency:
+	case spec.Algorithm == specs.Concurrency:
 		return length * float64(spec.Limit)
 	case spec.Buckets > 0:
 		_, period := p.Limit()
@@ -60,7 +61,7 @@ func capacity(p *policies.Policy, begin, end store.Instant) float64 {
 }
 
 // windows returns how many windows of the clock or of a calendar there are between two instants, in whole or in part.
-func windows(spec *policies.Spec, begin, end int64) int64 {
+func windows(spec *specs.Spec, begin, end int64) int64 {
 	if spec.Calendar == nil {
 		return (end-1)/spec.Interval - begin/spec.Interval + 1
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Bounds of a plan.
@@ -220,7 +221,7 @@ func (p *Plan) checkCost(l *Load) error {
 	lane, _, _ := l.lane()
 	for _, one := range parts(p.Policies) {
 		spec := one.Spec()
-		if (one.lane == "" || one.lane == lane) && spec.Algorithm != policies.Concurrency && l.Cost > spec.Limit {
+		if (one.lane == "" || one.lane == lane) && spec.Algorithm != specs.Concurrency && l.Cost > spec.Limit {
 			return bad("cost", l.Cost, fmt.Sprintf("such a call can never start, because policy %q admits at most %d at once: lower it, or raise the policy's burst or limit",
 				one.Name(), spec.Limit))
 		}

@@ -2,7 +2,7 @@ package simulate
 
 import (
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // maxPoints is how many points the charts have at most; and they are no less than leastPoint apart.
@@ -110,7 +110,7 @@ func (m *measure) refused(c *call, now store.Instant) {
 // bound notes that a limit makes a call wait from now until at, or has it refused.
 func (m *measure) bound(c *call, now, at store.Instant) {
 	p, key := m.parts[c.parts[c.binds]], c.keys[c.binds]
-	if p.Spec().Algorithm != policies.Window {
+	if p.Spec().Algorithm != specs.Window {
 		return
 	}
 	until, before := p.spent[key]
@@ -138,7 +138,7 @@ func (m *measure) admitted(c *call, now, wait store.Instant) {
 	}
 	for i, n := range c.parts {
 		p, key := m.parts[n], c.keys[i]
-		if spec := &c.Limits[i].Spec; spec.Algorithm == policies.Concurrency {
+		if spec := &c.Limits[i].Spec; spec.Algorithm == specs.Concurrency {
 			p.used[key] += float64(max(0, min(m.end, now+c.runs)-min(m.end, now+store.Instant(spec.After))))
 		} else {
 			p.used[key] += float64(c.call.Cost)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -37,7 +36,7 @@ type Plan struct {
 	// Start is when that begins, for windows of the clock and of the calendar: a day, a minute of one, an instant by RFC 3339,
 	// or a time of the day of DefaultStart, such as "09:30". Without a zone it is UTC. Defaults to [DefaultStart], at midnight.
 	Start string `json:"start"`
-	// MaxWait is the longest that a call waits: see pacer.Config. Defaults to [pacer.DefaultMaxWait].
+	// MaxWait is the longest that a call waits: see pacer.Config. Defaults to one minute.
 	MaxWait Duration `json:"maxWait"`
 	// Retry is after how long a worker whose call was refused makes the next one. Defaults to 0: when the error says that a
 	// call could go, or after a second if nobody knows.
@@ -49,7 +48,7 @@ type Plan struct {
 	// TimerLate is how late timers are at most. Defaults to [DefaultTimerLate].
 	TimerLate Duration `json:"timerLate"`
 	// Jitter is by how much a call that waits goes later at most: see pacer.Config; 0 for none. Defaults to
-	// [pacer.DefaultJitter].
+	// 10 ms.
 	Jitter Duration `json:"jitter"`
 }
 
@@ -88,8 +87,8 @@ type Load struct {
 // DefaultPlan returns a plan of defaults, without policies.
 func DefaultPlan() Plan {
 	return Plan{
-		For: Duration(DefaultFor), Start: DefaultStart, MaxWait: Duration(pacer.DefaultMaxWait), Seed: 1,
-		StoreLatency: Duration(DefaultStoreLatency), TimerLate: Duration(DefaultTimerLate), Jitter: Duration(pacer.DefaultJitter),
+		For: Duration(DefaultFor), Start: DefaultStart, MaxWait: Duration(time.Minute), Seed: 1,
+		StoreLatency: Duration(DefaultStoreLatency), TimerLate: Duration(DefaultTimerLate), Jitter: Duration(10 * time.Millisecond),
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A Result is what would happen. Times are in seconds, and those that are instants are counted from Start.
@@ -80,7 +80,7 @@ type Chart struct {
 func (s *sim) sample() {
 	for i, p := range s.parts {
 		_, period := p.Limit()
-		if p.Spec().Algorithm != policies.Window || Duration(period).micros() < s.every || s.binder.first[i] == nil {
+		if p.Spec().Algorithm != specs.Window || Duration(period).micros() < s.every || s.binder.first[i] == nil {
 			continue // a shorter one is full again before it is looked at
 		}
 		stack := store.Stack{Upstream: upstream, Limits: []store.Limit{*s.binder.first[i]}}

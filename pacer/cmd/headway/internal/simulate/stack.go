@@ -3,6 +3,7 @@ package simulate
 import (
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // upstream is what the simulated API is called.
@@ -126,7 +127,7 @@ func number(keys map[[2]string]int, key [2]string) (n int, known bool) {
 // takes none.
 func (s *stack) leases() (guard, lease int64, ok bool) {
 	for i := range s.Limits {
-		if spec := &s.Limits[i].Spec; spec.Algorithm == policies.Concurrency {
+		if spec := &s.Limits[i].Spec; spec.Algorithm == specs.Concurrency {
 			if !ok || spec.Interval < lease {
 				lease = spec.Interval
 			}
@@ -141,7 +142,7 @@ func (s *stack) notes(kind store.NoteKind, id int64, began store.Instant) []stor
 	var all []store.Note
 	for i := range s.Limits {
 		spec := &s.Limits[i].Spec
-		if spec.Algorithm == policies.Concurrency || kind == store.NoteRelease && spec.HasQueue() {
+		if spec.Algorithm == specs.Concurrency || kind == store.NoteRelease && spec.HasQueue() {
 			all = append(all, store.Note{Kind: kind, Limit: i, Value: id, At: began})
 		}
 	}
@@ -151,7 +152,7 @@ func (s *stack) notes(kind store.NoteKind, id int64, began store.Instant) []stor
 // hasPermits reports whether a call that was granted has its permits.
 func (s *stack) hasPermits(g *store.Grant) bool {
 	for i, c := range g.Charges {
-		if c.To == 0 && s.Limits[i].Spec.Algorithm == policies.Concurrency {
+		if c.To == 0 && s.Limits[i].Spec.Algorithm == specs.Concurrency {
 			return false
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/cmd/headway/internal/report"
 	"github.com/headway-go/headway/pacer/fleet"
-	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 const (
@@ -58,7 +58,7 @@ func (m *model) detail() []string {
 	s := m.styles
 	lines := []string{"", s.title.Render(p.Policy.Name()) + s.dim.Render(": "+report.What(p.Policy)), s.dim.Render(standing(m.snapshot, p))}
 	values, limit := costs(p), 0.0
-	if len(p.Policy.Scopes()) == 0 && p.Policy.Spec().Algorithm == policies.GCRA {
+	if len(p.Policy.Scopes()) == 0 && p.Policy.Spec().Algorithm == specs.GCRA {
 		limit = p.Capacity()
 	}
 	top := limit

@@ -30,17 +30,17 @@ type operator struct {
 	scopes   int // how many scopes the last intervention had
 }
 
-func (o *operator) Snapshot(context.Context, ...pacer.Option) (*fleet.Snapshot, error) {
+func (o *operator) Snapshot(context.Context, ...pacer.ScopeOption) (*fleet.Snapshot, error) {
 	o.looks++
 	return o.snapshot, o.err
 }
 
-func (o *operator) Pause(_ context.Context, d time.Duration, names []string, opts ...pacer.Option) error {
+func (o *operator) Pause(_ context.Context, d time.Duration, names []string, opts ...pacer.ScopeOption) error {
 	o.paused, o.scopes = append(o.paused, pause{d, names}), len(opts)
 	return o.err
 }
 
-func (o *operator) Resume(_ context.Context, opts ...pacer.Option) error {
+func (o *operator) Resume(_ context.Context, opts ...pacer.ScopeOption) error {
 	o.resumed, o.scopes = o.resumed+1, len(opts)
 	return o.err
 }
@@ -75,7 +75,7 @@ func press(t *testing.T, m *model, keys ...string) {
 func TestPauseOfTheWholeUpstream(t *testing.T) {
 	t.Parallel()
 	m, op := started(t)
-	m.Scopes = []pacer.Option{pacer.Scope("tenant", "acme")}
+	m.Scopes = []pacer.ScopeOption{pacer.Scope("tenant", "acme")}
 	press(t, m, "p")
 	require.Contains(t, m.View(), "Pause all of zendesk for how long?")
 	press(t, m, "9", "X", "enter")

@@ -14,17 +14,17 @@ import (
 
 // An Operator looks on the upstream and intervenes. A *fleet.Operator is one.
 type Operator interface {
-	Snapshot(ctx context.Context, opts ...pacer.Option) (*fleet.Snapshot, error)
-	Pause(ctx context.Context, d time.Duration, names []string, opts ...pacer.Option) error
-	Resume(ctx context.Context, opts ...pacer.Option) error
+	Snapshot(ctx context.Context, opts ...pacer.ScopeOption) (*fleet.Snapshot, error)
+	Pause(ctx context.Context, d time.Duration, names []string, opts ...pacer.ScopeOption) error
+	Resume(ctx context.Context, opts ...pacer.ScopeOption) error
 }
 
 // A Config says what is shown, and where.
 type Config struct {
 	Upstream string
-	Scopes   []pacer.Option  // of the policies that have scopes
-	Snapshot *fleet.Snapshot // how it stands at the start
-	Timeout  time.Duration   // of a look or an intervention
+	Scopes   []pacer.ScopeOption // of the policies that have scopes
+	Snapshot *fleet.Snapshot     // how it stands at the start
+	Timeout  time.Duration       // of a look or an intervention
 
 	// Connect is called before each look and each intervention, so that the policies are those which processes have by then.
 	Connect func(context.Context) (Operator, error)

@@ -1,4 +1,4 @@
-package pacer
+package hooks
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// Hooks are functions that a Pacer calls when something happens, as in [net/http/httptrace]. Each is named after its event, and may be
-// nil. Set them in [Config].Hooks. [LogHooks] makes a set that logs; package otelpacer makes one for OpenTelemetry.
+// A Set is functions that a Pacer calls when something happens, as in [net/http/httptrace]. Each is named after its event, and may be
+// nil. Give sets to pacer.Config.Hooks. [Log] makes one that logs; package otelpacer makes one for OpenTelemetry.
 //
 // A hook runs in a goroutine of its own, never under a lock, and never in the goroutine of a call: a slow hook delays no call, no other
 // set of hooks, and not even Close by more than a second. The hooks of one set are called one at a time, in order, so they need no locks
@@ -21,23 +21,23 @@ import (
 //
 // The contexts are those of the calls. Use them for their values only: they may have ended. A Pacer without hooks spends no time on
 // events.
-type Hooks struct {
+type Set struct {
 	// Waiting is called when a call begins to wait, and again when it is moved behind a pause or its position in a queue changes.
 	Waiting func(context.Context, Waiting)
 	// WaitDone is called when a call that waited is admitted or gives up.
 	WaitDone func(context.Context, WaitDone)
 	// Admitted is called for each call that is admitted: at once, or after a wait. It is not called for a
-	// [Reservation] that is neither waited for nor reported or settled.
+	// reservation that is neither waited for nor reported or settled.
 	Admitted func(context.Context, Admitted)
-	// Answered is called by the first [Reservation.Report] of a call: the upstream has answered it, or it has failed.
+	// Answered is called by the first pacer.Reservation.Report of a call: the upstream has answered it, or it has failed.
 	Answered func(context.Context, Answered)
-	// Settled is called by [Reservation.Settle], for each policy that the call cost more or less than it was charged.
+	// Settled is called by pacer.Reservation.Settle, for each policy that the call cost more or less than it was charged.
 	Settled func(context.Context, Settled)
-	// Refused is called for each call that may not go. Nothing was charged. It is not called for a booking that may not go yet: see
-	// [LaterError].
+	// Refused is called for each call that may not go. Nothing was charged. It is not called for a booking that may not go yet:
+	// see pacer.TooEarly.
 	Refused func(context.Context, Refusal)
 	// Observed is called for each call that observed policies bind, when the store has replied how long they would have made it wait: see
-	// [Observe]. If the call would have had to wait for permits, Observed is called once more for each policy that counts calls in
+	// policies.Policy.Observed. If the call would have had to wait for permits, Observed is called once more for each policy that counts calls in
 	// flight. It is called some time after the call went.
 	Observed func(context.Context, Observed)
 	// NotObserved is called when n calls went without an observation and without a charge, because too many were pending or the store
@@ -50,15 +50,17 @@ type Hooks struct {
 	Resumed func(Pause)
 	// FeedbackApplied is called for each note that the store received because of what the upstream reported to this process.
 	FeedbackApplied func(context.Context, FeedbackApplied)
-	// Failover is called when this process loses a [store.Shared], from when on it paces as Config.Outage defines, and when the store is
+	// Failover is called when this process loses a shared store, from when on it paces as Config.Outage defines, and when the store is
 	// back.
 	Failover func(Failover)
-	// StoreRequest is called after each operation of a [store.Shared], with its duration and error.
+	// StoreRequest is called after each operation of a shared store, with its duration and error.
 	StoreRequest func(StoreRequest)
 	// Dropped is called when the other hooks were too slow: n of their events were dropped.
 	Dropped func(n int64)
 
-	logsWarnings bool // Failover and FeedbackApplied log what Config.Logger would
+	// LogsWarnings says that Failover and FeedbackApplied log what the logger of a pacer.Config would: a Pacer that is given none then
+	// logs no warnings by itself.
+	LogsWarnings bool
 
 	_ struct{}
 }
@@ -94,7 +96,7 @@ type Admitted struct {
 	Upstream string
 	Policy   string // the policy that made it wait; "" if none did
 	Scope    string
-	Cost     int64         // the call's own cost: see [Cost]
+	Cost     int64         // the call's own cost: see pacer.Cost
 	Costs    []PolicyCost  // what each policy that binds it charged
 	Waited   time.Duration // for how long; 0 if it was admitted at once
 	Late     time.Duration // how much later than its slot it goes, without jitter; 0 if it did not wait for a slot
@@ -133,8 +135,8 @@ type Refusal struct {
 	Upstream string
 	Policy   string // "" if the whole upstream is paused
 	Scope    string
-	Wait     time.Duration // as [LimitError].Wait
-	Err      error         // what its caller received: a *LimitError, *ScopeError, *NestedError, *CredentialError or *TokenError
+	Wait     time.Duration // as pacer.LimitError.Wait
+	Err      error         // what its caller received: a *pacer.LimitError
 
 	_ struct{}
 }
@@ -149,8 +151,8 @@ type Observed struct {
 	Wait     time.Duration // how long it would have waited; 0: not at all, or see InFlight
 	InFlight bool          // all permits of the policy were taken: the call would have been queued for an unknown time, and Wait is 0
 	Running  int64         // if InFlight: how many calls of this process run, this one included
-	// Refused is the error that the call would have got; nil if it would have gone. It is a *LimitError, a *ScopeError, or a *ConfigError
-	// if the options of the call do not suit its policies.
+	// Refused is the error that the call would have got; nil if it would have gone. It is a *pacer.LimitError, or a
+	// *pacer.ConfigError if the options of the call do not suit its policies.
 	Refused error
 
 	_ struct{}
@@ -166,24 +168,24 @@ type Pause struct {
 	_ struct{}
 }
 
-// A FeedbackApplied is one note (a [store.Note]) that the store received because of what an upstream reported.
+// A FeedbackApplied is what one note says that the store received because of what an upstream reported.
 type FeedbackApplied struct {
 	Upstream string
 	Policy   string // "" for the whole upstream
 	Scope    string
-	Kind     store.NoteKind // NoteSlow, NoteLearn, NoteAnswer, NoteStray
+	Kind     string // "slow", "learn", "answer" or "stray"
 
-	// For is a duration: with NoteLearn how long the limit is kept, with NoteAnswer the time until there is more, 0 if the upstream does not
-	// say and the store guesses, with NoteStray the policy's period.
+	// For is a duration: with "learn" how long the limit is kept, with "answer" the time until there is more, 0 if the upstream does not
+	// say and the store guesses, with "stray" the policy's period.
 	For time.Duration
-	// Value is a number: with NoteLearn the emission interval of a rate in µs or the limit of a window, with NoteAnswer how much is
-	// left, with NoteStray by how much the margin grows, in millionths of the period.
+	// Value is a number: with "learn" the emission interval of a rate in µs or the limit of a window, with "answer" how much is
+	// left, with "stray" by how much the margin grows, in millionths of the period.
 	Value int64
 	// Source is where the upstream stated For, such as "Retry-After": [policies.Feedback].Source. It is [SourceGuess] if nothing is left and
 	// the upstream does not say until when, as with a refusal that says nothing else.
 	Source string
 	// Long says that the upstream states a wait of over an hour which this process did not know: one that ends more than ten minutes
-	// after the last such wait of the limit, or the first one. [LogHooks] and [Config].Logger log it.
+	// after the last such wait of the limit, or the first one. [Log] and pacer.Config.Logger log it.
 	Long bool
 
 	_ struct{}
@@ -197,7 +199,7 @@ type Failover struct {
 	Upstream  string
 	On        bool          // the store is lost
 	Never     bool          // it has never answered this process, and calls wait until it does: see Config.Processes
-	Outage    Outage        // how calls are treated meanwhile, if not Never
+	Outage    string        // how calls are treated meanwhile, if not Never: "pace locally", "refuse calls" or "let through"
 	Processes int           // how many processes share the limits; this one uses its share. 0 if Never
 	Err       error         // the cause, if On
 	For       time.Duration // how long it lasted, if not On
@@ -224,21 +226,21 @@ type StoreRequest struct {
 // limit binds, all calls wait for a while, and a line for each would be noise.
 const longWait = 10 * time.Second
 
-// LogHooks returns hooks that log what happens, with structured fields: upstream, policy, scope, and times as durations. Pauses, stated
+// Log returns hooks that log what happens, with structured fields: upstream, policy, scope, and times as durations. Pauses, stated
 // waits of over an hour, refusals, failures of the store, failovers, and losses of events or observations are logged at level Warn; the end
 // of a pause or a failover, waits of ten seconds or more, and refusals by observed policies, at level Info; everything else at level Debug,
-// including positions in queues. If logger is nil, LogHooks uses slog's default logger at the time of the call. Losses of a shared store and
-// stated waits of over an hour are logged without these hooks, too: see [Config].Logger.
-func LogHooks(logger *slog.Logger) *Hooks {
+// including positions in queues. If logger is nil, Log uses slog's default logger at the time of the call. Losses of a shared store and
+// stated waits of over an hour are logged without these hooks, too: see pacer.Config.Logger.
+func Log(logger *slog.Logger) *Set {
 	if logger == nil {
 		logger = slog.Default()
 	}
 	l := hookLog{logger}
-	return &Hooks{
+	return &Set{
 		Waiting: l.waiting, WaitDone: l.waitDone, Admitted: l.admitted, Refused: l.refused, Observed: l.observed, NotObserved: l.notObserved,
 		Paused: l.paused, Resumed: l.resumed,
 		FeedbackApplied: l.feedbackApplied, Failover: l.failover, StoreRequest: l.storeRequest, Dropped: l.dropped,
-		logsWarnings: true,
+		LogsWarnings: true,
 	}
 }
 
@@ -321,17 +323,17 @@ func (l hookLog) feedbackApplied(ctx context.Context, h FeedbackApplied) {
 	if h.Long {
 		warnings.LogWait(ctx, l.Logger, warnings.Wait{Upstream: h.Upstream, Policy: h.Policy, Scope: h.Scope, Source: h.Source, For: h.For})
 	}
-	if h.Kind == store.NoteStray {
+	if h.Kind == store.NoteStray.String() {
 		by := time.Duration(h.Value) * h.For / 1_000_000
 		l.LogAttrs(ctx, slog.LevelDebug, "headway: a refusal widens the margin", of(h.Upstream, h.Policy, h.Scope, slog.Duration("by", by))...)
 		return
 	}
 	l.LogAttrs(ctx, slog.LevelDebug, "headway: the upstream reported something", of(h.Upstream, h.Policy, h.Scope,
-		slog.String("kind", h.Kind.String()), slog.Duration("for", h.For), slog.Int64("value", h.Value))...)
+		slog.String("kind", h.Kind), slog.Duration("for", h.For), slog.Int64("value", h.Value))...)
 }
 
 func (l hookLog) failover(f Failover) {
-	warnings.LogChange(l.Logger, f.Upstream, f.Outage.String(),
+	warnings.LogChange(l.Logger, f.Upstream, f.Outage,
 		failover.Change{Lost: f.On, Never: f.Never, Processes: f.Processes, For: f.For, Err: f.Err, Dropped: f.Dropped})
 }
 

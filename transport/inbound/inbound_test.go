@@ -1,4 +1,4 @@
-package transport_test
+package inbound_test
 
 import (
 	"bufio"
@@ -21,10 +21,34 @@ import (
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/ietf"
 	"github.com/headway-go/headway/transport"
+	"github.com/headway-go/headway/transport/inbound"
 )
 
 // noContent is a handler that answers with 204.
 func noContent(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
+
+const ms = time.Millisecond
+
+// newPacer returns a Pacer.
+func newPacer(t *testing.T, list ...policies.Policy) *pacer.Pacer {
+	t.Helper()
+	p, err := pacer.New(pacer.Config{Upstream: "test", Policies: list})
+	require.NoError(t, err)
+	return p
+}
+
+// roundTripper is a function as an http.RoundTripper.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// limited returns the handler of New.
+func limited(t *testing.T, next http.Handler, c inbound.Config) http.Handler {
+	t.Helper()
+	h, err := inbound.New(next, c)
+	require.NoError(t, err)
+	return h
+}
 
 // serve has a handler answer a request, from the client whose account a field names.
 func serve(ctx context.Context, h http.Handler, account string) *http.Response {
@@ -36,8 +60,8 @@ func serve(ctx context.Context, h http.Handler, account string) *http.Response {
 }
 
 // byAccount gives a request the scope of its account.
-func byAccount(r *http.Request) []pacer.Option {
-	return []pacer.Option{pacer.Scope("account", r.Header.Get("Account"))}
+func byAccount(r *http.Request) []pacer.TryOption {
+	return []pacer.TryOption{pacer.Scope("account", r.Header.Get("Account"))}
 }
 
 // A request that may not start now is refused, with a Retry-After after which it may. The reply is about that policy only.
@@ -46,7 +70,7 @@ func TestLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, policies.PerSecond(1).Burst(2).Per("account").Named("requests"), policies.PerSecond(1000).Burst(1000).Named("all"))
 		defer p.Close()
-		h := transport.Limit(p, http.HandlerFunc(noContent), transport.WithRequestOptions(byAccount))
+		h := limited(t, http.HandlerFunc(noContent), inbound.Config{Pacer: p, Options: byAccount})
 		for range 2 {
 			resp := serve(t.Context(), h, "a")
 			require.Equal(t, http.StatusNoContent, resp.StatusCode)
@@ -79,7 +103,7 @@ func TestLimitRoundsUp(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPacer(t, policies.Every(every))
 			defer p.Close()
-			h := transport.Limit(p, http.HandlerFunc(noContent))
+			h := limited(t, http.HandlerFunc(noContent), inbound.Config{Pacer: p})
 			require.Equal(t, http.StatusNoContent, serve(t.Context(), h, "").StatusCode)
 			resp := serve(t.Context(), h, "")
 			require.Equal(t, strconv.Itoa(want), resp.Header.Get("Retry-After"), "%v", every)
@@ -97,13 +121,13 @@ func TestLimitReleasesItsPermit(t *testing.T) {
 		defer p.Close()
 		for _, panics := range []bool{false, true} {
 			inside := make(chan struct{})
-			h := transport.Limit(p, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h := limited(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				<-inside
 				if panics {
 					panic(http.ErrAbortHandler)
 				}
 				noContent(w, r)
-			}))
+			}), inbound.Config{Pacer: p})
 			done := make(chan any)
 			go func() {
 				defer func() { done <- recover() }()
@@ -132,13 +156,13 @@ func TestLimitTellsWhatIsLeft(t *testing.T) {
 		p := newPacer(t, policies.PerSecond(10).Burst(4).Lane("batch", 50).Named("rate"),
 			policies.Fixed(6, time.Minute).Per("account").Optional().Named("minute"), policies.InFlight(5).Named("running"))
 		defer p.Close()
-		lane := func(r *http.Request) []pacer.Option {
+		lane := func(r *http.Request) []pacer.TryOption {
 			if account := r.Header.Get("Account"); account != "" {
 				return byAccount(r)
 			}
-			return []pacer.Option{pacer.Lane("batch")}
+			return []pacer.TryOption{pacer.Lane("batch")}
 		}
-		h := transport.Limit(p, http.HandlerFunc(noContent), transport.WithRequestOptions(lane), transport.WithRateLimitFields())
+		h := limited(t, http.HandlerFunc(noContent), inbound.Config{Pacer: p, Options: lane, Fields: true})
 		resp := serve(t.Context(), h, "a")
 		require.Equal(t, http.StatusNoContent, resp.StatusCode)
 		require.Equal(t, `"rate";q=10;w=1, "minute";q=6;w=60, "running";q=5;qu="concurrent-requests"`, resp.Header.Get("Ratelimit-Policy"))
@@ -158,7 +182,7 @@ func TestLimitTellsWhatIsLeft(t *testing.T) {
 		resp = serve(t.Context(), h, "a")
 		require.Equal(t, "90", resp.Header.Get("Retry-After"))
 		require.Equal(t, `"rate";r=0;t=90, "minute";r=0;t=90, "running";r=0`, resp.Header.Get("Ratelimit"))
-		resp = serve(t.Context(), transport.Limit(p, http.HandlerFunc(noContent), transport.WithRequestOptions(lane)), "a")
+		resp = serve(t.Context(), limited(t, http.HandlerFunc(noContent), inbound.Config{Pacer: p, Options: lane}), "a")
 		require.Equal(t, "90", resp.Header.Get("Retry-After"))
 		require.Empty(t, resp.Header.Get("Ratelimit"), "no policy is to blame")
 	})
@@ -194,10 +218,9 @@ func TestLimitWhenThingsFail(t *testing.T) {
 	s := &flaky{}
 	p, err := pacer.New(pacer.Config{Upstream: "test", Store: s, Policies: list})
 	require.NoError(t, err)
-	options := transport.WithRequestOptions(byAccount)
-	closed := transport.Limit(p, http.HandlerFunc(noContent), options)
-	open := transport.Limit(p, http.HandlerFunc(noContent), options, transport.WithFailOpen())
-	reporting := transport.Limit(p, http.HandlerFunc(noContent), options, transport.WithRateLimitFields())
+	closed := limited(t, http.HandlerFunc(noContent), inbound.Config{Pacer: p, Options: byAccount})
+	open := limited(t, http.HandlerFunc(noContent), inbound.Config{Pacer: p, Options: byAccount, FailOpen: true})
+	reporting := limited(t, http.HandlerFunc(noContent), inbound.Config{Pacer: p, Options: byAccount, Fields: true})
 	resp := serve(t.Context(), reporting, "a")
 	require.Equal(t, http.StatusNoContent, resp.StatusCode)
 	require.Empty(t, resp.Header, "that it cannot tell is no reason to refuse")
@@ -210,9 +233,9 @@ func TestLimitWhenThingsFail(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.Equal(t, http.StatusServiceUnavailable, serve(ended, open, "a").StatusCode)
-	costly := transport.Limit(p, http.HandlerFunc(noContent), transport.WithRequestOptions(func(r *http.Request) []pacer.Option {
+	costly := limited(t, http.HandlerFunc(noContent), inbound.Config{Pacer: p, Options: func(r *http.Request) []pacer.TryOption {
 		return append(byAccount(r), pacer.Cost(3))
-	}))
+	}})
 	resp = serve(t.Context(), costly, "a")
 	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 	require.Empty(t, resp.Header.Get("Retry-After"), "it never may")
@@ -223,7 +246,7 @@ func TestLimitWhenThingsFail(t *testing.T) {
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(status)
 	}
-	own := transport.Limit(p, http.HandlerFunc(noContent), options, transport.WithRefusal(refuse))
+	own := limited(t, http.HandlerFunc(noContent), inbound.Config{Pacer: p, Options: byAccount, Refuse: refuse})
 	resp = serve(t.Context(), own, "a")
 	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
 	require.Equal(t, "application/problem+json", resp.Header.Get("Content-Type"))
@@ -232,20 +255,14 @@ func TestLimitWhenThingsFail(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, serve(t.Context(), open, "a").StatusCode, "closed is closed")
 }
 
-func TestLimitPanicsOnMistakes(t *testing.T) {
+func TestMistakes(t *testing.T) {
 	t.Parallel()
 	p := newPacer(t)
 	defer p.Close()
-	h := http.HandlerFunc(noContent)
-	for name, f := range map[string]func(){
-		"transport: Pacer is nil: make one with pacer.New":                           func() { transport.Limit(nil, h) },
-		"transport: Handler is nil: give the handler for admitted requests":          func() { transport.Limit(p, nil) },
-		"transport: Option 1 is nil: leave it out":                                   func() { transport.Limit(p, h, transport.WithFailOpen(), nil) },
-		"transport: RequestOptions is nil: give a function, or leave the option out": func() { transport.WithRequestOptions(nil) },
-		"transport: Refusal is nil: give a function, or leave the option out":        func() { transport.WithRefusal(nil) },
-	} {
-		require.PanicsWithError(t, name, f)
-	}
+	_, err := inbound.New(http.HandlerFunc(noContent), inbound.Config{})
+	require.EqualError(t, err, "inbound: Pacer is nil: make one with pacer.New")
+	_, err = inbound.New(nil, inbound.Config{Pacer: p})
+	require.EqualError(t, err, "inbound: Handler is nil: give the handler for admitted requests")
 }
 
 // The handler has the connection's own writer: it can flush, set deadlines and take the connection over.
@@ -254,12 +271,12 @@ func TestLimitLeavesTheWriterAlone(t *testing.T) {
 	p := newPacer(t, policies.InFlight(3))
 	defer p.Close()
 	var given http.ResponseWriter
-	h := transport.Limit(p, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { given = w }), transport.WithRateLimitFields())
+	h := limited(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { given = w }), inbound.Config{Pacer: p, Fields: true})
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody))
 	require.Same(t, w, given)
 
-	server := httptest.NewServer(transport.Limit(p, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(limited(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/flush" {
 			assert.NoError(t, http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute)))
 			_, _ = io.WriteString(w, "first\n")
@@ -271,7 +288,7 @@ func TestLimitLeavesTheWriterAlone(t *testing.T) {
 		assert.NoError(t, err)
 		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello\n")
 		assert.NoError(t, conn.Close())
-	})))
+	}), inbound.Config{Pacer: p}))
 	defer server.Close()
 	resp, err := server.Client().Get(server.URL + "/flush")
 	require.NoError(t, err)
@@ -310,11 +327,7 @@ func heed(t *testing.T, policy policies.Policy, fields bool) {
 	t.Helper()
 	server := newPacer(t, policy)
 	defer server.Close()
-	var opts []transport.LimitOption
-	if fields {
-		opts = append(opts, transport.WithRateLimitFields())
-	}
-	h := transport.Limit(server, http.HandlerFunc(noContent), opts...)
+	h := limited(t, http.HandlerFunc(noContent), inbound.Config{Pacer: server, Fields: fields})
 	var statuses []int
 	var last policies.Reading
 	base := roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -329,7 +342,7 @@ func heed(t *testing.T, policy policies.Policy, fields bool) {
 	rt, err := transport.New(client, transport.WithBase(base))
 	require.NoError(t, err)
 	for range 20 {
-		resp, err := rt.RoundTrip(request(t.Context(), t, http.MethodGet, nil))
+		resp, err := rt.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://upstream.test/things", http.NoBody))
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		if resp.StatusCode != http.StatusTooManyRequests {

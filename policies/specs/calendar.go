@@ -1,39 +1,41 @@
-package policies
+package specs
 
 import (
 	"sync/atomic"
 	"time"
 )
 
-// calendarUnit is a period whose length the calendar decides.
-type calendarUnit uint8
+// A Unit is a period whose length the calendar decides.
+type Unit uint8
 
+// The units.
 const (
-	unitHour calendarUnit = iota + 1
-	unitDay
-	unitMonth
+	Hour Unit = iota + 1
+	Day
+	Month
 )
 
-func (u calendarUnit) name() string {
+// String returns the word that policies have for the unit.
+func (u Unit) String() string {
 	switch u {
-	case unitHour:
+	case Hour:
 		return "hourly"
-	case unitDay:
+	case Day:
 		return "daily"
-	case unitMonth:
+	case Month:
 		return "monthly"
 	}
 	return "unknown"
 }
 
-// nominal is the usual length, used for bounds and beyond the end of a table only.
-func (u calendarUnit) nominal() time.Duration {
+// Nominal returns the usual length, used for bounds and beyond the end of a table only.
+func (u Unit) Nominal() time.Duration {
 	switch u {
-	case unitHour:
+	case Hour:
 		return time.Hour
-	case unitDay:
+	case Day:
 		return 24 * time.Hour
-	case unitMonth:
+	case Month:
 		return 30 * 24 * time.Hour
 	}
 	return 0
@@ -45,10 +47,13 @@ const maxBounds = 64
 // A Calendar computes when the hours, days or months of a time zone begin. A store cannot compute that, so the client passes the bounds
 // to it. It is safe for concurrent use.
 type Calendar struct {
-	unit calendarUnit
+	unit Unit
 	loc  *time.Location
 	memo atomic.Pointer[[]int64] // the longest list of late, of which shorter ones are parts
 }
+
+// NewCalendar returns a Calendar.
+func NewCalendar(u Unit, loc *time.Location) *Calendar { return &Calendar{unit: u, loc: loc} }
 
 // Bounds returns the start times, in microseconds since the Unix epoch, of the window before the one that contains from, of all windows
 // up to the one that contains until, and of two more windows. They are strictly ascending, and at most 64. If until lies further away,
@@ -91,7 +96,7 @@ func (c *Calendar) Zone() string { return c.loc.String() }
 // floor returns the start of the window that contains t.
 func (c *Calendar) floor(t time.Time) time.Time {
 	t = t.In(c.loc)
-	if c.unit == unitHour {
+	if c.unit == Hour {
 		_, offset := t.Zone()
 		local := t.Unix() + int64(offset)
 		begin := time.Unix(local-mod(local, 3600)-int64(offset), 0).In(c.loc)
@@ -102,7 +107,7 @@ func (c *Calendar) floor(t time.Time) time.Time {
 		return begin
 	}
 	y, m, d := t.Date()
-	if c.unit == unitMonth {
+	if c.unit == Month {
 		d = 1
 	}
 	return firstInstant(c.loc, y, m, d)
@@ -111,14 +116,14 @@ func (c *Calendar) floor(t time.Time) time.Time {
 // next returns the start of the window after the one that begins at t.
 func (c *Calendar) next(t time.Time) time.Time {
 	t = t.In(c.loc)
-	if c.unit == unitHour {
+	if c.unit == Hour {
 		_, offset := t.Zone()
 		local := t.Unix() + int64(offset)
 		n := time.Unix(local-mod(local, 3600)+3600-int64(offset), 0).In(c.loc)
 		return c.floor(n)
 	}
 	y, m, d := t.Date()
-	if c.unit == unitMonth {
+	if c.unit == Month {
 		return firstInstant(c.loc, y, m+1, 1)
 	}
 	return firstInstant(c.loc, y, m, d+1)
@@ -159,3 +164,25 @@ func zoneBounds(t time.Time) (begin, end time.Time) {
 }
 
 func mod(a, b int64) int64 { return ((a % b) + b) % b }
+
+// SameZone reports whether two time zones have the same offsets and shift at the same times, from 2000 to 2100.
+func SameZone(a, b *time.Location) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	for t := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC); t.Year() < 2100; {
+		inA, inB := t.In(a), t.In(b)
+		_, offsetA := inA.Zone()
+		_, offsetB := inB.Zone()
+		_, endA := zoneBounds(inA)
+		_, endB := zoneBounds(inB)
+		if offsetA != offsetB || !endA.Equal(endB) {
+			return false
+		}
+		if endA.IsZero() {
+			break
+		}
+		t = endA.UTC()
+	}
+	return true
+}

@@ -1,4 +1,21 @@
-package policies
+// Package specs has policies as a store sees it: an algorithm and integers. It is for authors of stores, and the compatibility promise of
+// Headway does not cover it, as it does not cover package store.
+package specs
+
+import "time"
+
+// Bounds of a policy's numbers. They keep every sum that a store computes (an instant in microseconds plus a policy's longest reach) below
+// 2^53, the largest integer that a Lua number holds exactly.
+const (
+	// MaxPeriod is the longest period, and the longest time in which a full burst may become available again: ten years.
+	MaxPeriod = 10 * 365 * 24 * time.Hour
+	// MaxLimit is the largest number of calls that a policy may name: 10^12.
+	MaxLimit = int64(1_000_000_000_000)
+	// MaxExact is the largest n for which a policies.AtMost with a burst has exact windows: the store remembers at most this many calls.
+	MaxExact = 256
+	// MaxBuckets is the largest number of buckets of a sliding window.
+	MaxBuckets = 100
+)
 
 // An Algorithm is the method by which a store accounts for a policy.
 type Algorithm uint8
@@ -85,7 +102,7 @@ type Spec struct {
 	Adapt *Adapt
 }
 
-// An Adapt is an [Adaptation] in the store's units. Shares are in millionths of the rate.
+// An Adapt is a policies.Adaptation in the store's units. Shares are in millionths of the rate.
 type Adapt struct {
 	Floor    int64 // the smallest share
 	Decrease int64 // the factor by which a refusal multiplies the share

@@ -1,0 +1,145 @@
+package clienttest_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/internal/testing/measure"
+	"github.com/headway-go/headway/pacer/internal/testing/redistest"
+)
+
+// A bucket is a strict upstream: ten calls a second, ten at once. It does not admit a call that finds the bucket empty.
+type bucket struct {
+	mu      sync.Mutex
+	full    time.Time // when it is
+	tickets map[int]int
+	at      []time.Time
+	refused int
+}
+
+const (
+	bucketEach = 100 * time.Millisecond
+	bucketSize = 10
+)
+
+// ServeHTTP implements [http.Handler].
+func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	now := time.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	id, _ := strconv.Atoi(filepath.Base(r.URL.Path))
+	b.tickets[id]++
+	if b.full.Before(now) {
+		b.full = now
+	}
+	if b.full.Sub(now) > (bucketSize-1)*bucketEach {
+		b.refused++
+		w.WriteHeader(http.StatusTooManyRequests)
+		return
+	}
+	b.full = b.full.Add(bucketEach)
+	b.at = append(b.at, now)
+}
+
+// arrived returns how many tickets have.
+func (b *bucket) arrived() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.tickets)
+}
+
+// The task of docs/serve.md, in two workers of four processes each, makes each call at its time, and no process waits for it.
+func TestCelery(t *testing.T) {
+	interpreter := python(t, "celery", "redis", "requests")
+	if !measure.On {
+		t.Parallel()
+	}
+	upstream := &bucket{tickets: make(map[int]int)}
+	server := httptest.NewServer(upstream)
+	t.Cleanup(server.Close)
+	d := startDaemon(t, `upstreams: {crm: {policies: ["10 per 1s, burst 8"]}}`) // there is room for two that come late
+	broker := redistest.Start(t).Addr
+	dir := t.TempDir()
+	code := ""
+	for _, one := range examples(t, "python") {
+		if strings.Contains(one, "celery") {
+			code = strings.NewReplacer("127.0.0.1:6379", broker, "https://api.example.com", server.URL).Replace(d.at(one))
+		}
+	}
+	require.NotEmpty(t, code)
+	_, task, _ := strings.Cut(code, "@app.task")
+	require.LessOrEqual(t, strings.Count(task, "\n"), 20, "the task is short")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "sync.py"), []byte(code), 0o600))
+	start := func(args ...string) (*exec.Cmd, *bytes.Buffer) {
+		var log bytes.Buffer
+		cmd := exec.Command(interpreter, args...)
+		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &log, &log
+		cmd.Env = append(os.Environ(), "PYTHONPATH="+dir)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		require.NoError(t, cmd.Start())
+		return cmd, &log
+	}
+	for i := range 2 {
+		worker, log := start("-m", "celery", "-A", "sync", "worker", "-c", "4", "-n", fmt.Sprintf("w%d@localhost", i), "--loglevel", "warning", "--without-gossip", "--without-mingle")
+		t.Cleanup(func() {
+			_ = syscall.Kill(-worker.Process.Pid, syscall.SIGKILL)
+			_ = worker.Wait()
+			if t.Failed() {
+				t.Log(log.String())
+			}
+		})
+	}
+	tasks := measure.Length(30, 200)
+	timers := measure.Watch()
+	sender, log := start("-c", fmt.Sprintf("import sync\nfor i in range(%d): sync.sync.delay(i)", tasks))
+	require.NoError(t, sender.Wait(), log.String())
+	require.Eventually(t, func() bool { return upstream.arrived() == tasks }, 2*time.Minute, 50*time.Millisecond)
+	late := timers.Stop()
+
+	upstream.mu.Lock()
+	defer upstream.mu.Unlock()
+	for id, n := range upstream.tickets {
+		require.Equal(t, 1, n, "ticket %d", id)
+	}
+	took := upstream.at[len(upstream.at)-1].Sub(upstream.at[0])
+	share := float64(len(upstream.at)-8) / (10 * took.Seconds()) // eight go at once
+	slow := slowerThanHalfASecond(t, d)
+	measure.Judge(t, late, 2*bucketEach, fmt.Sprintf("%d tasks in %v, %d refused: %.1f %% of the limit; %d of the requests to the API took over 0.5 s",
+		tasks, took, upstream.refused, 100*share, slow), upstream.refused == 0 && share >= 0.95 && slow == 0)
+}
+
+// slowerThanHalfASecond returns how many requests to the API were answered late, as Prometheus learns it.
+func slowerThanHalfASecond(t *testing.T, d *daemon) (n int) {
+	t.Helper()
+	resp, err := http.Get("http://" + d.API + "/metrics")
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "} ")
+		count, _ := strconv.Atoi(value)
+		switch {
+		case !strings.HasPrefix(name, `headway_serve_request_duration_seconds_`) || !strings.Contains(name, `by="api"`):
+		case strings.HasPrefix(name, "headway_serve_request_duration_seconds_count"):
+			n += count
+		case strings.Contains(name, `le="0.5"`):
+			n -= count
+		}
+	}
+	return n
+}

@@ -1,0 +1,171 @@
+package clienttest_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/internal/testing/measure"
+	"github.com/headway-go/headway/pacer/internal/testing/redistest"
+)
+
+// A hall is an upstream whose calls end when the test says so, or their connections do.
+type hall struct {
+	inside, most atomic.Int64
+	leave        chan struct{}
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *hall) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	n := h.inside.Add(1)
+	defer h.inside.Add(-1)
+	for most := h.most.Load(); n > most && !h.most.CompareAndSwap(most, n); most = h.most.Load() {
+	}
+	select {
+	case <-r.Context().Done():
+	case <-h.leave:
+	}
+}
+
+// The process is killed with calls in flight and waiting: its clients get an error at once, and the next process goes on. With Redis, the
+// permits are back when the leases have run out, and no more calls than the limit are in flight. What windows have counted is not forgotten.
+func TestKill(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		t.Run(fmt.Sprintf("redis %v", shared), func(t *testing.T) {
+			if !measure.On {
+				t.Parallel()
+			}
+			flying, waiting := measure.Length(20, 100), measure.Length(100, 1000)
+			upstream := &hall{leave: make(chan struct{})}
+			server := httptest.NewServer(upstream)
+			t.Cleanup(server.Close)
+			file := fmt.Sprintf(`upstreams: {crm: {url: %q, maxWait: 2m, policies: ["%d in flight, lease 3s", "quota: 10000 daily (UTC)"]}}`, server.URL, flying)
+			if shared {
+				file += "\nstore: r\nstores: {r: {redis: '" + redistest.Start(t).Addr + "'}}"
+			}
+			d := startDaemon(t, file)
+			client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 0}}
+			send := func() error {
+				resp, err := client.Get("http://" + d.Proxy + "/crm/x")
+				if err == nil {
+					_, err = io.Copy(io.Discard, resp.Body)
+					_ = resp.Body.Close()
+				}
+				return err
+			}
+			var all sync.WaitGroup
+			var failed atomic.Int64
+			for range flying + waiting {
+				all.Go(func() {
+					if send() != nil {
+						failed.Add(1)
+					}
+				})
+			}
+			require.Eventually(t, func() bool {
+				return upstream.inside.Load() == int64(flying) && waits(t, d) == waiting
+			}, time.Minute, 20*time.Millisecond)
+			if !shared { // it is written each second
+				time.Sleep(1100 * time.Millisecond) //realtime: the process that is killed has a clock of its own
+			}
+
+			timers := measure.Watch()
+			began := time.Now()
+			d.end(syscall.SIGKILL)
+			all.Wait()
+			clients := time.Since(began) //realtime: a measurement
+			require.Equal(t, int64(flying+waiting), failed.Load(), "each client got an error")
+			began = time.Now()
+			d.start(t)
+			close(upstream.leave)
+			require.NoError(t, send())
+			again := time.Since(began) //realtime: a measurement
+			late := timers.Stop()
+
+			for range 2 * flying {
+				all.Go(func() {
+					if err := send(); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			require.LessOrEqual(t, upstream.most.Load(), int64(flying))
+			_, status := d.get(t, "/v1/status")
+			require.NotContains(t, status, `"remaining":10000`, "what was counted is not forgotten")
+			bound := time.Second
+			if shared {
+				bound += 3 * time.Second // a lease
+			}
+			measure.Judge(t, late, 100*time.Millisecond, fmt.Sprintf("with %d in flight and %d waiting, clients had their errors after %v; the next process answered after %v",
+				flying, waiting, clients, again), clients < time.Second && again < bound)
+		})
+	}
+}
+
+// Redis dies: the calls go on at the process's share, which is all of the limit here.
+func TestRedisDies(t *testing.T) {
+	t.Parallel()
+	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(upstream.Close)
+	store := redistest.Start(t)
+	d := startDaemon(t, fmt.Sprintf(`upstreams: {crm: {url: %q, processes: 1, policies: ["1000/s burst 10"]}}
+store: r
+stores: {r: {redis: '%s'}}`, upstream.URL, store.Addr))
+	ready := func() bool { status, _ := d.get(t, "/readyz"); return status == http.StatusOK }
+	require.Eventually(t, ready, time.Minute, 10*time.Millisecond)
+	status, _ := d.getProxy(t, "/crm/x")
+	require.Equal(t, http.StatusOK, status)
+	store.Stop()
+	for range 20 {
+		status, body := d.getProxy(t, "/crm/x")
+		require.Equal(t, http.StatusOK, status, body)
+	}
+	require.True(t, ready(), "no other process would do better")
+}
+
+// waits returns how many calls wait.
+func waits(t *testing.T, d *daemon) int {
+	t.Helper()
+	_, body := d.get(t, "/v1/status")
+	return numberOf(body, `"waiting":`)
+}
+
+// numberOf returns the first number after a text; −1 if there is none.
+func numberOf(body, text string) int {
+	n := -1
+	if _, after, found := strings.Cut(body, text); found {
+		_, _ = fmt.Sscanf(after, "%d", &n)
+	}
+	return n
+}
+
+// get reads a path of the API, and getProxy one of the proxy.
+func (d *daemon) get(t *testing.T, path string) (int, string) {
+	t.Helper()
+	return fetch(t, "http://"+d.API+path)
+}
+
+func (d *daemon) getProxy(t *testing.T, path string) (int, string) {
+	t.Helper()
+	return fetch(t, "http://"+d.Proxy+path)
+}
+
+func fetch(t *testing.T, url string) (int, string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(body)
+}

@@ -1,0 +1,89 @@
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/transport"
+)
+
+// credentials are what a file adds to the requests of upstreams, by name.
+type credentials map[string]*credential
+
+// A credential is a header field that is set on each request, to one of several values.
+type credential struct {
+	Header string   `json:"header"` // defaults to Authorization
+	Scope  string   `json:"scope"`  // of the policies of each credential; "" for one credential
+	Values []secret `json:"credentials"`
+}
+
+// A secret is one of the values.
+type secret struct {
+	ID      string `json:"id"`
+	Account string `json:"account"`
+	Weight  int    `json:"weight"`
+	Value   string `json:"value"`
+}
+
+// readCredentials reads a file that only its owner may read. Errors repeat nothing of it.
+func readCredentials(path string) (credentials, error) {
+	if path == "" {
+		return nil, nil //nolint:nilnil // there are none
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, bad("Credentials", path, "cannot be read")
+	}
+	const others = 0o077
+	if info.Mode().Perm()&others != 0 {
+		return nil, bad("Credentials", path, "can be read by others: chmod 600 "+path)
+	}
+	data, err := os.ReadFile(path) //nolint:gosec // the operator says which file
+	if err != nil {
+		return nil, bad("Credentials", path, "cannot be read")
+	}
+	var all credentials
+	d := json.NewDecoder(strings.NewReader(string(data)))
+	d.DisallowUnknownFields()
+	if d.Decode(&all) != nil {
+		return nil, bad("Credentials", path, "is not the JSON that docs/serve.md describes")
+	}
+	for name, c := range all {
+		if c == nil || len(c.Values) == 0 || c.Scope == "" && len(c.Values) > 1 {
+			return nil, bad("Credentials", path, fmt.Sprintf("upstream %q: must have one credential, or a scope and several", name))
+		}
+	}
+	return all, nil
+}
+
+// option returns what makes a transport add the credential, and the pool that it is of; nil if it is the only one.
+func (c *credential) option(p *pacer.Pacer) (transport.Option, *pacer.Pool, error) {
+	header, values := c.Header, make(map[string]string)
+	if header == "" {
+		header = "Authorization"
+	}
+	if c.Scope == "" {
+		value := c.Values[0].Value
+		return transport.WithSigner(func(r *http.Request) error {
+			r.Header.Set(header, value)
+			return nil
+		}), nil, nil
+	}
+	all := make([]pacer.Credential, 0, len(c.Values))
+	for _, one := range c.Values {
+		all = append(all, pacer.Credential{ID: one.ID, Account: one.Account, Weight: one.Weight})
+		values[one.ID] = one.Value
+	}
+	pool, err := p.Pool(all, c.Scope)
+	if err != nil {
+		return nil, nil, err
+	}
+	return transport.WithPool(pool, func(r *http.Request, id string) error {
+		r.Header.Set(header, values[id])
+		return nil
+	}), pool, nil
+}

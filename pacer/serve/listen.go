@@ -1,0 +1,211 @@
+package serve
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Bounds of what clients may send.
+const (
+	headersWithin = 10 * time.Second // from the first byte of a request, or of a connection
+	idleFor       = 2 * time.Minute
+	maxHeaders    = 64 << 10 // bytes, to which net/http adds 4 KiB
+	maxStreams    = 1000     // requests at once on a connection of HTTP/2
+)
+
+// minToken is the length of the shortest token: 128 bits in hexadecimal.
+const minToken = 32
+
+// An Endpoint is an address to listen at, and what protects it.
+type Endpoint struct {
+	// Address is host:port, or the path of a Unix socket, with a slash. Only the user that runs the process can connect to the socket.
+	Address string
+	// Token is what clients must send: "Headway-Authorization: Bearer TOKEN", or at the API "Authorization: Bearer TOKEN". Required beyond
+	// loopback.
+	Token string
+	// CertFile and KeyFile are for TLS. Required beyond loopback, unless InsecurePlain is set.
+	CertFile, KeyFile string
+	// InsecurePlain accepts connections beyond loopback without TLS: anyone on the network can read the token and the requests.
+	InsecurePlain bool
+
+	_ struct{}
+}
+
+// A Listener accepts connections at an [Endpoint]. Make one with [Listen].
+type Listener struct {
+	net.Listener
+
+	token    [sha256.Size]byte
+	hasToken bool
+	loopback bool // of TCP
+	plain    bool
+	cert     tls.Certificate
+	socket   string // the path of a Unix socket
+}
+
+// Listen listens at an address. It returns a [*pacer.ConfigError] if the address can be reached from other machines and is not protected.
+func Listen(ctx context.Context, e Endpoint) (*Listener, error) {
+	l := &Listener{plain: e.CertFile == "" && e.KeyFile == "", hasToken: e.Token != "", token: sha256.Sum256([]byte(e.Token))}
+	isSocket := strings.Contains(e.Address, "/")
+	host, _, err := net.SplitHostPort(e.Address)
+	if err != nil && !isSocket {
+		return nil, bad("Address", strconv.Quote(e.Address), "is neither host:port nor the path of a Unix socket")
+	}
+	l.loopback = !isSocket && isLoopback(host)
+	beyond := !isSocket && !l.loopback
+	switch {
+	case l.hasToken && len(e.Token) < minToken:
+		return nil, bad("Token", "short", fmt.Sprintf("must have %d characters or more: make one with openssl rand -hex 32", minToken))
+	case beyond && !l.hasToken:
+		return nil, bad("Address", strconv.Quote(e.Address), "can be reached from other machines: set a token (--token-file), or listen on 127.0.0.1 or a Unix socket")
+	case beyond && l.plain && !e.InsecurePlain:
+		return nil, bad("Address", strconv.Quote(e.Address),
+			"can be reached from other machines, so that TLS is needed: set --tls-cert and --tls-key, or --insecure-plain if the network is trusted")
+	}
+	if !l.plain {
+		if l.cert, err = tls.LoadX509KeyPair(e.CertFile, e.KeyFile); err != nil {
+			return nil, bad("CertFile", strconv.Quote(e.CertFile), "cannot be used with its key: "+err.Error())
+		}
+	}
+	if isSocket {
+		l.socket = e.Address
+		l.Listener, err = listenAt(ctx, e.Address)
+	} else {
+		l.Listener, err = new(net.ListenConfig).Listen(ctx, "tcp", e.Address)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("serve: cannot listen at %s: %w", e.Address, err)
+	}
+	return l, nil
+}
+
+// listenAt listens at a Unix socket that only this user can use. It is made in a folder that only this user can enter, and then moved, so
+// that nobody else can connect before its mode is set.
+func listenAt(ctx context.Context, path string) (net.Listener, error) {
+	switch info, err := os.Lstat(path); {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return nil, err
+	case info.Mode().Type() != os.ModeSocket:
+		return nil, errors.New("there is a file that is no socket")
+	default:
+		if c, err := new(net.Dialer).DialContext(ctx, "unix", path); err == nil {
+			return nil, errors.Join(errors.New("another process listens there"), c.Close())
+		}
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(path), ".s") // short: the path of a socket has about 100 bytes
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	private := filepath.Join(dir, "s")
+	n, err := new(net.ListenConfig).Listen(ctx, "unix", private)
+	if err != nil {
+		return nil, err
+	}
+	if u, ok := n.(*net.UnixListener); ok {
+		u.SetUnlinkOnClose(false) // it will have another path
+	}
+	const onlyUser = 0o600
+	if err = os.Chmod(private, onlyUser); err == nil {
+		err = os.Rename(private, path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, n.Close())
+	}
+	return n, nil
+}
+
+// Close stops listening, and removes a socket.
+func (l *Listener) Close() error {
+	err := l.Listener.Close()
+	if l.socket != "" && !errors.Is(err, net.ErrClosed) {
+		err = errors.Join(err, os.Remove(l.socket))
+	}
+	return err
+}
+
+// isLoopback reports whether a host can only be this machine.
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+// server returns a server for a handler.
+func (l *Listener) server(h http.Handler, isAPI bool, log *slog.Logger) *http.Server {
+	s := &http.Server{
+		Handler: l.guard(h, isAPI), ReadHeaderTimeout: headersWithin, IdleTimeout: idleFor, MaxHeaderBytes: maxHeaders,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), Protocols: new(http.Protocols),
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+	}
+	s.Protocols.SetHTTP1(true)
+	if l.plain {
+		s.Protocols.SetUnencryptedHTTP2(l.loopback || l.socket != "")
+	} else {
+		s.Protocols.SetHTTP2(true)
+		s.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{l.cert}}
+	}
+	return s
+}
+
+// guard refuses requests without the token, and those that a web page makes in a browser of this machine.
+func (l *Listener) guard(h http.Handler, isAPI bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case isAPI && (r.URL.Path == healthPath || r.URL.Path == readyPath):
+		case l.hasToken && !l.hasSent(r, isAPI):
+			http.Error(w, "the token is missing or wrong: send it as "+headerToken+": Bearer TOKEN", http.StatusUnauthorized)
+			return
+		case !l.hasToken && (l.loopback && !isLoopback(hostOf(r.Host)) || isForeignPage(r)):
+			http.Error(w, "a web page of another origin must not use this server", http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// hasSent reports whether a request has the token.
+func (l *Listener) hasSent(r *http.Request, isAPI bool) bool {
+	value := r.Header.Get(headerToken)
+	if value == "" && isAPI {
+		value = r.Header.Get("Authorization")
+	}
+	token, isBearer := strings.CutPrefix(value, "Bearer ")
+	sum := sha256.Sum256([]byte(token))
+	return isBearer && subtle.ConstantTimeCompare(sum[:], l.token[:]) == 1
+}
+
+// hostOf returns the host of a Host field.
+func hostOf(hostport string) string {
+	if host, _, err := net.SplitHostPort(hostport); err == nil {
+		return host
+	}
+	return strings.Trim(hostport, "[]")
+}
+
+// isForeignPage reports whether a browser says that a page of another origin makes the request. https://fetch.spec.whatwg.org/
+func isForeignPage(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	if site != "" {
+		return site != "same-origin" && site != "none"
+	}
+	origin := r.Header.Get("Origin")
+	_, host, _ := strings.Cut(origin, "://")
+	return origin != "" && host != r.Host
+}

@@ -1,0 +1,318 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/headway-go/headway/pacer"
+)
+
+// repeatable is the length of the longest request body that is kept so that the request can be repeated. Longer bodies, and those of
+// unknown length, are streamed, and such a request gets one attempt.
+const repeatable = 64 << 10
+
+// A target is where a request goes.
+type target struct {
+	call
+
+	to     *url.URL // with path and query
+	base   *url.URL
+	prefix string // of paths on this server
+}
+
+// targetKey is the key by which a request's context carries its target.
+type targetKey struct{}
+
+// targetOf returns the target of a request that is forwarded.
+func targetOf(r *http.Request) *target {
+	t, _ := r.Context().Value(targetKey{}).(*target)
+	return t
+}
+
+// callOptions returns what the client said of a request that is forwarded.
+func callOptions(r *http.Request) []pacer.Option { return targetOf(r).options() }
+
+// Proxy returns the handler that forwards requests. Serve it by a [Listener], which bounds what clients may do.
+func (s *Server) Proxy() http.Handler {
+	return s.counted("proxy", func(w http.ResponseWriter, r *http.Request) string {
+		u, prefix, path, err := s.route(r)
+		if err != nil {
+			s.fail(w, "", err)
+			return ""
+		}
+		t, err := u.target(r, prefix, path)
+		if err == nil {
+			err = keepBody(r)
+		}
+		if err != nil {
+			s.fail(w, u.name, err)
+			return u.name
+		}
+		if r.GetBody == nil && r.ContentLength != 0 && r.ProtoMajor == 1 {
+			_ = http.NewResponseController(w).EnableFullDuplex() // a reply may begin before the end of the body
+		}
+		u.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), targetKey{}, t)))
+		return u.name
+	})
+}
+
+// route returns the upstream of a request, the prefix that names it, and the rest of the path, escaped.
+func (s *Server) route(r *http.Request) (u *upstream, prefix, path string, err error) {
+	path = r.URL.EscapedPath()
+	if r.Method == http.MethodConnect || r.URL.Host != "" || !strings.HasPrefix(path, "/") {
+		return nil, "", "", refusef(http.StatusBadRequest, "this is not a forward proxy: use it as the base URL of a client, with a path such as /<upstream>/path")
+	}
+	for element := range strings.SplitSeq(path, "/") {
+		if plain, err := url.PathUnescape(element); err != nil || plain == "." || plain == ".." {
+			return nil, "", "", refusef(http.StatusBadRequest, "the path must not have the elements . and ..")
+		}
+	}
+	if s.root != nil {
+		return s.root, "", path, nil
+	}
+	name, rest, _ := strings.Cut(path[1:], "/")
+	if u, err = s.named(name); err != nil {
+		return nil, "", "", err
+	}
+	if u.base == nil && !slices.ContainsFunc(u.hosts, isWildcard) {
+		return nil, "", "", refusef(http.StatusNotFound, "upstream %q has no address: give it a url or hosts in the file, or use the API", name)
+	}
+	return u, "/" + name, "/" + rest, nil
+}
+
+// target returns where a request goes.
+func (u *upstream) target(r *http.Request, prefix, path string) (*target, error) {
+	c, err := readCall(r.Header)
+	if err != nil {
+		return nil, err
+	}
+	t := &target{call: *c, base: u.base, prefix: prefix}
+	if values := r.Header.Values(headerHost); len(values) > 0 {
+		host, err := one(headerHost, values)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(u.hosts, func(pattern string) bool { return matches(pattern, host) }) {
+			return nil, refusef(http.StatusForbidden, "%s names no host of upstream %q: it has %s", headerHost, u.name, strings.Join(u.hosts, ", "))
+		}
+		t.base = &url.URL{Scheme: "https", Host: strings.ToLower(host)}
+	}
+	if t.base == nil {
+		return nil, refusef(http.StatusBadRequest, "upstream %q has no single address: set %s to one of its hosts, %s", u.name, headerHost, strings.Join(u.hosts, ", "))
+	}
+	to := *t.base
+	to.RawPath = strings.TrimSuffix(t.base.EscapedPath(), "/") + path
+	if to.Path, err = url.PathUnescape(to.RawPath); err != nil {
+		return nil, refusef(http.StatusBadRequest, "the path is not escaped as in a URL")
+	}
+	to.RawQuery = r.URL.RawQuery
+	t.to = &to
+	return t, nil
+}
+
+// isWildcard reports whether a pattern stands for all names below a domain.
+func isWildcard(pattern string) bool { return strings.HasPrefix(pattern, "*.") }
+
+// matches reports whether a host is one of a pattern: see [transport.WithHost].
+func matches(pattern, host string) bool {
+	pattern, host = strings.ToLower(pattern), strings.ToLower(host)
+	if below, found := strings.CutPrefix(pattern, "*"); found {
+		name, ok := strings.CutSuffix(host, below)
+		return ok && name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+			return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.'
+		})
+	}
+	return pattern == host
+}
+
+// errBody is the error of a request whose body ends too early, or does not go on.
+var errBody = refusef(http.StatusRequestTimeout, "the body did not arrive in full, or too slowly")
+
+// keepBody reads a short body, so that the request can be repeated and does not take a slot before it is there.
+func keepBody(r *http.Request) error {
+	if r.ContentLength <= 0 || r.ContentLength > repeatable {
+		return nil
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return errBody
+	}
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	r.Body, _ = r.GetBody()
+	return nil
+}
+
+// newProxy returns the proxy of an upstream, whose requests rt paces and sends.
+func (s *Server) newProxy(u *upstream, rt http.RoundTripper) http.Handler {
+	return &httputil.ReverseProxy{
+		Transport:  rt,
+		BufferPool: &buffers{},
+		ErrorLog:   slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL, r.Out.Host = targetOf(r.In).to, ""
+			for _, fields := range []http.Header{r.Out.Header, r.Out.Trailer} {
+				for name := range fields {
+					if strings.HasPrefix(name, headerPrefix) {
+						delete(fields, name)
+					}
+				}
+			}
+		},
+		ModifyResponse: func(resp *http.Response) error {
+			targetOf(resp.Request).relocate(resp)
+			return nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if c, ok := w.(*client); ok && c.broken.Load() {
+				w.Header().Set("Connection", "close") // where the next request would begin is not known
+				err = errBody
+			} else if r.Context().Err() != nil {
+				panic(http.ErrAbortHandler) // the client is gone
+			}
+			if p := problemOf(err, 0); p.Reason == ReasonUpstream || p.Reason == ReasonStore {
+				s.log.Warn("headway serve: a request failed", "upstream", u.name, "method", r.Method, "error", err)
+			}
+			s.fail(w, u.name, err)
+		},
+	}
+}
+
+// relocate has a redirect within the upstream lead through the proxy again. No redirect is followed here.
+func (t *target) relocate(resp *http.Response) {
+	to, err := resp.Location()
+	if err != nil || to.Scheme != t.base.Scheme || to.Host != t.base.Host || to.User != nil {
+		return
+	}
+	base := strings.TrimSuffix(t.base.EscapedPath(), "/")
+	path, below := strings.CutPrefix(to.EscapedPath(), base)
+	if !below || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") {
+		return
+	}
+	to.RawPath = t.prefix + path
+	if to.Path, err = url.PathUnescape(to.RawPath); err == nil {
+		to.Scheme, to.Host = "", ""
+		resp.Header.Set("Location", to.String())
+	}
+}
+
+// buffers implements [httputil.BufferPool].
+type buffers struct{ pool sync.Pool }
+
+// Get implements [httputil.BufferPool].
+func (b *buffers) Get() []byte {
+	if one, ok := b.pool.Get().(*[]byte); ok {
+		return *one
+	}
+	const size = 32 << 10 // as io.Copy
+	return make([]byte, size)
+}
+
+// Put implements [httputil.BufferPool].
+func (b *buffers) Put(one []byte) { b.pool.Put(&one) }
+
+// slowClient is how long a client may take until it sends or accepts the next part of a body.
+const slowClient = 30 * time.Second
+
+// A client is the one end of a request: it bounds how slow the client may be, and notes the status of the reply.
+type client struct {
+	http.ResponseWriter
+
+	control *http.ResponseController
+	status  int
+	replied atomic.Bool // a reply has begun
+	broken  atomic.Bool // the body has not arrived in full, and nothing waits for the rest
+}
+
+// Unwrap lets a [http.ResponseController] find what the server can do.
+func (c *client) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// WriteHeader implements [http.ResponseWriter].
+func (c *client) WriteHeader(status int) {
+	if c.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
+		c.begin(status)
+	}
+	c.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (c *client) Write(p []byte) (int, error) {
+	if c.status == 0 {
+		c.begin(http.StatusOK)
+	}
+	c.within(slowClient)
+	defer c.within(0) // over HTTP/2, a deadline that passes later would end the stream
+	return c.ResponseWriter.Write(p)
+}
+
+// FlushError is what [http.ResponseController.Flush] calls.
+func (c *client) FlushError() error {
+	c.within(slowClient)
+	defer c.within(0)
+	return c.control.Flush()
+}
+
+// within bounds how long writes may take from now on; 0 sets no bound.
+func (c *client) within(d time.Duration) {
+	deadline := time.Time{}
+	if d > 0 {
+		deadline = time.Now().Add(d)
+	}
+	_ = c.control.SetWriteDeadline(deadline)
+}
+
+// begin notes that a reply begins. From then on, both directions are a stream, whose client may be idle.
+func (c *client) begin(status int) {
+	c.status = status
+	c.replied.Store(true)
+	if !c.broken.Load() {
+		_ = c.control.SetReadDeadline(time.Time{})
+	}
+}
+
+// clientBody is the body of a request. Between two reads the client may be as slow as it likes: the request waits, or was read in full.
+type clientBody struct {
+	io.ReadCloser
+
+	of *client
+}
+
+// Read implements [io.Reader].
+func (b *clientBody) Read(p []byte) (int, error) {
+	_ = b.of.control.SetReadDeadline(time.Now().Add(slowClient))
+	if b.of.replied.Load() {
+		_ = b.of.control.SetReadDeadline(time.Time{})
+	}
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.of.broken.Store(true)
+		return n, err
+	}
+	_ = b.of.control.SetReadDeadline(time.Time{})
+	return n, err
+}
+
+// counted returns a handler that bounds slow clients and counts requests by what serve returns, the upstream.
+func (s *Server) counted(by string, serve func(w http.ResponseWriter, r *http.Request) (upstream string)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := &client{ResponseWriter: w, control: http.NewResponseController(w)}
+		c.within(0) // as it was for the end of the request before, on the same connection
+		if r.Body != nil && r.Body != http.NoBody {
+			r.Body = &clientBody{r.Body, c}
+		}
+		began, upstream := time.Now(), ""
+		defer func() { s.metrics.served(by, upstream, c.status, time.Since(began)) }()
+		upstream = serve(c, r)
+		c.within(slowClient) // what is left in buffers
+	})
+}

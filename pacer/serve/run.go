@@ -1,0 +1,62 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+)
+
+// Grace is how long requests that were sent may still take when the server stops, and calls of the API that hold permits.
+const Grace = 30 * time.Second
+
+// Run serves the proxy and the API until ctx ends. Then it stops: it drains, and returns when the requests that were sent are over, or after
+// [Grace]. It closes the listeners, but not the Server.
+func (s *Server) Run(ctx context.Context, proxy, api *Listener) error {
+	servers := []*http.Server{proxy.server(s.Proxy(), false, s.log), api.server(s.API(), true, s.log)}
+	failed := make(chan error, len(servers))
+	for i, l := range []*Listener{proxy, api} {
+		go func() {
+			if l.plain {
+				failed <- servers[i].Serve(l)
+			} else {
+				failed <- servers[i].ServeTLS(l, "", "") // the certificate is set
+			}
+		}()
+	}
+	var errs []error
+	left := len(servers)
+	select {
+	case <-ctx.Done():
+	case err := <-failed:
+		errs, left = append(errs, err), left-1
+	}
+	s.Drain()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Grace)
+	defer cancel()
+	stop := func(one *http.Server) {
+		if one.Shutdown(ctx) != nil {
+			_ = one.Close() // the rest takes too long
+		}
+	}
+	stop(servers[0])
+	s.awaitReleases(ctx) // by the API
+	stop(servers[1])
+	for range left {
+		if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// awaitReleases waits until no call of the API holds a permit.
+func (s *Server) awaitReleases(ctx context.Context) {
+	for s.held.permits() > 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(50 * time.Millisecond): //nolint:mnd // as often as a person would not notice
+		}
+	}
+}

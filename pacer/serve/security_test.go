@@ -1,0 +1,282 @@
+package serve_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/config"
+	"github.com/headway-go/headway/pacer/serve"
+)
+
+// raw sends bytes to the proxy, and returns what is answered until the server closes the connection or is silent for a minute.
+func (r *rig) raw(text string) string {
+	r.t.Helper()
+	conn, err := r.proxy.dial(r.t.Context(), "", "")
+	require.NoError(r.t, err)
+	defer conn.Close()
+	go func() { _, _ = io.WriteString(conn, text) }()
+	require.NoError(r.t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
+	answer, err := io.ReadAll(conn)
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		require.ErrorIs(r.t, err, io.ErrClosedPipe)
+	}
+	return string(answer)
+}
+
+// A request is refused if servers could think differently about where it ends, or where it goes.
+func TestSmuggling(t *testing.T) {
+	t.Parallel()
+	const get = "GET /crm/a HTTP/1.1\r\nHost: localhost\r\n"
+	const post = "POST /crm/a HTTP/1.1\r\nHost: localhost\r\n"
+	for text, want := range map[string]string{
+		// how long the body is
+		post + "Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd":                        "400",
+		post + "Content-Length: 3, 4\r\n\r\nabcd":                                          "400",
+		post + "Content-Length: +3\r\n\r\nabc":                                             "400",
+		post + "Content-Length: -3\r\n\r\nabc":                                             "400",
+		post + "Content-Length: 0x3\r\n\r\nabc":                                            "400",
+		post + "Content-Length: 99999999999999999999\r\n\r\nabc":                           "400",
+		post + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n":                         "501",
+		post + "Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n":                     "501",
+		post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n": "501",
+		post + "Transfer-Encoding: chunkedx\r\n\r\n0\r\n\r\n":                              "501",
+		post + "Transfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n":                           "400",
+		post + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n":                              "400",
+		// what a field is
+		get + " X: a\r\n\r\n":                      "400",
+		get + "X : a\r\n\r\n":                      "400",
+		get + ": a\r\n\r\n":                        "400",
+		get + "X\x00: a\r\n\r\n":                   "400",
+		get + "X: a\x00b\r\n\r\n":                  "400",
+		get + "X: a\rb\r\n\r\n":                    "400",
+		get + "X\r\n\r\n":                          "400",
+		get + "Host: other\r\n\r\n":                "400",
+		"GET /crm/a HTTP/1.1\r\n\r\n":              "400",
+		"GET /crm/a HTTP/1.1\r\nHost: a b\r\n\r\n": "400",
+		// what is requested
+		"GET /crm/a b HTTP/1.1\r\nHost: localhost\r\n\r\n":                  "400",
+		"GET  /crm/a HTTP/1.1\r\nHost: localhost\r\n\r\n":                   "400",
+		"GET /crm/a HTTP/9.9\r\nHost: localhost\r\n\r\n":                    "505",
+		"G(T /crm/a HTTP/1.1\r\nHost: localhost\r\n\r\n":                    "400",
+		"GET http://evil.example/crm/a HTTP/1.1\r\nHost: localhost\r\n\r\n": "403",
+		"GET http://localhost/crm/a HTTP/1.1\r\nHost: localhost\r\n\r\n":    "400",
+		"CONNECT evil.example:443 HTTP/1.1\r\nHost: localhost\r\n\r\n":      "403",
+		"CONNECT localhost:443 HTTP/1.1\r\nHost: localhost\r\n\r\n":         "400",
+		"GET crm/a HTTP/1.1\r\nHost: localhost\r\n\r\n":                     "400",
+		"GET /crm/../other HTTP/1.1\r\nHost: localhost\r\n\r\n":             "400",
+		"GET /crm/%2e%2E/other HTTP/1.1\r\nHost: localhost\r\n\r\n":         "400",
+		"GET /crm/. HTTP/1.1\r\nHost: localhost\r\n\r\n":                    "400",
+		"GET /crm/%zz HTTP/1.1\r\nHost: localhost\r\n\r\n":                  "400",
+		"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03\r\n\r\n":              "400",
+	} {
+		answer, count := "", 0
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, crm, nil)
+			answer = r.raw(text)
+			count = r.count()
+		})
+		if status := strings.TrimPrefix(strings.TrimPrefix(answer, "HTTP/1.1 "), "HTTP/1.0 "); !strings.HasPrefix(status, want) || count != 0 {
+			t.Errorf("%q: %.120q, upstream %d, want %s", text, answer, count, want)
+		}
+	}
+}
+
+// net/http makes one line of a folded field, and lets chunks decide about a request that has a length too, as RFC 9112 says: what the upstream
+// gets is clear.
+func TestFoldsAndLengthsAreNotForwarded(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"GET /crm/a HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\r\n":    "GET /base/a HTTP/1.1\r\nHost: crm.example\r\nUser-Agent: \r\nX: a b\r\n\r\n",
+		"GET /crm/a HTTP/1.1\r\nHost: localhost\r\nX: a\r\n\t\tb\r\n\r\n": "GET /base/a HTTP/1.1\r\nHost: crm.example\r\nUser-Agent: \r\nX: a b\r\n\r\n",
+		"POST /crm/a HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n1\r\nx\r\n0\r\n\r\n": "POST /base/a HTTP/1.1\r\n" +
+			"Host: crm.example\r\nUser-Agent: \r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, crm, nil, func(c *serve.Config) {
+				base, _ := c.Base.(*http.Transport)
+				base.DialContext = func(context.Context, string, string) (net.Conn, error) {
+					ours, theirs := net.Pipe()
+					go func() {
+						defer theirs.Close()
+						got := make([]byte, 0, 1000)
+						_ = theirs.SetReadDeadline(time.Now().Add(time.Second))
+						for one := make([]byte, 1000); ; {
+							n, err := theirs.Read(one)
+							if got = append(got, one[:n]...); err != nil {
+								break
+							}
+						}
+						if string(got) != strings.ReplaceAll(want, "User-Agent: \r\n", "") {
+							t.Errorf("%q arrived as %q", text, got)
+						}
+						_, _ = io.WriteString(theirs, "HTTP/1.1 204 No Content\r\n\r\n")
+					}()
+					return ours, nil
+				}
+			})
+			require.Contains(t, r.raw(text), "HTTP/1.1 204")
+		})
+	}
+}
+
+// Fields that are about one connection are not forwarded.
+func TestHopByHopFields(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, crm, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Connection", "X-Inner")
+			w.Header().Set("X-Inner", "1")
+			w.Header().Set("Keep-Alive", "timeout=5")
+			w.Header().Set("Proxy-Authenticate", "Basic")
+		})
+		answer := r.raw("GET /crm/a HTTP/1.1\r\nHost: localhost\r\nConnection: close, X-Hop, Headway-Cost\r\nHeadway-Cost: 2\r\nX-Hop: 1\r\nKeep-Alive: 1\r\nTE: trailers\r\n" +
+			"Trailer: X\r\nProxy-Authorization: Basic x\r\nProxy-Connection: keep-alive\r\nUpgrade: h2c\r\n\r\n")
+		require.Contains(t, answer, "200 OK")
+		require.NotContains(t, answer, "X-Inner")
+		require.NotContains(t, answer, "Proxy-Authenticate")
+		require.Equal(t, http.Header{"Te": {"trailers"}}, r.last().Header)
+		require.InDelta(t, 8, r.remaining("crm", ""), 0, "what was said to the proxy counts")
+	})
+}
+
+// What a client may send, and how slowly, is bounded.
+func TestSlowAndLargeRequests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, crm, func(w http.ResponseWriter, req *http.Request) {
+			if req.Method == http.MethodGet {
+				w.Header().Set("Content-Length", strconv.Itoa(1<<20))
+				_, _ = w.Write(make([]byte, 1<<20))
+			}
+			if _, err := io.Copy(io.Discard, req.Body); err != nil {
+				panic(http.ErrAbortHandler)
+			}
+		})
+		since := elapsed()
+		require.Empty(t, r.raw("GET /crm/a HTTP/1.1\r\nHost: loc"))
+		require.Equal(t, 10*time.Second, since())
+
+		since = elapsed()
+		require.Contains(t, r.raw("GET /crm/a HTTP/1.1\r\nHost: localhost\r\nX: "+strings.Repeat("x", 70<<10)+"\r\n\r\n"), "431")
+		require.Contains(t, r.raw("GET /crm/"+strings.Repeat("x", 70<<10)+" HTTP/1.1\r\nHost: localhost\r\n\r\n"), "431")
+		require.Less(t, since(), 5*time.Second, "at once, but for a client that is to read the answer")
+
+		since = elapsed()
+		require.Contains(t, r.raw("POST /crm/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nshort"), "408", "a short body")
+		require.InDelta(t, 30, since().Seconds(), 1)
+		require.Zero(t, r.count())
+		require.InDelta(t, 10, r.remaining("crm", ""), 0, "it took no slot")
+
+		since = elapsed()
+		require.Contains(t, r.raw("POST /crm/a HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n"), "408", "a long one")
+		require.InDelta(t, 30, since().Seconds(), 1)
+
+		conn, err := r.proxy.dial(t.Context(), "", "")
+		require.NoError(t, err)
+		since = elapsed()
+		_, err = io.WriteString(conn, "GET /crm/a HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		require.NoError(t, err)
+		time.Sleep(time.Minute) // and reads nothing
+		_, err = io.Copy(io.Discard, conn)
+		require.NoError(t, err)
+		require.Equal(t, time.Minute, since(), "the server has given up")
+	})
+}
+
+// A certificate that nobody vouches for is no upstream's.
+func TestUpstreamsAreVerified(t *testing.T) {
+	t.Parallel()
+	upstream := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was called") }))
+	upstream.Config.ErrorLog = log.New(io.Discard, "", 0)
+	defer upstream.Close()
+	f, err := config.Parse("headway.yaml", []byte(`upstreams: {crm: {url: "`+upstream.URL+`", policies: ["9/s burst 9"]}}`))
+	require.NoError(t, err)
+	s, err := serve.Open(t.Context(), serve.Config{File: f, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	answer := httptest.NewRecorder()
+	s.Proxy().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/crm/x", nil))
+	require.Equal(t, http.StatusBadGateway, answer.Code)
+	require.Contains(t, answer.Body.String(), "certificate")
+}
+
+// A credential is added to requests, in place of the client's, and is nowhere else.
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "credentials.json")
+	require.NoError(t, os.WriteFile(path, []byte(`{
+		"crm": {"scope": "user", "header": "X-Key", "credentials": [{"id": "bot-1", "value": "sesame-1"}, {"id": "bot-2", "value": "sesame-2"}]},
+		"one": {"credentials": [{"value": "Bearer sesame-3"}]}}`), 0o600))
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, `  crm: {url: "http://crm.example", policies: ["2 per window of 1h, per user"]}
+  one: {url: "http://one.example", policies: ["2 per window of 1h"]}`, func(w http.ResponseWriter, req *http.Request) {
+			if req.Header.Get("X-Fail") != "" {
+				panic(http.ErrAbortHandler)
+			}
+			w.WriteHeader(http.StatusNoContent)
+		}, func(c *serve.Config) { c.Credentials = path })
+		used := make(map[string]int)
+		for range 4 {
+			_, _ = r.get("/crm/x", "X-Key", "mine")
+			used[strings.Join(r.last().Header["X-Key"], "|")]++
+		}
+		require.Equal(t, map[string]int{"sesame-1": 2, "sesame-2": 2}, used)
+		_, _ = r.get("/one/x?key=sesame-4", "Authorization", "Bearer sesame-5")
+		require.Equal(t, []string{"Bearer sesame-3"}, r.last().Header["Authorization"])
+		_, p := r.refused("/one/x?key=sesame-4", "X-Fail", "1", "Authorization", "Bearer sesame-5")
+		require.Equal(t, serve.ReasonUpstream, p.Reason)
+		out := r.ok("/v1/acquire", `{"upstream": "crm", "wait": false, "max_wait_ms": 7200000}`)
+		require.Contains(t, out["reservation"], "b:crm:")
+
+		shown := r.log.String() + p.Detail
+		for _, path := range []string{"/v1/status", "/metrics", "/page/", "/page/fleet.json?upstream=crm"} {
+			status, body := r.read(path)
+			require.Equal(t, http.StatusOK, status, path)
+			shown += body
+		}
+		require.NotContains(t, shown, "sesame")
+		require.Contains(t, shown, "a request failed")
+	})
+}
+
+// A file of credentials that others can read, or that is not one, is refused without a word of it.
+func TestBadCredentials(t *testing.T) {
+	t.Parallel()
+	f, err := config.Parse("headway.yaml", []byte(`upstreams: {crm: {policies: ["9/s, per user"]}}`))
+	require.NoError(t, err)
+	for text, want := range map[string]string{
+		`{"crm": {"credentials": [{"value": "sesame"}]}`:                                        "is not the JSON",
+		`{"crm": {"secret": "sesame"}}`:                                                         "is not the JSON",
+		`{"crm": null}`:                                                                         "must have one credential",
+		`{"crm": {"credentials": [{"value": "sesame"}, {"value": "sesame"}]}}`:                  "must have one credential",
+		`{"other": {"credentials": [{"value": "sesame"}]}}`:                                     `"other": is no upstream`,
+		`{"crm": {"scope": "team", "credentials": [{"id": "a", "value": "sesame"}]}}`:           "no policy of upstream",
+		`{"crm": {"scope": "user", "credentials": [{"value": "sesame"}, {"value": "sesame"}]}}`: "Credential.ID",
+	} {
+		path := filepath.Join(t.TempDir(), "credentials.json")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		_, err := serve.Open(t.Context(), serve.Config{File: f, Credentials: path})
+		require.ErrorContains(t, err, want, text)
+		require.NotContains(t, err.Error(), "sesame")
+		require.NoError(t, os.Chmod(path, 0o640))
+		_, err = serve.Open(t.Context(), serve.Config{File: f, Credentials: path})
+		require.ErrorContains(t, err, "can be read by others: chmod 600")
+	}
+	_, err = serve.Open(t.Context(), serve.Config{File: f, Credentials: "/nowhere"})
+	require.ErrorContains(t, err, "cannot be read")
+}

@@ -1,0 +1,98 @@
+package serve_test
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/serve"
+)
+
+// What windows and calendars have counted survives a restart, and a crash but for the last second.
+func TestState(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "state.json")
+	const upstreams = `  crm: {url: "http://crm.example", policies: ["10 daily (UTC)"]}`
+	keep := func(c *serve.Config) { c.State = path }
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, upstreams, nil, keep)
+		_, _ = r.get("/crm/x")
+		_, _ = r.get("/crm/x")
+		time.Sleep(1100 * time.Millisecond) // it is written
+		_, _ = r.get("/crm/x")
+		crashed, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path+".crashed", crashed, 0o600))
+	})
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	for file, want := range map[string]float64{path: 7, path + ".crashed": 8} {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, data, 0o600))
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, upstreams, nil, keep)
+			require.InDelta(t, want, r.remaining("crm", ""), 0)
+		})
+	}
+
+	require.NoError(t, os.WriteFile(path, []byte("[{]"), 0o600))
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, upstreams, nil, keep)
+		require.InDelta(t, 10, r.remaining("crm", ""), 0, "a damaged file is no reason not to start")
+		require.Contains(t, r.log.String(), "the state file is damaged")
+	})
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 2, "nothing else is left")
+	_, err = serve.Open(t.Context(), serve.Config{Path: writeFile(t, "upstreams:\n"+upstreams), State: filepath.Join(dir, "nowhere", "s")})
+	require.ErrorContains(t, err, "cannot be written")
+}
+
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "headway.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// What is wrong is said before anything is served.
+func TestOpenReportsMistakes(t *testing.T) {
+	t.Parallel()
+	good := writeFile(t, "upstreams:\n"+crm+"  none: {policies: [9/s]}")
+	for _, want := range []struct {
+		c     serve.Config
+		error string
+	}{
+		{serve.Config{}, "give a Path or a File"},
+		{serve.Config{Path: "/nowhere"}, "/nowhere: cannot be read"},
+		{serve.Config{Path: writeFile(t, "upstreams: {crm: {policies: [fast]}}")}, "headway.yaml:1:30: upstreams.crm.policies[0]"},
+		{serve.Config{Path: good, Root: "other"}, "is no upstream with a URL"},
+		{serve.Config{Path: good, Root: "none"}, "is no upstream with a URL"},
+	} {
+		want.c.Logger = slog.New(slog.DiscardHandler)
+		_, err := serve.Open(t.Context(), want.c)
+		require.ErrorContains(t, err, want.error)
+	}
+}
+
+// A change of the file takes effect at once.
+func TestTheFileIsFollowed(t *testing.T) {
+	t.Parallel()
+	path := writeFile(t, "upstreams:\n"+crm)
+	s, err := serve.Open(t.Context(), serve.Config{Path: path, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	require.Contains(t, get(s.API(), "/v1/status"), `"remaining":10`)
+	require.NoError(t, os.WriteFile(path, []byte(`upstreams: {crm: {url: "http://crm.example/base/", policies: ["20 per window of 1h"]}}`), 0o600))
+	require.Eventually(t, func() bool { return !strings.Contains(get(s.API(), "/v1/status"), `"remaining":10`) }, time.Minute, 10*time.Millisecond)
+	require.Contains(t, get(s.API(), "/v1/status"), `"remaining":20`)
+}
