@@ -143,10 +143,10 @@ func (s *stating) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	works := s.slow == "proc" && s.rng.Float64() < 0.2
 	s.mu.Unlock()
-	time.Sleep(there)
+	time.Sleep(there) //realtime: in a bubble, as all of it
 	good, header := s.answer(time.Now())
 	defer func() {
-		time.Sleep(back)
+		time.Sleep(back) //realtime: as above
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.running--
@@ -155,7 +155,7 @@ func (s *stating) RoundTrip(req *http.Request) (*http.Response, error) {
 		return reply(req, http.StatusTooManyRequests, "", header...), nil
 	}
 	if works {
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Second) //realtime: as above
 	}
 	return reply(req, http.StatusOK, "ok", header...), nil
 }
