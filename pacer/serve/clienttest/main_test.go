@@ -68,7 +68,7 @@ type daemon struct {
 	served
 
 	cmd *exec.Cmd
-	log bytes.Buffer
+	log string // its path: a file needs no goroutine that copies
 }
 
 // startDaemon starts a server for the upstreams of a file, with the text of it.
@@ -77,12 +77,12 @@ func startDaemon(t *testing.T, text string) *daemon {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "headway.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	d := &daemon{served: served{Config: path, Proxy: "127.0.0.1:0", API: "127.0.0.1:0", State: filepath.Join(dir, "state.json")}}
+	d := &daemon{served: served{Config: path, Proxy: "127.0.0.1:0", API: "127.0.0.1:0", State: filepath.Join(dir, "state.json")}, log: filepath.Join(dir, "log")}
 	d.start(t)
 	t.Cleanup(func() {
 		d.end(syscall.SIGTERM)
 		if t.Failed() {
-			t.Log(d.log.String())
+			t.Log(d.logged())
 		}
 	})
 	return d
@@ -95,15 +95,24 @@ func (d *daemon) start(t *testing.T) {
 	require.NoError(t, err)
 	d.cmd = exec.Command(os.Args[0])
 	d.cmd.Env = append(os.Environ(), daemonEnv+"="+string(text))
-	d.cmd.Stderr = &d.log
+	log, err := os.OpenFile(d.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	require.NoError(t, err)
+	defer func() { _ = log.Close() }()
+	d.cmd.Stderr = log
 	out, err := d.cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, d.cmd.Start())
 	lines := bufio.NewScanner(out)
 	for _, address := range []*string{&d.Proxy, &d.API} {
-		require.True(t, lines.Scan(), d.log.String())
+		require.True(t, lines.Scan(), d.logged())
 		*address = lines.Text()
 	}
+}
+
+// logged returns what it has logged until now.
+func (d *daemon) logged() string {
+	text, _ := os.ReadFile(d.log)
+	return string(text)
 }
 
 // end ends it, and waits for that.
