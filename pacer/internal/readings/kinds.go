@@ -9,9 +9,12 @@ import (
 
 const (
 	// enough is how many more rises of what is left there are at a change of a scope's value than without one, if its values are counted
-	// apart, and unlikely how many times as many as chance would have put there are missing without one.
-	enough   = 3
+	// apart, and unlikely how many times as often there is one at a change. As every reading is another chance to be wrong, doubt is how
+	// many rises without a change are taken to be missing by chance: without any, those at changes are at least 16 by then, of as many
+	// readings with a change as without.
+	enough   = 5
 	unlikely = 8
+	doubt    = 2
 	// maxSampled bounds the scopes that are sampled of a limit.
 	maxSampled = 8
 )
@@ -41,7 +44,7 @@ func (e *shown) add(changed, rose bool) {
 // areApart reports whether values are counted apart: what is left rises when the value changes, and hardly ever when it does not, although it
 // had the occasion.
 func (e *shown) areApart() bool {
-	return e.changed.rose >= e.same.rose+enough && e.changed.rose*e.same.all >= unlikely*(e.same.rose+1)*e.changed.all
+	return e.changed.rose >= e.same.rose+enough && e.changed.rose*e.same.all >= unlikely*(e.same.rose+doubt)*e.changed.all
 }
 
 // watch notes what is left after a call, of an allowance that no policy is about, and returns by which scope its calls are counted apart; ""
