@@ -24,18 +24,6 @@ func (r *Reader) Request(a *Ask, room []store.Limit, s *Settling) (q dispatch.Re
 	return q, r.queueUp(a, &q)
 }
 
-// RequestMany is [Reader.Request] for several calls at once, which nobody waits for.
-func (r *Reader) RequestMany(a *Ask) (q dispatch.Request, err error) {
-	if q.Limits, err = r.Bind(a, nil); err != nil {
-		return q, err
-	}
-	if q.Limits, q.Call.Costs, err = r.Costs(a, a.share(q.Limits), nil); err != nil {
-		return q, err
-	}
-	q.Call.Cost = a.Cost
-	return q, r.queueUp(a, &q)
-}
-
 // queueUp gives a call what it needs to be queued in the store, if one of its limits has a queue there.
 func (r *Reader) queueUp(a *Ask, q *dispatch.Request) error {
 	if !a.Set.HasQueues {

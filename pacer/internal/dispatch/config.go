@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies/specs"
 )
 
 // Timeout bounds the store's operations that go on when the context of a call ends: giving slots back, and moving behind a pause.
@@ -49,21 +47,6 @@ type Request struct {
 
 	Binder     Binder // binds the call anew when other policies hold; nil for one that does not wait
 	Generation int64  // of the policies by which it is bound
-}
-
-// times returns a call that costs as much as n do that are as requested, and goes now or not at all.
-func (r *Request) times(n int64) store.Call {
-	c := r.Call
-	c.MaxWait, c.Costs = 0, slices.Clone(c.Costs)
-	if c.Cost > specs.MaxLimit/n { // of a call that no limit binds by it
-		c.Cost = specs.MaxLimit
-	} else {
-		c.Cost *= n
-	}
-	for i := range c.Costs {
-		c.Costs[i] *= n
-	}
-	return c
 }
 
 // The policies of a Pacer may change while calls wait. Then each of them is bound anew. A call whose limits are the same is left alone. Of

@@ -94,16 +94,6 @@ func (s *Dispatcher) admitted(ctx context.Context, c *Call) {
 	}
 }
 
-// emitTaken counts and emits what goes.
-func (s *Dispatcher) emitTaken(ctx context.Context, all store.Call, stack *store.Stack, at store.Instant) {
-	if s.Meter.IsOn() {
-		s.Meter.Add(stack.Limits, &all, at, store.BindsNothing, 0)
-	}
-	if s.Events != nil {
-		s.Events.Admitted(ctx, &all, stack.Limits, nil, 0, 0)
-	}
-}
-
 // notYet makes the error for the slot in the call's grant, which is too far away. The caller holds mu, if another goroutine knows the
 // call.
 func (s *Dispatcher) notYet(c *Call) error { return s.refusal(c) }
