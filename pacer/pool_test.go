@@ -510,6 +510,60 @@ func TestAPoolOfSeveralScopes(t *testing.T) {
 	require.EqualValues(t, 1, st.Policies[0].Remaining, "nothing is charged to what the request carries")
 }
 
+// Policies may have other scopes beside that of the credential, such as the model: then each credential has a limit for each value. A
+// credential that is left is left for all of them. Calls that carry none go by any credential that is in use.
+func TestAPoolOfPoliciesWithOtherScopes(t *testing.T) {
+	t.Parallel()
+	for name, shared := range map[string]bool{"alone": false, "a fleet": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				config := pacer.Config{Upstream: "api", Policies: []policies.Policy{
+					policies.PerMinute(60).Burst(3).Per("key", "model").Optional().Named("requests"),
+				}}
+				if shared {
+					config.Store = memstore.New()
+				}
+				one := newPacer(t, config)
+				pool := newPool(t, one, pacer.Credential{ID: "a"}, pacer.Credential{ID: "b"}, pacer.Credential{ID: "c"})
+				goes := func(pool *pacer.Pool, opts ...pacer.Option) map[string]int {
+					went := make(map[string]int)
+					for range 300 {
+						r, err := pool.Acquire(t.Context(), append(opts, pacer.MaxWait(0))...)
+						if err != nil {
+							require.ErrorIs(t, err, pacer.ErrNotYet)
+							break
+						}
+						went[r.Credential()]++
+					}
+					return went
+				}
+				require.Equal(t, map[string]int{"a": 3, "b": 3, "c": 3}, goes(pool, pacer.Scope("model", "large")))
+				require.Equal(t, map[string]int{"a": 3, "b": 3, "c": 3}, goes(pool, pacer.Scope("model", "small")))
+				bare := goes(pool)
+				require.Len(t, bare, 3, "no limit binds calls without a model")
+				require.Equal(t, 300, bare["a"]+bare["b"]+bare["c"])
+
+				time.Sleep(time.Minute)
+				require.NoError(t, pool.Leave(t.Context(), "b", time.Minute))
+				if shared {
+					two := newPacer(t, config)
+					pool = newPool(t, two, pacer.Credential{ID: "a"}, pacer.Credential{ID: "b"}, pacer.Credential{ID: "c"})
+					require.NoError(t, two.Wait(t.Context())) // it hears of allowances with its first answer
+				}
+				require.Equal(t, map[string]int{"a": 3, "c": 3}, goes(pool, pacer.Scope("model", "large")))
+				require.Equal(t, map[string]int{"a": 3, "c": 3}, goes(pool, pacer.Scope("model", "never called before")))
+				require.Len(t, goes(pool), 2)
+				st, err := one.Status(t.Context(), pacer.Scope("key", "b"), pacer.Scope("model", "large"))
+				require.NoError(t, err)
+				require.Equal(t, []pacer.Allowance{{Limit: "credential", Scope: "key=b", For: time.Minute, Source: "Pool.Leave"}}, st.Allowances)
+
+				time.Sleep(2 * time.Minute)
+				require.Equal(t, map[string]int{"a": 3, "b": 3, "c": 3}, goes(pool, pacer.Scope("model", "large")))
+			})
+		})
+	}
+}
+
 // What is wrong with a pool is reported when it is made.
 func TestAPoolThatIsWrong(t *testing.T) {
 	t.Parallel()
@@ -531,7 +585,7 @@ func TestAPoolThatIsWrong(t *testing.T) {
 		all     []pacer.Credential
 		reports string
 	}{
-		"a scope without policies": {p, "tenant", []pacer.Credential{{ID: "a"}}, `is Per("tenant") and nothing else`},
+		"a scope without policies": {p, "nothing", []pacer.Credential{{ID: "a"}}, `no policy of upstream "api" is Per("nothing")`},
 		"no scope":                 {p, "", []pacer.Credential{{ID: "a"}}, "Pool"},
 		"no credentials":           {p, "key", nil, "from 1 to 256"},
 		"too many":                 {p, "key", many, "from 1 to 256"},

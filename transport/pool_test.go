@@ -19,6 +19,7 @@ import (
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/github"
+	"github.com/headway-go/headway/policies/openai"
 	"github.com/headway-go/headway/transport"
 )
 
@@ -466,5 +467,69 @@ func TestAPoolOfGitHubsTokens(t *testing.T) {
 		require.Zero(t, u.tooMany)
 		require.Equal(t, 300, u.served["ci"]+u.served["bot"])
 		require.InDelta(t, 150, u.served["ci"], 5, "all calls end at once, and a permit goes to whichever asks first")
+	})
+}
+
+// keysAndModels is an upstream that counts the calls of each key to each model, and refuses beyond a bucket of them.
+type keysAndModels struct {
+	mu      sync.Mutex
+	buckets map[string]*bucketCounter
+	served  map[string]int
+	refused int
+}
+
+func (u *keysAndModels) RoundTrip(req *http.Request) (*http.Response, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil, err
+	}
+	model, _, _ := strings.Cut(strings.TrimPrefix(string(body), `{"model":"`), `"`)
+	of := strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer secret-of-") + " " + model
+	if u.buckets[of] == nil {
+		u.buckets[of] = &bucketCounter{size: 10, step: time.Second}
+	}
+	if u.buckets[of].left(time.Now()) < 1 {
+		u.refused++
+		return reply(req, http.StatusTooManyRequests, "", "Retry-After", "1"), nil
+	}
+	u.buckets[of].take(time.Now())
+	u.served[of]++
+	return reply(req, http.StatusOK, `{}`), nil
+}
+
+// Limits per project and model, as OpenAI's, are those of each key and model: five keys serve five times as much of each.
+func TestAPoolOfOpenAIsKeys(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := &keysAndModels{buckets: make(map[string]*bucketCounter), served: make(map[string]int)}
+		p, err := pacer.New(pacer.Config{Upstream: "openai", MaxWait: time.Hour, Policies: []policies.Policy{
+			openai.Limits(60, 1_000_000)[0].Burst(10), openai.Limits(60, 1_000_000)[1],
+		}})
+		require.NoError(t, err)
+		keys := []pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}, {ID: "e"}}
+		pool, err := p.Pool(keys, openai.ScopeProject)
+		require.NoError(t, err)
+		client := newClient(t, p, u, transport.WithProfile(openai.Profile), transport.WithPool(pool, bearer))
+		var calls sync.WaitGroup
+		for i := range 200 {
+			calls.Go(func() {
+				body := strings.NewReader(`{"model":"` + []string{"large", "small"}[i%2] + `","max_tokens":10}`)
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://api.openai.com/v1/chat/completions", body)
+				require.NoError(t, err)
+				resp, err := client.Do(req)
+				require.NoError(t, err)
+				_ = resp.Body.Close()
+			})
+		}
+		began := time.Now()
+		calls.Wait()
+		require.Zero(t, u.refused)
+		require.LessOrEqual(t, time.Since(began), 11*time.Second, "100 of each model by five keys: 50 at once, and five a second")
+		for _, key := range keys {
+			require.InDelta(t, 20, u.served[key.ID+" large"], 1)
+			require.InDelta(t, 20, u.served[key.ID+" small"], 1)
+		}
 	})
 }

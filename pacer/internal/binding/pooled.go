@@ -123,6 +123,9 @@ func (r *Reader) RequestAny(a *Ask) (q dispatch.Request, err error) {
 	if len(now.accounts) == 0 {
 		return q, never
 	}
+	if len(q.Limits) == 0 { // the store has nothing to choose by
+		now.accounts = now.accounts[q.Call.First : q.Call.First+1]
+	}
 	if len(now.accounts) == 1 {
 		q.Call.AnyOf, q.Call.First = nil, 0
 	}
