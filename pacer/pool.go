@@ -43,8 +43,8 @@ type Pool struct {
 // a call, and the pool decides for which credential. A call that no policy of the credentials binds goes by any one, at random.
 //
 // Pool returns a [*ConfigError] for a scope of no policy, an ID that is empty or occurs twice, a weight out of range, no credentials, or
-// more than 256. Pool, or a call of the pool, also returns one for a policy with lanes or fair
-// shares: pools do not support [policies.Policy.Lane] and [policies.Policy.Fair]. Under [policies.InFlight], a call holds a permit of its
+// more than 256. Pool, or a call of the pool, also returns one for a policy with fair shares: pools
+// do not support [policies.Policy.Fair]. A lane has its part of each credential's limit. Under [policies.InFlight], a call holds a permit of its
 // credential until [Reservation.Release].
 func (p *Pacer) Pool(credentials []Credential, scopes ...string) (*Pool, error) {
 	set := p.set()

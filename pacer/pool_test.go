@@ -564,6 +564,90 @@ func TestAPoolOfPoliciesWithOtherScopes(t *testing.T) {
 	}
 }
 
+// A lane has its part of each key's rate, and may use what nobody else does, in a pool as without one: calls in no lane hardly wait although
+// two processes keep the lane full.
+func TestTheLanesOfAPool(t *testing.T) {
+	t.Parallel()
+	for name, busy := range map[string]bool{"alone": false, "beside others": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shared, began := memstore.New(), time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				var batch, all goer
+				var calls sync.WaitGroup
+				var longest time.Duration
+				of := policies.PerSecond(20).Burst(2).Per("key").Lane("batch", 80)
+				for range 2 {
+					p := newPacer(t, pacer.Config{Upstream: "api", Store: shared, MaxWait: time.Hour, Policies: []policies.Policy{of}})
+					pool := newPool(t, p, pacer.Credential{ID: "a"}, pacer.Credential{ID: "b"}, pacer.Credential{ID: "c"})
+					for range 50 {
+						calls.Go(func() {
+							for {
+								r, err := pool.Acquire(ctx, pacer.Lane("batch"))
+								if err != nil {
+									return
+								}
+								batch.goes("all", time.Since(began))
+								all.goes(r.Credential(), time.Since(began))
+							}
+						})
+					}
+					if !busy {
+						continue
+					}
+					calls.Go(func() {
+						for ; ctx.Err() == nil; time.Sleep(200 * ms) {
+							asked := time.Now()
+							r, err := pool.Acquire(t.Context())
+							require.NoError(t, err)
+							all.goes(r.Credential(), time.Since(began))
+							longest = max(longest, time.Since(asked))
+						}
+					})
+				}
+				calls.Wait()
+				const from, to = 5 * time.Second, 29 * time.Second
+				used := 0
+				for _, key := range []string{"a", "b", "c"} {
+					for at := from; at < to; at += 500 * ms {
+						require.LessOrEqual(t, all.count(key, at, at+time.Second), 20+2, "%s at %v", key, at)
+					}
+					used += all.count(key, from, to)
+				}
+				require.GreaterOrEqual(t, used, 97*60*24/100, "three keys of 20 a second")
+				if busy {
+					require.InDelta(t, used-10*24, batch.count("all", from, to), 20, "all but what the others take")
+					require.LessOrEqual(t, longest, 200*ms)
+				}
+			})
+		})
+	}
+}
+
+// What a window keeps for a party is kept of each key's window, and what a call really cost is settled with the key that it went by.
+func TestTheFloorsOfAPool(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{
+			policies.Daily(100, time.UTC).Per("key").Reserve("support", 30).Named("own"), policies.Daily(1000, time.UTC).Named("all"),
+		}})
+		pool := newPool(t, p, pacer.Credential{ID: "a"}, pacer.Credential{ID: "b"})
+		goes := func(opts ...pacer.Option) (n int) {
+			for ; ; n++ {
+				r, err := pool.Acquire(t.Context(), append(opts, pacer.Cost(10), pacer.MaxWait(0))...)
+				if err != nil {
+					require.ErrorIs(t, err, pacer.ErrNotYet)
+					return n
+				}
+				require.NoError(t, r.Settle(t.Context(), policies.Cost{Policy: "own", N: 5}))
+			}
+		}
+		require.Equal(t, 2*13, goes(), "ten are charged first, and thirty are kept: at 65 the next one would have to leave less")
+		require.Equal(t, 2*6, goes(pacer.Lane("support")))
+	})
+}
+
 // What is wrong with a pool is reported when it is made.
 func TestAPoolThatIsWrong(t *testing.T) {
 	t.Parallel()
@@ -573,7 +657,6 @@ func TestAPoolThatIsWrong(t *testing.T) {
 	with := func(other policies.Policy) *pacer.Pacer {
 		return newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.PerSecond(10).Per("key"), other}})
 	}
-	laned := with(policies.PerSecond(10).Lane("batch", 50))
 	fair, fairPermits := with(policies.PerSecond(10).Fair("tenant")), with(policies.InFlight(3).Fair("tenant"))
 	many := make([]pacer.Credential, 257)
 	for i := range many {
@@ -593,9 +676,8 @@ func TestAPoolThatIsWrong(t *testing.T) {
 		"an ID twice":              {p, "key", []pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "a"}}, `Credential.ID is "a"`},
 		"a weight":                 {p, "key", []pacer.Credential{{ID: "a", Weight: 101}}, "Credential.Weight"},
 		"a negative weight":        {p, "key", []pacer.Credential{{ID: "a", Weight: -1}}, "Credential.Weight"},
-		"lanes":                    {laned, "key", []pacer.Credential{{ID: "a"}}, "has lanes or fair shares"},
-		"fair shares":              {fair, "key", []pacer.Credential{{ID: "a"}}, "has lanes or fair shares"},
-		"fair permits":             {fairPermits, "key", []pacer.Credential{{ID: "a"}}, "has lanes or fair shares"},
+		"fair shares":              {fair, "key", []pacer.Credential{{ID: "a"}}, "has fair shares"},
+		"fair permits":             {fairPermits, "key", []pacer.Credential{{ID: "a"}}, "has fair shares"},
 	} {
 		_, err := c.pacer.Pool(c.all, c.scope)
 		_, ok := errors.AsType[*pacer.ConfigError](err)
@@ -607,5 +689,5 @@ func TestAPoolThatIsWrong(t *testing.T) {
 	require.ErrorContains(t, pool.Leave(t.Context(), "a", 0), "must be positive")
 	require.NoError(t, p.Declare(policies.PerSecond(10).Per("key"), policies.InFlight(3).Fair("tenant")))
 	_, err := pool.Acquire(t.Context())
-	require.ErrorContains(t, err, "has lanes or fair shares")
+	require.ErrorContains(t, err, "has fair shares")
 }

@@ -61,12 +61,16 @@ func (a *Ask) ChooseAny() {
 	a.pooled = &c
 }
 
+// maxWithParts is how many limits a call may have by all credentials if some of them are kept for parties: a number of the store has a bit for
+// each.
+const maxWithParts = 52
+
 // FitsPool returns an error if a pool cannot have the limits of a set.
 func (r *Reader) FitsPool(set *Set) error {
 	for i := range set.Limits {
-		if l := &set.Limits[i]; l.Spec.Queue != specs.NoQueue && set.FairBy != ProcessScope {
+		if l := &set.Limits[i]; l.Spec.Queue == specs.FairQueue && set.FairBy != ProcessScope {
 			return Invalid("Pool", "impossible", fmt.Sprintf(
-				"policy %q of upstream %q has lanes or fair shares, whose order is that of one queue, and the calls of a pool wait in a queue for each credential: use Scope and a credential of your choice, or a policy without them", l.Policy, r.Upstream))
+				"policy %q of upstream %q has fair shares, which are those of one queue, and the calls of a pool wait in a queue for each credential: use Lane, Scope and a credential of your choice, or a policy without fair shares", l.Policy, r.Upstream))
 		}
 	}
 	return nil
@@ -101,8 +105,10 @@ func (r *Reader) RequestAny(a *Ask) (q dispatch.Request, err error) {
 		if err != nil {
 			return q, err
 		}
-		for i := range limits { // a pool has no queues for slots, whatever other processes have
-			limits[i].Spec.Queue = specs.NoQueue
+		for i := range limits { // a pool has no fair shares, whatever other processes have
+			if q := &limits[i].Spec.Queue; *q == specs.FairQueue {
+				*q = specs.NoQueue
+			}
 		}
 		limits, costs, err := r.costs(&one, one.share(limits), nil)
 		if err != nil {
@@ -122,6 +128,10 @@ func (r *Reader) RequestAny(a *Ask) (q dispatch.Request, err error) {
 	}
 	if len(now.accounts) == 0 {
 		return q, never
+	}
+	if i := slices.IndexFunc(q.Limits, func(l store.Limit) bool { return l.Spec.Floor > 0 }); i >= 0 && len(q.Limits) > maxWithParts {
+		return q, Invalid("Pool", fmt.Sprintf("with %d limits", len(q.Limits)), fmt.Sprintf(
+			"at most %d, of all credentials together, may be with what %q keeps for a party: have fewer parties or credentials in the pool", maxWithParts, q.Limits[i].Policy))
 	}
 	if len(q.Limits) == 0 { // the store has nothing to choose by
 		now.accounts = now.accounts[q.Call.First : q.Call.First+1]

@@ -287,11 +287,12 @@ func Reserve(now int64, stack []Entry, c Call, charges []Charge) (Grant, []Charg
 	return g, charges
 }
 
-// A Choice is one of several stacks, any one of which may bind a call, and what the call costs each of its accounts; nil: the same for
-// all.
+// A Choice is one of several stacks, any one of which may bind a call, what the call costs each of its accounts (nil: the same for all), and
+// which of them are what is kept for others.
 type Choice struct {
 	Stack []Entry
 	Costs []int64
+	Kept  uint64
 }
 
 // ReserveAny is [Reserve] for a call that one of some choices binds. It takes the one with the nearest slot; of those that are equally
@@ -301,7 +302,7 @@ func ReserveAny(now int64, choices []Choice, first int, c Call) (choice int, g G
 	for k := range choices {
 		i := (first + k) % len(choices)
 		look := c
-		look.Costs, look.MaxWait = choices[i].Costs, -1 // which changes nothing
+		look.Costs, look.Kept, look.MaxWait = choices[i].Costs, choices[i].Kept, -1 // which changes nothing
 		if one, _ := Reserve(now, choices[i].Stack, look, nil); choice < 0 || one.At < g.At {
 			choice, g = i, one
 		}
@@ -309,7 +310,7 @@ func ReserveAny(now int64, choices []Choice, first int, c Call) (choice int, g G
 			break // there is none that is nearer
 		}
 	}
-	c.Costs = choices[choice].Costs
+	c.Costs, c.Kept = choices[choice].Costs, choices[choice].Kept
 	g, charges = Reserve(now, choices[choice].Stack, c, nil)
 	return choice, g, charges
 }
