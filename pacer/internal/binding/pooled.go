@@ -129,21 +129,35 @@ func (r *Reader) RequestAny(a *Ask) (q dispatch.Request, err error) {
 	if len(now.accounts) == 0 {
 		return q, never
 	}
-	if i := slices.IndexFunc(q.Limits, func(l store.Limit) bool { return l.Spec.Floor > 0 }); i >= 0 && len(q.Limits) > maxWithParts {
-		return q, Invalid("Pool", fmt.Sprintf("with %d limits", len(q.Limits)), fmt.Sprintf(
-			"at most %d, of all credentials together, may be with what %q keeps for a party: have fewer parties or credentials in the pool", maxWithParts, q.Limits[i].Policy))
+	if err := checkParts(q.Limits); err != nil {
+		return q, err
 	}
-	if len(q.Limits) == 0 { // the store has nothing to choose by
-		now.accounts = now.accounts[q.Call.First : q.Call.First+1]
-	}
-	if len(now.accounts) == 1 {
-		q.Call.AnyOf, q.Call.First = nil, 0
-	}
+	now.narrow(&q)
 	a.pooled = &now
 	if isUsual && q.Call.AnyOf != nil {
 		l.usual.Store(&usual{a.Set, q.Limits, q.Call.AnyOf, now.accounts})
 	}
 	return q, nil
+}
+
+// checkParts returns an error if some of so many limits are kept for parties.
+func checkParts(limits []store.Limit) error {
+	i := slices.IndexFunc(limits, func(l store.Limit) bool { return l.Spec.Floor > 0 })
+	if i < 0 || len(limits) <= maxWithParts {
+		return nil
+	}
+	return Invalid("Pool", fmt.Sprintf("with %d limits", len(limits)), fmt.Sprintf(
+		"at most %d, of all credentials together, may be with what %q keeps for a party: have fewer parties or credentials in the pool", maxWithParts, limits[i].Policy))
+}
+
+// narrow gives a call that has one choice, or none that the store could choose by, no choices.
+func (c *pooled) narrow(q *dispatch.Request) {
+	if len(q.Limits) == 0 {
+		c.accounts = c.accounts[q.Call.First : q.Call.First+1]
+	}
+	if len(c.accounts) == 1 {
+		q.Call.AnyOf, q.Call.First = nil, 0
+	}
 }
 
 // usual is what binds the calls of a pool that carry nothing of their own and cost 1, by one set of policies. It never changes: so a call by
