@@ -225,7 +225,7 @@ func TestCallsStickToAKey(t *testing.T) {
 	}
 }
 
-// What a call by a key costs is settled, reported and given back by the limits of that key.
+// The cost of a call by a key is settled, reported and given back by the limits of that key.
 func TestWhatAKeySpendsIsItsOwn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -339,7 +339,7 @@ func TestACallIsNotForKeysThatNeverAdmitIt(t *testing.T) {
 	})
 }
 
-// A pool refuses a call that no key admits in time, and says by which key it could go soonest.
+// A pool refuses a call that no key admits in time, and names the key by which it could go soonest.
 func TestAPoolRefusesWhatIsTooFar(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -510,7 +510,7 @@ func TestAPoolOfSeveralScopes(t *testing.T) {
 	require.EqualValues(t, 1, st.Policies[0].Remaining, "nothing is charged to what the request carries")
 }
 
-// What is wrong with a pool is reported when it is made.
+// New reports mistakes in a pool.
 func TestAPoolThatIsWrong(t *testing.T) {
 	t.Parallel()
 	p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{
