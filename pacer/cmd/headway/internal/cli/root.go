@@ -109,7 +109,7 @@ func (a *app) open(ctx context.Context) (context.Context, Store, func(), error) 
 	ctx, cancel := context.WithTimeout(ctx, a.where.Timeout)
 	return ctx, store, func() {
 		cancel()
-		_ = store.Close() // what was asked has been answered
+		_ = store.Close() // the request has been answered
 	}, nil
 }
 

@@ -258,7 +258,7 @@ func (a *app) completeKeyed(cmd *cobra.Command, args []string, text string) ([]s
 	}), cobra.ShellCompDirectiveNoFileComp
 }
 
-// changed says what was done, or prints what is set now as JSON.
+// changed prints what was done, or the settings that now hold as JSON.
 func (a *app) changed(ctx context.Context, on *on, err error, done string) error {
 	if bad, ok := errors.AsType[*pacer.ConfigError](err); ok {
 		return &coded{ExitUsage, bad}

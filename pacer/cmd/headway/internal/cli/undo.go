@@ -83,7 +83,7 @@ counted: it may refuse calls until its own windows end. The command asks for con
 	return cmd
 }
 
-// ask says what a reset would forget, and returns an error unless somebody types yes. No timeout runs meanwhile.
+// ask prints what a reset would forget, and returns an error unless somebody types yes. No timeout runs meanwhile.
 func (a *app) ask(ctx context.Context, upstream string, scopes []string) error {
 	err := a.onUpstream(ctx, upstream, scopes, func(_ context.Context, on *on) error {
 		var b strings.Builder
@@ -109,7 +109,7 @@ func (a *app) ask(ctx context.Context, upstream string, scopes []string) error {
 // errNotConfirmed is the error of a command whose question was not answered with yes.
 var errNotConfirmed = errors.New("the answer was not yes")
 
-// answer returns an error that says what did not happen, unless somebody types yes.
+// answer returns an error about what did not happen, unless somebody types yes.
 func (a *app) answer(ctx context.Context, otherwise string) error {
 	line := make(chan string, 1)
 	go func() { // a read from a terminal cannot be interrupted: the goroutine ends with the process

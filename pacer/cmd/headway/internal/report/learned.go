@@ -64,7 +64,7 @@ func Policies(w io.Writer, f *fleet.Snapshot) error {
 	return err
 }
 
-// evidence says how a limit is known.
+// evidence returns how a limit is known.
 func evidence(l *fleet.Learned) string {
 	var parts []string
 	if l.Limit > 0 {

@@ -79,7 +79,7 @@ func (m *model) detail() []string {
 	return lines
 }
 
-// standing says how a policy stands, beyond its line in the table.
+// standing returns the state of a policy, beyond its line in the table.
 func standing(f *fleet.Snapshot, p *fleet.Policy) string {
 	if !p.Shown {
 		return "the last minute of all keys together; for one key: --scope " + p.Policy.Scopes()[0] + "=VALUE"
