@@ -93,7 +93,7 @@ func (a *app) ask(ctx context.Context, upstream string, scopes []string) error {
 		}
 		for i := range on.snapshot.Policies {
 			if p := &on.snapshot.Policies[i]; !report.PerKey(p) {
-				fmt.Fprintf(&b, "  what was charged to %s (%s): %s left\n", p.Policy.Name(), report.What(p.Policy), report.Count(p.Remaining))
+				fmt.Fprintf(&b, "  what was charged to %s (%s): %s left\n", p.Policy.Name(), report.Describe(p.Policy), report.Count(p.Remaining))
 			}
 		}
 		b.WriteString("The upstream itself forgets nothing. Type yes to continue: ")

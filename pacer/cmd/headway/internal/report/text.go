@@ -76,7 +76,7 @@ func writePolicies(b *strings.Builder, f *fleet.Snapshot, now time.Time) {
 				continue
 			}
 			row(w, p.Policy.Name(), "per "+strings.Join(p.Policy.Scopes(), "+"), Pace(p), Limit(p)+" each",
-				None, None, None, None, None, Count(p.Waiting), None, What(p.Policy))
+				None, None, None, None, None, Count(p.Waiting), None, Describe(p.Policy))
 			continue
 		}
 		limit := Limit(p)
@@ -84,7 +84,7 @@ func writePolicies(b *strings.Builder, f *fleet.Snapshot, now time.Time) {
 			limit += " each"
 		}
 		row(w, p.Policy.Name(), orNone(Scope(p.Scope)), Pace(p), limit, Percent(Used(p)), Count(p.Remaining), Next(p.Next),
-			Count(p.Backlog), Count(p.Queued), Count(p.Waiting), Paused(p.PausedFor), What(p.Policy)+prefix("; ", Lowered(p))+prefix("; ", Margin(p))+prefix("; ", PausedBy(now, p)))
+			Count(p.Backlog), Count(p.Queued), Count(p.Waiting), Paused(p.PausedFor), Describe(p.Policy)+prefix("; ", Lowered(p))+prefix("; ", Margin(p))+prefix("; ", PausedBy(now, p)))
 	}
 	_ = w.Flush()
 	if len(idle) > 0 {

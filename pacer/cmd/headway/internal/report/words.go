@@ -97,8 +97,8 @@ func short(d time.Duration) string {
 	return s
 }
 
-// What returns what a policy is, without its name.
-func What(p policies.Policy) string {
+// Describe returns what a policy is, without its name.
+func Describe(p policies.Policy) string {
 	return Clean(strings.TrimPrefix(p.String(), p.Name()+": "))
 }
 
