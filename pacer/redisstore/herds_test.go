@@ -494,7 +494,7 @@ func TestClaimsReadWhatTheyMeet(t *testing.T) {
 	require.LessOrEqual(t, looks, 2*len(notes), "the first gap and the last one that a claim meets")
 }
 
-// After a broken subscription, a process with sleepers for many tenants reads their pauses in a few requests.
+// After a broken subscription, a process whose calls sleep for many tenants reads their pauses in a few requests.
 func TestCatchingUpAfterABrokenSubscription(t *testing.T) {
 	t.Parallel()
 	const n = 500
