@@ -71,6 +71,10 @@ api: ## Compare what the modules export with their last release
 vuln: ## Look for known vulnerabilities in what each module calls
 	@./.ci/vuln
 
+.PHONY: vendors
+vendors: ## List the pages of vendors that were last read more than 180 days ago
+	@./.ci/vendors
+
 .PHONY: actions
 actions: ## Check the workflows of GitHub Actions
 	@"$$(./.ci/tools/build actionlint)/actionlint"
