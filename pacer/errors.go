@@ -260,7 +260,7 @@ func (e *LimitError) Is(target error) bool {
 	return errors.Is(e.Err, target)
 }
 
-// the least that RetryAfter returns
+// Bounds of the waits that RetryAfter returns.
 const (
 	leastRetry   = time.Millisecond       // if it is known when the call could go
 	unknownRetry = 100 * time.Millisecond // if it is not

@@ -87,7 +87,7 @@ numbers of seconds.`,
 	flags.DurationVar(&a.where.Timeout, "timeout", 5*time.Second, "how long Redis may take to answer")
 	flags.BoolVar(&a.json, "json", false, "print JSON")
 	root.AddCommand(a.ls(), a.status(), a.top(), a.learn(), a.pause(), a.resume(), a.reset(), a.set(), a.unset(),
-		a.limit(), a.unlimit(), simulate.Command(), a.check(), a.serve())
+		a.limit(), a.unlimit(), simulate.Command(), a.check(), a.serve(), a.version())
 	return root
 }
 
