@@ -14,8 +14,8 @@
 -- Reply  now (µs since the epoch)
 -- TTL    as in reserve.lua; a key that means nothing any more is deleted
 --
--- What is past is not given back: nobody could use it. An interval that is free already stays free. Those queued whose turn
--- it may be are called, as in report.lua.
+-- The elapsed part is not given back: nobody could use it. An interval that is free already stays free. Queued calls whose turn it may be
+-- are woken, as in report.lua.
 
 local repeated = once()
 local all, up, now = stack()

@@ -12,11 +12,11 @@
 --          kind
 --          entry: the account, from 1
 --          a, b, c, d, e: five integers, by kind:
---          1 resume     what was said of an allowance does not matter any more
+--          1 resume     the statement about an allowance does not matter any more
 --          2 slow       a call whose slot was a (µs since the epoch; 0: now) was refused: an adaptive rate slows down
 --          3 learn      for b µs the upstream allows less: the emission interval or limit a; 0: it does not any more
---          4 answer     a call was answered whose slot was a (µs since the epoch; 0: now) and which was charged b: c are left (−1: it does
---                       not say), and there is more in d µs (0: it does not say); e: C.AnswerRefused if it was refused because of this
+--          4 answer     a call was answered whose slot was a (µs since the epoch; 0: now) and which was charged b: c are left (−1: not
+--                       stated), and there is more in d µs (0: not stated); e: C.AnswerRefused if it was refused because of this
 --                       limit, C.AnswerGuessed more if d is a guess, C.AnswerTeaches if the refusal teaches a pace, and
 --                       C.AnswerOpen for each that is on its way and not known here. It is about an allowance
 --          5 settle     a call that was charged a, b at e (µs since the epoch; 0: not known, or the call may not have gone) at cost c really
@@ -33,9 +33,8 @@
 --        now alone: as in reserve.lua
 -- TTL    every key that is written gets one, as in reserve.lua
 --
--- What is nothing left of, resumptions and rates that slowed down are published on the channel KEYS[1] .. '/pauses', as lines "now" and
--- then "kind until key"; and who of those queued is to ask again, as "4 id key". That nobody may publish there is no reason to
--- fail: then those who sleep already hear nothing.
+-- Exhausted limits, resumptions and rates that slowed down are published on the channel KEYS[1] .. '/pauses', as lines "now" and then "kind
+-- until key"; and which queued calls must poll, as "4 id key". A failure to publish is ignored: then sleeping calls receive nothing.
 
 local repeated = once()
 local entries, up, now = stack()
@@ -44,7 +43,7 @@ everything(entries)
 local changed, queue = 0, queues()
 local say = queue.say
 
--- What is not known is found before anything is written.
+-- Unknown notes are found before anything is written.
 local notes = arg()
 for at = nextarg, nextarg + 7 * (notes - 1), 7 do
   local kind, entry = tonumber(ARGV[at]), tonumber(ARGV[at + 1])

@@ -22,14 +22,14 @@
 --        m: buckets before its own that a bucket counts
 --        guard: at the end of a window, in which nothing goes (µs)
 --        floor: of what is kept for a party (algorithm 9): how much
---        bounds: how many follow: begins of calendar windows (µs since the epoch), ascending; none for windows that arithmetic can
---        tell
+--        bounds: how many follow: begins of calendar windows (µs since the epoch), ascending; none for windows that are
+--        computed
 -- TTL    until ends and until are past
 
 local window = {}
 
--- To read the list takes as long as all else. So an account is folded as long as its calls go in its last bucket or after, as those of
--- a line do, and of the list, only what counts no more is read. What looks at its buckets in any other way unfolds it.
+-- To read the list takes as long as all else. So an account is folded as long as its calls go in its last bucket or after, as those of a
+-- line do, and of the list, only what counts no more is read. Any other look at its buckets unfolds it.
 local folded, unfold = { at = true, held = true, low = true, size = true, place = true, same = true }, nil -- what it knows then
 
 function folded.__index(o, name)
@@ -373,8 +373,8 @@ function window.rest()
     return #o.bounds > 0 and o.bounds[#o.bounds] or math.huge
   end
 
-  -- over returns the last of the buckets k..k+m whose sum would exceed the limit with n more calls, and with
-  -- one more; nil for none. A call that costs more than the upstream says it allows has a window to itself.
+  -- over returns the last of the buckets k..k+m whose sum would exceed the limit with n more calls, and with one more; nil for none. A call
+  -- that costs more than the upstream allows by its statement has a window to itself.
   local function over(o, k, n)
     local limit, width = o.most, o.width
     if o.total + n <= limit then return nil, nil end -- whatever the window

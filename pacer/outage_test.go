@@ -35,7 +35,7 @@ type remote struct {
 	resets      []store.Reset
 	failing     error
 	doomed      error         // of operations that begin now, when they end
-	hangs       time.Duration // each operation takes so long, whatever its context says
+	hangs       time.Duration // each operation takes so long, whatever its context is
 	barrier     store.Instant
 	came        []string // who is there
 	until       map[string]store.Instant
@@ -556,7 +556,7 @@ func TestLocalProcessesTakeTurns(t *testing.T) {
 	})
 }
 
-// What was spent locally is charged when the store is back, once.
+// Calls made locally are charged when the store is back, once.
 func TestWhatWasSpentLocallyIsCharged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -647,7 +647,7 @@ func TestAStoreThatForgotReceivesReports(t *testing.T) {
 	})
 }
 
-// An idle process tells what it knows, too.
+// An idle process reports its knowledge, too.
 func TestAnIdleProcessRemembers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -664,7 +664,7 @@ func TestAnIdleProcessRemembers(t *testing.T) {
 	})
 }
 
-// What was reset on purpose does not come back, whichever process remembers it.
+// A deliberate reset is not undone, whichever process remembers the old state.
 func TestAResetIsNotUndone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -735,7 +735,7 @@ func TestAPauseReceivedLocally(t *testing.T) {
 	})
 }
 
-// Those who come back first wait for the others.
+// The first processes to return wait for the others.
 func TestTheFleetComesBackTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -803,7 +803,7 @@ func TestDenied(t *testing.T) {
 	})
 }
 
-// A process says that it is there while it is, and that it leaves.
+// A process reports that it is there while it is, and that it leaves.
 func TestAProcessSendsHeartbeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -25,8 +25,8 @@ type Credential struct {
 	// Account is the account whose limits the credential's calls count against. Set it if the upstream limits accounts and not single
 	// credentials. Credentials with the same Account share its limits: two of them do not admit twice as many calls. Defaults to ID.
 	Account string
-	// Weight is how often the credential is used compared with others that can be used equally soon, from 1 to 100. Whatever the
-	// weights, a call waits only when no credential admits it at once. Defaults to 1.
+	// Weight is how often the credential is used compared with others that can be used equally soon, from 1 to 100. Under any weights, a
+	// call waits only when no credential admits it at once. Defaults to 1.
 	Weight int
 }
 
@@ -211,8 +211,8 @@ func (l *Pool) Leave(ctx context.Context, credential string, d time.Duration) er
 	return p.notApplied(p.reports.Rest(ctx, p.set().Rules, l.of.Scopes, of.Name, wait, "Pool.Leave"))
 }
 
-// backOff has the limits of a credential rest whose call was refused, if the upstream asked no wait and named no limit of others. A nil pool
-// changes nothing.
+// backOff has the limits of a credential rest whose call was refused, if the upstream requested no wait and named no limit of others. A nil
+// pool changes nothing.
 func (l *Pool) backOff(set *binding.Set, a *readings.Answer, credential string, now time.Time, fs []policies.Feedback) []policies.Feedback {
 	if l == nil || credential == "" {
 		return fs

@@ -225,7 +225,7 @@ func TestCallsStickToAKey(t *testing.T) {
 	}
 }
 
-// What a call by a key costs is settled, reported and given back by the limits of that key.
+// The cost of a call by a key is settled, reported and given back by the limits of that key.
 func TestWhatAKeySpendsIsItsOwn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -339,7 +339,7 @@ func TestACallIsNotForKeysThatNeverAdmitIt(t *testing.T) {
 	})
 }
 
-// A pool refuses a call that no key admits in time, and says by which key it could go soonest.
+// A pool refuses a call that no key admits in time, and names the key by which it could go soonest.
 func TestAPoolRefusesWhatIsTooFar(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// What String writes for each setting, and that Parse reads it.
+// Parse reads the text that String writes for each setting.
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	berlin := zone(t, "Europe/Berlin")
@@ -48,7 +48,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// What people type.
+// Texts as people type them.
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]policies.Policy{

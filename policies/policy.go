@@ -22,7 +22,7 @@ const defaultBuckets = 100
 // maxScopes is how many scopes one policy may name.
 const maxScopes = 8
 
-// shape says which constructor made a policy, and with it which settings it takes.
+// shape is which constructor made a policy, and with it which settings it takes.
 type shape uint8
 
 const (

@@ -124,7 +124,7 @@ func statesUse(s *stating, now time.Time) []string {
 	}
 }
 
-// An upstream that admits four calls at once, and says so nowhere, is not taken for one of few calls a second: what it states is used.
+// An upstream that admits four calls at once, and states that nowhere, is not taken for one of few calls a second: what it states is used.
 func TestFewCallsAtOnceTeachNoSlowPace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

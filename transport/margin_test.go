@@ -19,7 +19,7 @@ import (
 	"github.com/headway-go/headway/transport"
 )
 
-// strict is an upstream that admits so many calls in any period, counted when they arrive. What it refuses it does not count.
+// strict is an upstream that admits so many calls in any period, counted when they arrive. It does not count what it refuses.
 type strict struct {
 	limit  int
 	period time.Duration                  // a second, if 0
@@ -69,7 +69,7 @@ func (s *strict) allow(limit int) {
 	s.limit = limit
 }
 
-// count returns what went and what was refused since it was last asked.
+// count returns what went and what was refused since its last call.
 func (s *strict) count() (went, refused int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,8 +113,8 @@ var uneven = []struct {
 	},
 }
 
-// Nobody has to know how uneven a network is: four processes of 16 callers, under an upstream that is strict. It is judged after ten
-// seconds, for a minute.
+// The margin adapts to an uneven network: four processes of 16 callers, under an upstream that is strict. It is judged after ten seconds,
+// for a minute.
 func TestTheMarginFindsItself(t *testing.T) {
 	t.Parallel()
 	for _, network := range uneven {

@@ -28,7 +28,7 @@ type strictKeys struct {
 	mu      sync.Mutex
 	limits  map[string]int
 	revoked map[string]bool
-	silent  bool // a 429 does not say how long to wait
+	silent  bool // a 429 does not state how long to wait
 	hits    map[string][]time.Time
 	refused map[string]int // by key and status
 }
@@ -211,8 +211,8 @@ func TestARefusedKeyBacksOff(t *testing.T) {
 	}
 }
 
-// If every key is revoked, no call waits: it gets a 401, or an error that says so, whether it comes then or waits already, and the keys are
-// not tried more often than once in a process. Later they are tried again.
+// If every key is revoked, no call waits: it gets a 401, or ErrNoCredential, whether it comes then or waits already, and the keys are not
+// tried more often than once in a process. Later they are tried again.
 func TestAllKeysAreRevoked(t *testing.T) {
 	t.Parallel()
 	for _, keys := range [][]string{{"a"}, {"a", "b", "c"}} {
@@ -307,7 +307,7 @@ func (c *closing) Close() error {
 	return nil
 }
 
-// What is wrong with a pool is reported when the transport is made.
+// New reports mistakes in a pool.
 func TestAPoolOfAnotherPacer(t *testing.T) {
 	t.Parallel()
 	p, other := newPacer(t, policies.PerSecond(10).Per("key")), newPacer(t, policies.PerSecond(10).Per("key"))
@@ -362,7 +362,7 @@ func (u *keysAtOnce) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// A countedBody says once that it is over.
+// A countedBody counts how often it ends.
 type countedBody struct {
 	io.ReadCloser
 

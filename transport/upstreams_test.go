@@ -125,8 +125,8 @@ type stating struct {
 	retryAfter bool
 	slow       string                                   // a fifth of all calls takes 2 s more: on the "net" before they are counted, in the "proc"ess after it
 	others     []time.Time                              // when others will call
-	atOnce     int                                      // it refuses calls beyond so many at once, and says no more; 0: none
-	zero       bool                                     // it asks to wait for 0 s
+	atOnce     int                                      // it refuses calls beyond so many at once, without details; 0: none
+	zero       bool                                     // it requests a wait of 0 s
 	says       func(s *stating, now time.Time) []string // in place of what is left
 
 	mu                      sync.Mutex

@@ -147,13 +147,13 @@ func (a *account) charge(k ruleKind, at time.Duration) {
 // An arrival is a call that reached the upstream. Times are since the start.
 type arrival struct {
 	At      time.Duration
-	Sent    time.Duration // when it was let go, as its process says
+	Sent    time.Duration // when it was let go, by its process
 	Tenant  string
 	Process int
 	OK      bool
 }
 
-// upstream answers calls by what the judge says, and keeps a log of them.
+// upstream answers calls by the judge's decisions, and keeps a log of them.
 type upstream struct {
 	mu    sync.Mutex
 	clock clock
@@ -179,8 +179,7 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// beUpstream is the role of the upstream. Its job are its rules; ready, it says its URL; when nothing more comes, its
-// log.
+// beUpstream is the role of the upstream. Its rules are its job; when ready, it sends its URL; at the end of its input, its log.
 func beUpstream(in *json.Decoder, out *json.Encoder) error {
 	u := &upstream{clock: newClock()}
 	var rules []rule

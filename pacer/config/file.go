@@ -47,7 +47,7 @@ func Load(path string) (*File, error) {
 
 // read returns the content of a file, of which it reads no more than is too much. Errors call it by the name.
 func read(path, name string) ([]byte, error) {
-	f, err := os.Open(path) //nolint:gosec // the program says which file
+	f, err := os.Open(path) //nolint:gosec // the program chooses the file
 	if err != nil {
 		return nil, unreadable(name, err)
 	}
@@ -149,7 +149,7 @@ func (depth) CheckDepth(depth int, _ *yaml.DepthContext) error {
 // CheckAlias implements the plugin. Aliases are not expanded but when they are read, and bounded there.
 func (depth) CheckAlias(int, int) error { return nil }
 
-// otherHosts is whether hosts that no upstream has are unpaced, as files say it.
+// otherHosts is whether hosts that no upstream has are unpaced, by its word in files.
 var otherHosts = map[string]bool{"refused": false, "unpaced": true} //nolint:gochecknoglobals // a constant; Go has no constant maps
 
 // read reads the whole file.

@@ -191,7 +191,7 @@ func (p *Pacers) Transport(upstream string, opts ...transport.Option) (http.Roun
 
 // Router returns a transport that sends each request through the transport of its host's upstream. The options apply to the transports of
 // all upstreams. If one upstream needs options of its own, use [Pacers.Transport] for it. Requests to other hosts are refused, or sent by
-// [http.DefaultTransport] if the file says so.
+// [http.DefaultTransport] if the file allows that.
 func (p *Pacers) Router(opts ...transport.Option) (*transport.Router, error) {
 	var routes []transport.RouterOption
 	for _, u := range p.started.upstreams {
@@ -289,7 +289,7 @@ func restart(at place, what, now string) error {
 	return at.wrap(fmt.Errorf("%s %w: until then, %s", what, ErrRestart, now))
 }
 
-// settingsText says which fields settingsKey compares.
+// settingsText names the fields that settingsKey compares.
 const settingsText = "one of its settings (maxWait, maxPause, jitter, maxLate, storeTimeout, ignoreCounts, processes, outage)"
 
 // restarts returns an error for everything but policies that is not as it was when the program started.

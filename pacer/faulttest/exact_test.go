@@ -18,7 +18,7 @@ import (
 // Four promises are judged apart, each exactly, because among all calls of a run they could not be seen: the bound of a window near a
 // fault is wider than what breaking one of them adds to it.
 
-// A budget is a policy that is spent before the first fault, most of it by one process. Heartbeats then tell all others.
+// A budget is a policy that is spent before the first fault, most of it by one process. Heartbeats then report that to all others.
 const (
 	budget      = "budget"
 	budgetLimit = int64(40)
@@ -59,9 +59,9 @@ func (r *run) askBudget(m *member) {
 	}
 }
 
-// overBudget finds calls beyond the budget. A server that loses its data asks each process for what it knows, and one that has spent little
-// may come first: then a budget's worth more is granted. A process that loses the store while the budget is spent, because the machine is
-// slow, does not know what others spend, and has a share.
+// overBudget finds calls beyond the budget. A server that loses its data learns from each process what that knows, and one that has spent
+// little may come first: then a budget's worth more is granted. A process that loses the store while the budget is spent, because the
+// machine is slow, does not know what others spend, and has a share.
 func (r *run) overBudget() (broken []string) {
 	most := budgetLimit * int64(max(1, r.site.masters))
 	if r.emptied {
@@ -142,9 +142,9 @@ func (r *run) newcomer(m *member, while time.Duration) {
 	}
 }
 
-// refund has one process after the other give reservations back while it gets no answers, and looks whether each charge came back once.
-// The others do nothing meanwhile: a process that returns tells the store what it held at least, and does not know what others have given
-// back since. So nothing is judged if a busy machine has made one of them pace locally.
+// refund has one process after the other give reservations back while it gets no answers, and looks whether each charge came back once. The
+// others do nothing meanwhile: a process that returns reports what the store held at least, and does not know what others have given back
+// since. So nothing is judged if a busy machine has made one of them pace locally.
 func (r *run) refund() {
 	const each = 12
 	if now := time.Now().UTC(); now.Add(5*time.Minute).Day() != now.Day() {
@@ -154,7 +154,7 @@ func (r *run) refund() {
 	for i, m := range r.fleet {
 		began := time.Now()
 		if r.alone(i, began) {
-			continue // it has yet to tell what it spent
+			continue // it has yet to report what it spent
 		}
 		others := func(m *member) bool { j := slices.Index(r.fleet, m); return j != i && r.alone(j, began) }
 		before, err := r.spent()
@@ -197,8 +197,8 @@ func (r *run) spentAgain(before int64) (n int64, err error) {
 	return n, err
 }
 
-// renew has one process after the other hold a part of a budget that is then reset and spent anew by another process. What the first gives
-// back while it gets no answers is of the time before the reset: it makes no room for a third, unless that one paces locally.
+// renew has one process after the other hold a part of a budget that is then reset and spent anew by another process. A refund of the first
+// while it gets no answers is of the time before the reset: it makes no room for a third, unless that one paces locally.
 func (r *run) renew() {
 	const held = 4
 	rng := rand.New(rand.NewPCG(r.seed, 98))
@@ -266,7 +266,7 @@ func (r *run) giveBack(v *pacer.Reservation) {
 	}
 }
 
-// loseAnswers loses some answers that a process gets for a while: the servers do what it asks.
+// loseAnswers loses some answers to a process for a while: the servers do what it requests.
 func (r *run) loseAnswers(m *member, rng *rand.Rand) error {
 	for range 3 {
 		if err := m.route.poison(downstream("limit_data", map[string]int{"bytes": 1 + rng.IntN(100)})); err != nil {

@@ -148,8 +148,8 @@ type topKeyJSON struct {
 //   - of each of the last 60 seconds of a policy, the oldest first: cost of the calls that started, waits (how many had waited for it),
 //     waitedSeconds (in total).
 //   - busiest: the top keys: policy, scope, values by scope, cost in about the last minute, waiting, and the figures above.
-//   - allowances: what the upstream said is left: policy, or limit for one that fits none; scope, left, free (not taken by calls on their way),
-//     seconds, by (the header).
+//   - allowances: what the upstream has left by its replies: policy, or limit for one that fits none; scope, left, free (not taken by calls
+//     on their way), seconds, by (the header).
 //   - processes: id, name, forSeconds, waiting, source (empty, or "set at" with a time), version (equal policies have equal ones).
 //   - settings: what operators have set, at most 50 limits of keys; null if the store keeps none. setLimits: how many limits of keys are set.
 //   - versionCount, versions: the lists of policies, at most eight: id, policies, processes, names of some.

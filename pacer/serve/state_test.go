@@ -14,7 +14,7 @@ import (
 	"github.com/headway-go/headway/pacer/serve"
 )
 
-// What windows and calendars have counted survives a restart, and a crash but for the last second.
+// The counts of windows and calendars survive a restart, and a crash but for the last second.
 func TestState(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -64,7 +64,7 @@ func writeFile(t *testing.T, text string) string {
 	return path
 }
 
-// What is wrong is said before anything is served.
+// Mistakes are reported before anything is served.
 func TestOpenReportsMistakes(t *testing.T) {
 	t.Parallel()
 	good := writeFile(t, "upstreams:\n"+crm+"  none: {policies: [9/s]}")

@@ -50,7 +50,7 @@ type Stack struct {
 	_ struct{}
 }
 
-// A Once names an operation, so that a [Shared] does it once, however often it is asked to because its answer was lost.
+// A Once names an operation, so that a [Shared] does it once, however often it is requested because its answer was lost.
 type Once struct {
 	By     string // the process: [Heartbeat].ID
 	Number int64  // of its operation, from 1

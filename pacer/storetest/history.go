@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// A Plan says what a random history does besides reserving.
+// A Plan describes what a random history does besides reserving.
 type Plan struct {
 	Ops       int
 	Cancels   bool
@@ -33,7 +33,7 @@ type history struct {
 	keys  []Key // what stacks are made of
 	sets  [][]int
 	back  store.Instant
-	queue []queuedCall // queued calls, as far as they may ask again
+	queue []queuedCall // queued calls that may still poll
 
 	before map[int]policies.Policy // what a policy was before it changed
 }
@@ -96,7 +96,7 @@ func (h *history) policy(i int) policies.Policy {
 			Hold: time.Duration(h.rng.Int64N(int64(time.Second))), Recovery: time.Duration(1 + h.rng.Int64N(int64(2*time.Second))),
 		})
 	}
-	if p.Validate() != nil { // more than one call per microsecond, say
+	if p.Validate() != nil { // such as more than one call per microsecond
 		p = policies.PerSecond(limit)
 	}
 	return p.Named(fmt.Sprintf("p%d", i))
@@ -129,7 +129,7 @@ type op struct {
 	renews bool // it runs
 }
 
-// requested is calls of one stack; some stacks may ask together.
+// requested is calls of one stack; a request may have several stacks.
 type requested struct {
 	set     int
 	calls   []store.Call
@@ -244,7 +244,7 @@ func (h *history) ask(s *Session, set int) requested {
 			h.newQueued(&c, s.now)
 		}
 		a.calls = append(a.calls, c)
-		for h.rng.IntN(3) == 0 { // others ask for the same
+		for h.rng.IntN(3) == 0 { // others request the same
 			if queues {
 				h.newQueued(&c, s.now)
 			}
@@ -280,7 +280,7 @@ func (h *history) choices(units [][]int) (all [][]int) {
 	return all
 }
 
-// note makes up something that the upstream said. A Settle gets its call later.
+// note makes up an upstream's report. A Settle gets its call later.
 func (h *history) note(s *Session, set int) store.Note {
 	i := h.rng.IntN(len(h.sets[set]))
 	spec := h.keys[h.sets[set][i]].Policy.Spec()

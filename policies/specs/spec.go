@@ -28,7 +28,7 @@ const (
 	Window Algorithm = 2
 	// Concurrency counts calls that run at the same time. The number 3 is used on the wire for adaptive rates.
 	Concurrency Algorithm = 4
-	// Allowance is what an upstream says is left of a limit until it resets. A store learns it from answers.
+	// Allowance is what is left of a limit by the upstream's statement until it resets. A store learns it from answers.
 	Allowance Algorithm = 8
 )
 
@@ -98,7 +98,7 @@ type Spec struct {
 	Floor int64
 	// Calendar computes the bounds of calendar windows; nil for all other policies.
 	Calendar *Calendar
-	// Adapt says how a rate slows down and recovers; nil if it does not.
+	// Adapt sets how a rate slows down and recovers; nil if it does not.
 	Adapt *Adapt
 }
 

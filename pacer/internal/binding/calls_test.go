@@ -66,7 +66,7 @@ func costOf(policy string, n int64) binding.Option {
 
 func rate(name string) policies.Policy { return policies.PerSecond(10).Burst(5).Named(name) }
 
-// A call is what its options say, and else what its context says.
+// A call is described by its options, and else by its context.
 func TestWhatACallRequests(t *testing.T) {
 	t.Parallel()
 	r := newReader(t, rate("all"), rate("each").Per("tenant"))
@@ -132,7 +132,7 @@ func TestWhatACallCannotRequest(t *testing.T) {
 	require.NoError(t, err, "one that is not to be made")
 }
 
-// What a lane or a weight is wrong for does not matter while nothing is enforced.
+// A wrong lane or weight does not matter while nothing is enforced.
 func TestNothingIsEnforced(t *testing.T) {
 	t.Parallel()
 	r := newReader(t, rate("all").Lane("bulk", 50).Observed())

@@ -34,8 +34,7 @@ func (a *Ask) IsPooled() bool { return a.pooled != nil }
 // ByAny has any one of the credentials of a pool make a call.
 func (a *Ask) ByAny(l *Pool) { a.pooled = &pooled{pool: l} }
 
-// ByAnyOrStick is [Ask.ByAny] for a call that is by the account of the credential which calls of its context stick to, if they do, unless
-// that is paused.
+// ByAnyOrStick is [Ask.ByAny], but if calls of the context stick to a credential, it uses that one's account unless it is paused.
 func (r *Reader) ByAnyOrStick(ctx context.Context, a *Ask, l *Pool) {
 	c := &pooled{pool: l, stick: l.StickOf(ctx)}
 	if c.only = l.Kept(c.stick); c.only != "" {
@@ -76,8 +75,8 @@ func (r *Reader) FitsPool(set *Set) error {
 	return nil
 }
 
-// RequestAny is [Reader.Request] for a call that any one of some credentials may make, without what does not depend on the credential. Those
-// that never admit it are left out.
+// RequestAny is [Reader.Request] for a call that any one of some credentials may make, without what does not depend on the credential.
+// Credentials that never admit it are left out.
 func (r *Reader) RequestAny(a *Ask) (q dispatch.Request, err error) {
 	if err := r.FitsPool(a.Set); err != nil {
 		return q, err
@@ -169,7 +168,7 @@ type usual struct {
 	accounts []string // all of the pool's
 }
 
-// isUsual reports whether nothing that a call carries says which limits bind it, or what it costs them.
+// isUsual reports whether nothing in a call changes which limits bind it, or their costs.
 func (a *Ask) isUsual() bool {
 	return a.Cost == 1 && !a.ByPolicy && a.scopes == nil && a.held == nil && !slices.ContainsFunc(a.Options, func(o Option) bool { return o.Kind == Scope })
 }

@@ -62,7 +62,7 @@ func (c *Call) widened() []store.Charge {
 	return all
 }
 
-// preferred returns which choice a call prefers that asks again, if others are as good: the one that it has, or stands for.
+// preferred returns which choice a call prefers when it polls, if others are as good: the one that it has, or stands for.
 func (c *Call) preferred() int {
 	if c.choices != nil {
 		return c.choices.chosen
@@ -128,7 +128,7 @@ func (c *Call) costsAs(o *Call) bool {
 	return a.Cost == b.Cost && slices.Equal(costs(c), costs(o))
 }
 
-// bindsAlike reports whether a request has the limits that a call has, and is queued alike. What it costs is as it was: an estimate may
+// bindsAlike reports whether a request has the limits that a call has, and is queued alike. Its costs are as they were: an estimate may
 // have been improved.
 func (c *Call) bindsAlike(r *Request) bool {
 	call, limits, anyOf, kept := &c.request[0], c.stack.Limits, c.request[0].AnyOf, c.request[0].Kept

@@ -64,7 +64,7 @@ type Account interface { //nolint:interfacebloat // one method for each thing th
 	Inspect(l *Limit, now int64) Inspection
 }
 
-// inert is what accounts embed that do not heed everything: a permit costs nothing and has no period, readings tell what the calls of an
+// inert is embedded by accounts that do not heed everything: a permit costs nothing and has no period, readings state what the calls of an
 // allowance cost and what is left, windows do not adapt, and only permits are renewed.
 type inert struct{}
 
@@ -129,7 +129,7 @@ func (e *Entry) unknown() {
 	panic(fmt.Sprintf("engine: no such algorithm: an account of an unknown type under a limit of algorithm %d", e.Limit.Spec.Algorithm))
 }
 
-// said returns until when the entry is an allowance of which something was said, if that is still to come; 0 otherwise.
+// said returns the end of the allowance that the entry states, if that is in the future; 0 otherwise.
 func (e *Entry) said(now int64) int64 {
 	if a, ok := e.Account.(*Allowance); ok && a.until > now {
 		return a.until
@@ -217,7 +217,7 @@ type Grant struct {
 	At     int64 // the slot; if not OK, when it would have been
 	Slack  int64
 	Binds  int   // the index of the entry that decided At, or BindsNothing
-	Paused int64 // Binds is an allowance of which not so much is left until then; 0 if it is none, or nothing is said
+	Paused int64 // if Binds is an allowance, not so much is left of it until then; 0 if it is none, or nothing is known
 
 	Queued bool  // it is queued for entry Binds, and requests again at At
 	Ahead  int64 // how many calls are before it in the queue

@@ -8,9 +8,9 @@ import "github.com/headway-go/headway/luascripts/numbers"
 //	left of the window - cost of the call >= sum of all shares
 //	share = min(floor - spent by the party, floor * the rest of the window / a quarter of it), at least 0
 //
-// or the call costs no more than what is kept for its own party. So nothing is lost if a party does not come, and what is let go in the last
-// quarter can still be used. What is kept shrinks with time. So if a call must leave too much at one instant, the first at which it need not is
-// found by halving.
+// or the call costs no more than what is kept for its own party. So nothing is lost if a party does not come, and what is let go in the
+// last quarter can still be used. The kept part shrinks with time. So if a call must leave too much at one instant, the first at which it
+// need not is found by halving.
 
 // isPart reports whether an entry is what a window keeps for a party.
 func isPart(stack []Entry, i int) bool { return i < len(stack) && stack[i].Limit.Spec.Floor > 0 }

@@ -122,7 +122,7 @@ type queuedCall struct {
 	roles []role // of the entries
 	call  Call
 	near  int64 // as the constant, or farther
-	lead  int64 // how long before its slot it may go without asking again: near, or less if it would have permits for so long
+	lead  int64 // how long before its slot it may go without another poll: near, or less if it would have permits for so long
 }
 
 // A verdict is what becomes of a call by a stack. It changes nothing until it is carried out: see queuedCall.charge and queuedCall.enqueue.
@@ -132,7 +132,7 @@ type verdict struct {
 	early bool  // of a grant: it gets its slot before its turn, and without its permits
 
 	// Of a call that is to be queued for the limit at.Binds, behind at.Ahead others.
-	again int64 // when it is to ask again, if nothing else is said
+	again int64 // when it must poll by default
 	score int64
 	need  int64 // how many permits have to be given back until it has one: of so many
 	of    int64
@@ -183,12 +183,11 @@ func ReserveQueued(now int64, stack []Entry, c Call, charges []Charge) (g Grant,
 
 // ReserveAnyQueued is [ReserveQueued] for a call that one of some choices binds, whose entries are of the stack. It returns which one that
 // is: of those by which the call may go, the one with the nearest slot. If there is none, and permits are all that it lacks by some, the
-// call is queued for one of them: see verdict.isBetter. It may ask again by all choices, and is in one queue at a time; in each, its
-// position is by when it first asked, so that it loses nothing by changing. While slots by other choices come nearer, the first in a queue
-// asks again in time for them. If all slots are far, it gets the nearest. Of choices that are equally good, it is the first one from first
-// on, going round.
+// call is queued for one of them: see verdict.isBetter. It may poll by all choices, and is in one queue at a time; in each, its position is
+// by its first request, so that it loses nothing by changing. While slots by other choices come nearer, the first in a queue polls in time
+// for them. If all slots are far, it gets the nearest. Of choices that are equally good, it is the first one from first on, going round.
 //
-// What the call holds is that of the whole stack, and so is its Slot: it gets no earlier one by any choice.
+// A call's charges are those of the whole stack, and so is its Slot: it gets no earlier one by any choice.
 func ReserveAnyQueued(
 	now int64, stack []Entry, choices []Choice, first int, c Call, charges []Charge,
 ) (choice int, g Grant, charged []Charge, called []int64) {
@@ -342,7 +341,7 @@ func (q *queuedCall) decide() verdict {
 	}
 	within := q.lead
 	if q.call.Held != nil {
-		within = q.near // who has a slot knows when to ask for its permits
+		within = q.near // a call with a slot knows when to request its permits
 	}
 	if others.At-q.now > within || !queues && slot.At-q.now > within {
 		v := q.granted(slot, rates)

@@ -13,8 +13,8 @@ import (
 //
 // Buckets are known by the instant at which they begin, and are all on one grid: see Kept.
 //
-// No look at a window goes through all of its buckets, if they are a hundred: what all buckets hold tells as a rule that there
-// is room, and what the window held that was looked at last goes on to the next one, bucket by bucket.
+// No look at a window reads all of its buckets, of which there may be a hundred: usually the total shows that there is room, and the sum of
+// the window that was looked at last moves to the next one, bucket by bucket.
 type Window struct {
 	inert
 
@@ -25,7 +25,7 @@ type Window struct {
 	sum     sum
 	peak    peak
 
-	learned int64 // the limit that the upstream says it has; 0 for none
+	learned int64 // the limit that the upstream states; 0 for none
 	until   int64 // when that ends
 	margin  margin
 	reset   mark
@@ -176,8 +176,8 @@ func (w *Window) giveBack(l *Limit, now, begin, n int64) {
 	w.full.until = min(w.full.until, max(0, begin-l.Spec.Buckets*l.Spec.Interval))
 }
 
-// Settle implements [Account]. What cost nothing at first has no bucket: it is charged to the present one. What a charge from another grid
-// lacks is charged where it lies in this one.
+// Settle implements [Account]. A cost that was nothing at first has no bucket: it is charged to the present one. The missing part of a
+// charge from another grid is charged where it lies in this one.
 func (w *Window) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
 	l = w.widened(l, now)
 	begin, _ := c.bucket()

@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A Config says how a member behaves.
+// A Config sets how a member behaves.
 type Config struct {
 	Upstream  string
 	Mode      Mode
@@ -55,7 +55,7 @@ type Change struct {
 	Err       error         // why it is
 }
 
-// A Mode says what becomes of calls while the shared store is out of reach.
+// A Mode is what happens to calls while the shared store is out of reach.
 type Mode uint8
 
 // Modes.

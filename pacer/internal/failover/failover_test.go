@@ -331,7 +331,7 @@ func TestASilentStoreTimesOut(t *testing.T) {
 	})
 }
 
-// What becomes of calls is as the mode says.
+// The mode decides what happens to calls.
 func TestModes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -413,7 +413,7 @@ func TestAStoreThatForgetsAgain(t *testing.T) {
 	}
 }
 
-// What a fleet sends besides the requests of its calls is bounded, however large it is.
+// A fleet's background requests are bounded, however large it is.
 func TestTheScheduleOfAFleet(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 2, 10, 100, 1000, 5000} {

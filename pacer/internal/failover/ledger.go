@@ -226,8 +226,8 @@ func (r *ledger) released(l *store.Limit, c store.Charge, n int64) {
 	}
 }
 
-// settled is called before the store hears what calls really cost: from then on somebody else may have what they did not need, and nobody
-// is to be reminded of it.
+// settled is called before the store receives what calls really cost: from then on somebody else may have the difference, and nobody is
+// reminded of it.
 func (r *ledger) settled(stack *store.Stack, notes []store.Note) {
 	for i := range notes {
 		n := &notes[i]

@@ -57,8 +57,8 @@ type debt struct {
 	grants []store.Grant
 	notes  []store.Note
 
-	// Of an operation that may have been done: its number, when that was, and if it gave grants back, all of them. It is asked for
-	// again as it was, and by itself.
+	// Of an operation that may have been done: its number, when that was, and if it gave grants back, all of them. It is sent again as it
+	// was, and by itself.
 	number  int64
 	since   time.Time
 	batches []store.Batch
@@ -76,8 +76,7 @@ func (d *debt) size() int {
 	return n
 }
 
-// maxOwed bounds how many grants and notes are kept for the store while it is out of reach. What is dropped was charged and
-// not used.
+// maxOwed bounds how many grants and notes are kept for the store while it is out of reach. Dropped ones were charged and not used.
 const maxOwed = 1 << 15
 
 // An absence is a time without the store.
@@ -103,7 +102,7 @@ func (a *localStore) share(stack *store.Stack, away absence) store.Stack {
 	for i := range stack.Limits {
 		l := &own.Limits[i]
 		if *l = stack.Limits[i]; l.Spec.Algorithm == specs.Allowance {
-			continue // what readings say is divided
+			continue // readings are divided
 		}
 		l.Spec = a.policy(l).Share(away.processes)
 		if n := int64(away.processes); mayTurn && l.Spec.Algorithm == specs.GCRA && stack.Limits[i].Spec.Limit < n {
@@ -267,7 +266,7 @@ func (a *localStore) returned() {
 	a.covered = nil
 }
 
-// Bounds of what a process tells its accounts, and the store, about permits one by one.
+// Bounds of the notes about single permits to accounts and to the store.
 const (
 	maxForeign  = 4096 // of others in a share: no share has more that it would miss
 	maxReserved = 4096 // of all shares while it returns
@@ -356,7 +355,7 @@ func (a *localStore) spentOn(l *store.Limit) *record {
 	return t
 }
 
-// report applies notes to the local accounts. What concerns the fleet as well, it keeps for the store.
+// report applies notes to the local accounts. It keeps notes that concern the fleet for the store.
 //
 // If they were on their way to the store, as an operation with a number, it may have heeded them.
 func (a *localStore) report(ctx context.Context, stack *store.Stack, notes []store.Note, away absence, number int64) (store.Instant, int, error) {
@@ -425,7 +424,7 @@ func (a *localStore) owe(d debt) {
 	a.dropped += d.size() - len(d.notes)
 }
 
-// droppedSince returns how many debts were dropped since it was last asked.
+// droppedSince returns how many debts were dropped since its last call.
 func (a *localStore) droppedSince() (n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// operations number the operations of this process that must not be done twice. An operation whose answer was lost may have been done:
-// it is asked for again with its number, and then a store that has done it does nothing.
+// operations number the operations of this process that must not be done twice. An operation whose answer was lost may have been done: it
+// is sent again with its number, and then a store that has done it does nothing.
 type operations struct {
 	mu   sync.Mutex
 	by   string
@@ -30,7 +30,7 @@ func (o *operations) begin() *store.Once {
 	return o.once(o.last)
 }
 
-// again asks for an operation once more.
+// again starts an operation once more.
 func (o *operations) again(number int64) *store.Once {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -46,7 +46,7 @@ func (o *operations) once(number int64) *store.Once {
 	return &store.Once{By: o.by, Number: number, Known: known}
 }
 
-// end records that an operation is not asked for again.
+// end records that an operation is not sent again.
 func (o *operations) end(number int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

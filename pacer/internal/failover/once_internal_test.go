@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A store may forget every number below the first that could be asked for again, and no other.
+// A store may forget every number below the first that could be sent again, and no other.
 func TestWhatMayBeRequestedAgainStaysKnown(t *testing.T) {
 	t.Parallel()
 	o := operations{by: "me"}

@@ -39,7 +39,7 @@ func (s *scene) others(t *testing.T, n int64) {
 // away has the store lose its answers, or answer again.
 func (s *scene) away(loses bool) { s.shared.set(func() { s.shared.loses = loses }) }
 
-// What is given back is given back once, however often the answer is lost.
+// A refund is made once, however often the answer is lost.
 func TestACancellationIsNotDoneTwice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestACancellationIsNotDoneTwice(t *testing.T) {
 		require.NoError(t, s.Cancel(t.Context(), s.stack, []store.Grant{g}))
 		require.Equal(t, int64(100), s.left(t))
 		s.others(t, 100)
-		time.Sleep(5 * time.Second) // it asks again and again
+		time.Sleep(5 * time.Second) // it tries again and again
 		s.away(false)
 		time.Sleep(5 * time.Second)
 		require.Len(t, s.changes(), 2, "it is back")
@@ -61,7 +61,7 @@ func TestACancellationIsNotDoneTwice(t *testing.T) {
 	})
 }
 
-// What a call really cost is charged, or given back, once.
+// A call's real cost is charged, or given back, once.
 func TestASettlementIsNotDoneTwice(t *testing.T) {
 	t.Parallel()
 	for actual, want := range map[int64]int64{0: 40, 11: 29} {
@@ -83,7 +83,7 @@ func TestASettlementIsNotDoneTwice(t *testing.T) {
 	}
 }
 
-// What was spent locally is charged once, however often the answer to that is lost.
+// Local spending is charged once, however often the answer to that is lost.
 func TestWhatWasSpentIsChargedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestCloseDoesNotWaitForAStoreThatIsAway(t *testing.T) {
 	}
 }
 
-// What is undone on purpose is undone now or not at all: later it could undo what came after it.
+// A resumption takes effect now or not at all: later it could undo a newer pause.
 func TestAResumptionIsNotLate(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []store.NoteKind{store.NoteResume, store.NoteReset} {
@@ -178,8 +178,7 @@ func TestAResumptionIsNotLate(t *testing.T) {
 	}
 }
 
-// What a call did not need is somebody else's by the time that the store is back: that it is granted again is no loss, and it is not
-// brought back.
+// The settled difference is somebody else's by the time that the store is back: to grant it again is no loss, and it is not restored.
 func TestASettlementWhileTheStoreIsAwayIsNoLoss(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -273,7 +272,7 @@ func TestNothingIsGivenBackToAStoreThatForgot(t *testing.T) {
 	}
 }
 
-// What is owed is bounded. What charges something is kept all the same, and what is dropped is reported.
+// Debts are bounded. Charges are kept all the same, and dropped debts are reported.
 func TestTooMuchIsOwed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

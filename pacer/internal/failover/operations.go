@@ -104,7 +104,7 @@ func sendAgain(batches []store.Batch, errs []error, which []int, send func(some 
 	}
 }
 
-// reserveAlone decides without the shared store, as the mode says. asked says whether that was asked before.
+// reserveAlone decides without the shared store, by the mode. The last argument is whether there was a request before.
 func (w *Store) reserveAlone(ctx context.Context, b *store.Batch, asked bool) error {
 	switch w.config.Mode {
 	case Local:
@@ -146,8 +146,8 @@ func (w *Store) sendHeeding(ctx context.Context, epoch store.Epoch, batches []st
 	w.send(ctx, batches, errs)
 }
 
-// postpone answers calls of a process that may not decide about them yet. Those that are queued ask again after a while; of the others those
-// of a process without a share wait in Await, and the rest is refused.
+// postpone answers calls of a process that may not decide about them yet. Queued calls poll after a while; of the others those of a process
+// without a share wait in Await, and the rest is refused.
 func (w *Store) postpone(calls []store.Call, grants []store.Grant, waitsFor int) {
 	now := w.Now()
 	for i := range calls {
@@ -240,8 +240,8 @@ func (w *Store) Exchangeable(g *store.Grant) bool {
 	return t != nil && !t.over.Load() && w.state.Load() == shared
 }
 
-// Returning implements [store.Exchanger]. The others have all of the limits from the barrier on. What this process has spent may take
-// many requests to report: nobody waits for more than one.
+// Returning implements [store.Exchanger]. The others have all of the limits from the barrier on. The report of this process's spending may
+// take many requests: nobody waits for more than one.
 func (w *Store) Returning(g *store.Grant) bool {
 	return localGrantOf(g) != nil && w.isReturningAt(g.At)
 }
@@ -251,8 +251,8 @@ func (w *Store) isReturningAt(at store.Instant) bool {
 	return barrier > 0 && at >= barrier && w.Now() < barrier.Add(w.config.Timeout)
 }
 
-// Report implements [store.Store]. What is undone on purpose, a pause or a charge, is undone now or not at all: later it could undo what
-// came after it. So while the state is local, a resumption and a reset are heeded by this process alone, and return an error.
+// Report implements [store.Store]. A pause or a charge is undone now or not at all: later that could undo a newer one. So while the state
+// is local, a resumption and a reset are heeded by this process alone, and return an error.
 func (w *Store) Report(ctx context.Context, stack store.Stack, notes []store.Note) (now store.Instant, changed int, err error) {
 	ask, err := w.ensureJoined(ctx)
 	if err != nil && !errors.Is(err, store.ErrNoContact) { // what is reported before the first contact is reported with it

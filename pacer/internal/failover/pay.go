@@ -10,10 +10,10 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// What this process owes the store, and how it pays.
+// This process's debts to the store, and how it pays.
 
-// pay reports to the store what was spent locally, and what else it does not know. What is paid leaves the bill. What is given back
-// comes first: it may be what was spent.
+// pay reports to the store what was spent locally, and what else it does not know. Paid debts leave the bill. Refunds come first: they may
+// be of what was spent.
 func (w *Store) pay(ctx context.Context, b *bill) error {
 	now := w.Now()
 	if err := w.payGrants(ctx, b); err != nil {
@@ -88,7 +88,7 @@ func (w *Store) payGrants(ctx context.Context, b *bill) error {
 	return err
 }
 
-// payAgain asks again for the operations of debts that gave grants back and may have been done, and drops what is paid.
+// payAgain repeats the operations of debts that gave grants back and may have been done, and drops paid ones.
 func (w *Store) payAgain(ctx context.Context, debts *[]debt) (err error) {
 	*debts = slices.DeleteFunc(*debts, func(d debt) bool {
 		if d.batches == nil || err != nil {
@@ -159,7 +159,7 @@ func (w *Store) owedNotes(b *bill) (all []readings.Report, n int) {
 	return m.All, n
 }
 
-// payReports sends reports of the first n debts. There is one, but for a debt that is too large by itself. What fails is owed further on.
+// payReports sends reports of the first n debts. There is one, but for a debt that is too large by itself. A debt that fails stays.
 func (w *Store) payReports(ctx context.Context, b *bill, all []readings.Report, n int) error {
 	for i := range all {
 		if w.isClosing() {

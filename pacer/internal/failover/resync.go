@@ -52,7 +52,7 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	if wait := store.Instant(w.barrier.Load()).Sub(w.Now()); wait > 0 {
 		return wait, nil
 	}
-	// Those that run now must be known before those of calls that have ended, or never began, are given back.
+	// Permits that are held now must be known before those of calls that have ended, or never began, are given back.
 	if _, err := w.sendReports(ctx, w.local.permits(), nil); err != nil {
 		return 0, err
 	}
@@ -251,7 +251,7 @@ func (w *Store) sendReport(ctx context.Context, m *readings.Report) (changed int
 	return changed, failed != nil, failed
 }
 
-// unfit reports whether an error is about one stack only, so that saying it again would not help.
+// unfit reports whether an error is about one stack only, so that to repeat it would not help.
 func (w *Store) unfit(err error) bool {
 	return !errors.Is(err, store.ErrUnreachable) && w.store.Fault(err) == store.Unfit
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// send asks the store for all batches in one request, fills in their grants, and sets the error of each. A batch with an error is not the
+// send sends all batches to the store in one request, fills in their grants, and sets the error of each. A batch with an error is not the
 // caller's any more: the operation may last longer than this.
 func (w *Store) send(ctx context.Context, batches []store.Batch, errs []error) {
 	epoch, reported := w.knownEpoch(), store.Instant(w.lastSeen.Load())
@@ -38,7 +38,7 @@ func (w *Store) send(ctx context.Context, batches []store.Batch, errs []error) {
 	}
 }
 
-// sendOnce asks the store. If it is out of reach, no request goes there for a while.
+// sendOnce makes the request. If it is out of reach, no request goes there for a while.
 func (w *Store) sendOnce(ctx context.Context, batches []store.Batch) error {
 	calls := 0
 	for i := range batches {
@@ -61,7 +61,7 @@ func (w *Store) sendOnce(ctx context.Context, batches []store.Batch) error {
 // opReserve is the name of an operation that reserves.
 const opReserve = "reserve"
 
-// sendLate asks a store that may answer when nobody waits any more. What it grants then is given back.
+// sendLate sends to a store that may answer when nobody waits any more. Its late grants are given back.
 func (w *Store) sendLate(ctx context.Context, calls int, batches []store.Batch) error {
 	var over atomic.Bool // somebody has the answer, or nobody waits for it any more
 	var answer error

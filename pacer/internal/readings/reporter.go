@@ -11,7 +11,8 @@ import (
 )
 
 // Answers that leave enough are kept for a while after the last one, to be sent together to a store that is far away: near the end of a
-// limit for a shorter one. What is on its way has its part of what is left in the meantime, and only what others spend is not known.
+// limit for a shorter one. Calls on their way have their part of the allowance in the meantime, and only the spending of others is not
+// known.
 const (
 	batchFor     = time.Second
 	batchNearFor = 50 * time.Millisecond
@@ -126,7 +127,7 @@ func (r *Reporter) batch(ctx context.Context, n *Notes) {
 	}
 }
 
-// sendPending sends what is pending. What the store does not receive is not repeated: the answers of calls after it say something newer.
+// sendPending sends what is pending. Lost ones are not repeated: the answers of later calls are newer.
 func (r *Reporter) sendPending(ctx context.Context) {
 	r.mu.Lock()
 	all := r.pending.All

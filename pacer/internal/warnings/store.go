@@ -119,7 +119,7 @@ func (l *Store) Close() {
 	}
 }
 
-// LogChange logs a loss or a return of an upstream's store. outage says what becomes of calls meanwhile.
+// LogChange logs a loss or a return of an upstream's store. outage describes what happens to calls meanwhile.
 func LogChange(logger *slog.Logger, upstream, outage string, c failover.Change) {
 	ctx, attrs := context.Background(), []slog.Attr{slog.String("upstream", upstream)}
 	switch {

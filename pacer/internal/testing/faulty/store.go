@@ -55,7 +55,7 @@ type Store struct {
 	requests  int
 }
 
-// An entry is an operation that changed something. What it was called with is its own, and what it returns when it is done again nobody's.
+// An entry is an operation that changed something. Its arguments are its own; nobody reads what a repetition returns.
 type entry struct {
 	at store.Instant
 	do func(*memstore.Store)

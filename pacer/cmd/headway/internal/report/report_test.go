@@ -122,7 +122,7 @@ and 1 more
 `, b.String())
 }
 
-// What operators have set is shown with its end, and processes that disagree with who says what.
+// Settings of operators are shown with their end, and disagreements with which processes have which policy.
 func TestTextOfSettingsAndDisagreements(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 4, 14, 5, 12, 0, time.Local)

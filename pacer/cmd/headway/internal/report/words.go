@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// None is what stands where there is nothing to say.
+// None fills an empty field.
 const None = "-"
 
 // Clean returns s without what a terminal could take for a command: names and scope values come from other processes.
@@ -97,8 +97,8 @@ func short(d time.Duration) string {
 	return s
 }
 
-// What returns what a policy is, without its name.
-func What(p policies.Policy) string {
+// Describe returns what a policy is, without its name.
+func Describe(p policies.Policy) string {
 	return Clean(strings.TrimPrefix(p.String(), p.Name()+": "))
 }
 
@@ -125,7 +125,7 @@ func Limit(p *fleet.Policy) string {
 	return Number(p.Capacity()) + "/s"
 }
 
-// Lowered says that the policy admits less than configured, because of what the upstream reported or refused; "" if it does not.
+// Lowered returns that the policy admits less than configured, because of what the upstream reported or refused; "" if it does not.
 func Lowered(p *fleet.Policy) string {
 	spec := p.Policy.Spec()
 	switch {
@@ -139,7 +139,7 @@ func Lowered(p *fleet.Policy) string {
 	return ""
 }
 
-// Margin says by how much longer than it is the policy's period is taken to be, because of stray refusals; "" if by nothing.
+// Margin returns by how much longer than it is the policy's period is taken to be, because of stray refusals; "" if by nothing.
 func Margin(p *fleet.Policy) string {
 	if p.Margin <= 0 {
 		return ""
@@ -193,7 +193,7 @@ func Until(now time.Time, d time.Duration) string {
 	return fmt.Sprintf("for %s, until %s", Duration(d), now.Add(d).Format(layout))
 }
 
-// By says where the upstream stated something; "" if that is not known.
+// By returns where the upstream stated something; "" if that is not known.
 func By(source string) string {
 	if source == "" {
 		return ""
@@ -201,7 +201,7 @@ func By(source string) string {
 	return " (" + Clean(source) + ")"
 }
 
-// PausedBy says until when a policy is paused, and where the upstream stated that; "" if that is not known.
+// PausedBy returns until when a policy is paused, and where the upstream stated that; "" if that is not known.
 func PausedBy(now time.Time, p *fleet.Policy) string {
 	if p.PausedBy == "" {
 		return ""
@@ -217,7 +217,7 @@ func Allowed(a *pacer.Allowance) string {
 	return "upstream" + By(a.Limit)
 }
 
-// Said says what the upstream said is left of a policy, or of the limits that fit none, and until when.
+// Said returns what the upstream stated as left of a policy, or of the limits that fit none, and until when.
 func Said(f *fleet.Snapshot, policy, scope string) (all []string) {
 	for i := range f.Allowances {
 		if a := &f.Allowances[i]; a.Policy == policy && a.Scope == scope {

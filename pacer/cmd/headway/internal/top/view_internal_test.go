@@ -34,7 +34,7 @@ func TestViewFitsAnySize(t *testing.T) {
 	}
 }
 
-// What matters is there at 80×24, and at 40 columns who waits and what is paused.
+// All that matters is there at 80×24, and at 40 columns who waits and what is paused.
 func TestViewAt80And40Columns(t *testing.T) {
 	t.Parallel()
 	text := show(t, drawn(t, 80, 24, termenv.Ascii)).Text()
@@ -72,7 +72,7 @@ func TestViewWithoutColours(t *testing.T) {
 	require.Contains(t, drawn(t, 80, 24, termenv.ANSI256).View(), "\x1b[")
 }
 
-// An error is shown with how old the rest is, and what a store or a process says cannot steer the terminal.
+// An error is shown with how old the rest is, and texts of a store or a process cannot steer the terminal.
 func TestViewOfAnError(t *testing.T) {
 	t.Parallel()
 	m := drawn(t, 100, 24, termenv.Ascii)
