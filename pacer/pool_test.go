@@ -549,7 +549,7 @@ func TestAPoolOfPoliciesWithOtherScopes(t *testing.T) {
 				if shared {
 					two := newPacer(t, config)
 					pool = newPool(t, two, pacer.Credential{ID: "a"}, pacer.Credential{ID: "b"}, pacer.Credential{ID: "c"})
-					require.NoError(t, two.Wait(t.Context())) // it hears of allowances with its first answer
+					require.NoError(t, two.Wait(t.Context())) // the first answer brings the allowances
 				}
 				require.Equal(t, map[string]int{"a": 3, "c": 3}, goes(pool, pacer.Scope("model", "large")))
 				require.Equal(t, map[string]int{"a": 3, "c": 3}, goes(pool, pacer.Scope("model", "never called before")))
@@ -627,7 +627,7 @@ func TestTheLanesOfAPool(t *testing.T) {
 	}
 }
 
-// What a window keeps for a party is kept of each key's window, and what a call really cost is settled with the key that it went by.
+// A party has its part of each key's window, and a call is settled with the key that it went by.
 func TestTheFloorsOfAPool(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -650,7 +650,7 @@ func TestTheFloorsOfAPool(t *testing.T) {
 	})
 }
 
-// What is wrong with a pool is reported when it is made.
+// Pool returns an error for each mistake.
 func TestAPoolThatIsWrong(t *testing.T) {
 	t.Parallel()
 	p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{

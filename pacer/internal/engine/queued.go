@@ -161,7 +161,7 @@ func (v *verdict) class() int {
 
 // isBetter reports whether a call had better have this verdict than another one. Of queues for permits, it is the one whose turn comes soonest
 // if calls take the same time by all choices: that in which the fewest permits have to come back, for each that there is. Of queues for slots it
-// is the one in which the call is to ask again soonest; and these are better than those for permits, of which nobody knows when.
+// is the one in which the call polls soonest. These are better than queues for permits, whose turn nobody can foresee.
 func (v *verdict) isBetter(than *verdict) bool {
 	switch a, b := v.class(), than.class(); {
 	case a != b || a != waits:

@@ -78,7 +78,7 @@ func (r *Reporter) Apply(ctx context.Context, rules *Rules, a *Answer, now time.
 	return nil
 }
 
-// restTag tells the allowances of credentials that are left from others that no policy is about.
+// restTag marks the allowances of credentials that are left.
 const restTag = ".credential"
 
 // Rest has nothing left, for a time, of what calls may do that carry one value of any of some scopes, whichever policies bind them.
