@@ -1,6 +1,6 @@
 package engine
 
-import "github.com/headway-go/headway/luascripts/numbers"
+import "github.com/headway-go/headway/pacer/internal/numbers"
 
 // Allowance holds what an upstream said of one limit: before until, calls may cost at most low less what is open.
 //
