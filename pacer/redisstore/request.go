@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/headway-go/headway/luascripts/numbers"
 	"github.com/headway-go/headway/pacer/internal/deadline"
+	"github.com/headway-go/headway/pacer/internal/numbers"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies/specs"
 )

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/headway-go/headway/luascripts/numbers"
+	"github.com/headway-go/headway/pacer/internal/numbers"
 	"github.com/headway-go/headway/policies/specs"
 )
 

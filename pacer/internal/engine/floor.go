@@ -1,6 +1,6 @@
 package engine
 
-import "github.com/headway-go/headway/luascripts/numbers"
+import "github.com/headway-go/headway/pacer/internal/numbers"
 
 // A fixed or calendar window may keep parts for parties. Each part is an account of what its party spends, and comes after the window in the
 // stack of every call: the window has what all have spent. A call that is of another party leaves what is kept:

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/headway-go/headway/luascripts/numbers"
+	"github.com/headway-go/headway/pacer/internal/numbers"
 	"github.com/headway-go/headway/policies/specs"
 )
 

@@ -1,5 +1,5 @@
 // Package numbers holds the numbers that the engine in Go and its scripts in Lua have in common: those of the wire format, and
-// the parameters of the algorithms. Each is written here and nowhere else. Package luascripts puts them into the scripts.
+// the parameters of the algorithms. Each is written here and nowhere else. Package scripts puts them into the scripts.
 //
 // Times are in microseconds.
 package numbers
