@@ -190,7 +190,7 @@ func TestTextsThatAreNotUnderstood(t *testing.T) {
 		"25/s, burst":                `Text is "burst": not understood`,
 		"25/s, skew 1s":              `Skew is 1s: a plain rate makes no promise over windows: use AtMost`,
 		"25/s, in 10 buckets":        `Buckets is 10: only Sliding has buckets`,
-		"at most 9 in any 1s, burst 2, in 3 buckets": `Burst is 2: only rates have a burst`,
+		"at most 9 in any 1s, burst 2, in 3 buckets": `Burst is 2: only rates, Fixed and calendar windows have a burst`,
 		"25/s, per":                    `"" is not a valid scope name: write a letter or digit`,
 		"25/s, per a++b":               `"" is not a valid scope name: write a letter or digit`,
 		"25/s, per a b":                `Text is "per a b": "a b" is not a valid scope name`,
