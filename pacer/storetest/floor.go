@@ -186,6 +186,27 @@ func floorCases() []Case {
 				}
 			}
 		}},
+		{"floor/idle", "a part halves with each window after three in which others call and its party does not, and is whole again after a call", func(t testing.TB, s *Session) {
+			st, kept := parties(s, policies.Fixed(96, minute).Reserve("desk", 50).Named("quota"))
+			begin := Since(s.now).Truncate(minute) + minute
+			all := func(window int, want int64) {
+				t.Helper()
+				s.At(begin + time.Duration(window)*minute)
+				if s.Ask(st, store.Call{Cost: want + 1, Kept: kept[""]}).OK || !s.Ask(st, store.Call{Cost: want, Kept: kept[""]}).OK {
+					t.Fatalf("in window %d, others may not spend just %d of 96", window, want)
+				}
+			}
+			for window, want := range []int64{48, 48, 48, 48, 48, 72, 84, 90, 93, 95, 95} {
+				all(window, want)
+			}
+			if !s.Ask(st, store.Call{Cost: 1, Kept: kept["desk"]}).OK {
+				t.Fatal("a party that comes back found nothing")
+			}
+			for window, want := range []int64{48, 48, 48, 48, 72} {
+				all(11+window, want)
+			}
+			all(15+8, 48) // nobody called in seven
+		}},
 		{"floor/day", "a desk from 9 to 17 finds its part of a day that a batch job spends, and the day is spent", func(t testing.TB, s *Session) {
 			d := spendDay(t, s, daily, atDesk, allDay)
 			if d.refused > 0 || d.used < 9_900 || d.most < 23*time.Hour || d.busiest < 6_900 {
@@ -198,6 +219,32 @@ func floorCases() []Case {
 				t.Fatalf("%+v", d)
 			}
 		}},
+		{"floor/fails/late", "a party that first calls in the last quarter, and wants all of its part, is refused most of it", func(t testing.TB, s *Session) {
+			d := spendDay(t, s, daily, shift{party: "desk", from: 22*time.Hour + 30*time.Minute, to: 23*time.Hour + 30*time.Minute, cost: 48}, allDay)
+			if d.refused < 40 || d.refused == 60 {
+				t.Fatalf("%+v", d)
+			}
+		}},
+		{"floor/fails/gone", "if others are gone before the last quarter, what an idle party was kept is lost, on the first days", func(t testing.TB, s *Session) {
+			d := spendDay(t, s, daily, shift{from: 0, to: 8 * time.Hour, cost: 10, greedy: true})
+			if d.used != 7_000 {
+				t.Fatalf("%+v", d)
+			}
+		}},
+		{"floor/fails/night", "with a burst, a job that runs at night only gets what the night is worth", func(t testing.TB, s *Session) {
+			night := shift{from: 0, to: 6 * time.Hour, cost: 10, greedy: true}
+			d := spendDay(t, s, daily.Burst(100), atDesk, night)
+			if got := d.used - 2_880; got < 7_000*25/100 || got > 7_000*33/100 {
+				t.Fatalf("%+v", d)
+			}
+		}},
+		{"floor/fails/newcomer", "who has no part and comes late finds a window spent; with a burst, most of its calls go", func(t testing.TB, s *Session) {
+			late := shift{from: 9 * time.Hour, to: 17 * time.Hour, cost: 2}
+			d, lasts := spendDay(t, s, daily, late, allDay), spendDay(t, s, daily.Burst(100).Named("lasts"), late, allDay)
+			if d.refused != 480 || lasts.refused > 240 {
+				t.Fatalf("%+v %+v", d, lasts)
+			}
+		}},
 	}
 }
 
@@ -206,26 +253,26 @@ var daily = policies.Daily(10_000, time.UTC).Reserve("desk", 30).Named("day") //
 
 // shift is the calls of a party in a day: one of a cost each minute, or as many as it can get.
 type shift struct {
+	party    string
 	from, to time.Duration
 	cost     int64
 	greedy   bool
 }
 
 var (
-	atDesk = shift{9 * time.Hour, 17 * time.Hour, 6, false} //nolint:gochecknoglobals // a constant
-	allDay = shift{0, 24 * time.Hour, 10, true}             //nolint:gochecknoglobals // a constant
+	atDesk = shift{party: "desk", from: 9 * time.Hour, to: 17 * time.Hour, cost: 6} //nolint:gochecknoglobals // a constant
+	allDay = shift{from: 0, to: 24 * time.Hour, cost: 10, greedy: true}             //nolint:gochecknoglobals // a constant
 )
 
 // A day is what became of one.
 type day struct {
 	used, busiest int64         // what was spent, and that of the busiest hour
-	refused       int           // calls of the desk
+	refused       int           // calls that are not greedy
 	most          time.Duration // when 99 % were used
-	desk          int64         // what the desk spent
 }
 
-// spendDay plays the next whole day with calls of a desk and of a batch job.
-func spendDay(t testing.TB, s *Session, p policies.Policy, desk, batch shift) (d day) {
+// spendDay plays the next whole day.
+func spendDay(t testing.TB, s *Session, p policies.Policy, shifts ...shift) (d day) {
 	t.Helper()
 	st, kept := parties(s, p)
 	begin := Since(s.now).Truncate(24*time.Hour) + 24*time.Hour - Since(Epoch+store.Instant(-int64(Epoch)%86_400_000_000)) // midnight
@@ -233,26 +280,19 @@ func spendDay(t testing.TB, s *Session, p policies.Policy, desk, batch shift) (d
 	var hour [24]int64
 	for at := time.Duration(0); at < 24*time.Hour; at += time.Minute {
 		s.At(begin + at)
-		ask := func(of *shift, party string) bool {
-			if !s.Ask(st, store.Call{Cost: of.cost, Kept: kept[party]}).OK {
-				return false
-			}
-			hour[at/time.Hour] += of.cost
-			if d.used += of.cost; d.used >= limit*99/100 && d.most == 0 {
-				d.most = at
-			}
-			return true
-		}
-		if at >= desk.from && at < desk.to {
-			for more := true; more; more = desk.greedy && more {
-				if more = ask(&desk, "desk"); more {
-					d.desk += desk.cost
-				} else if !desk.greedy {
-					d.refused++
+		for _, of := range shifts {
+			for more := at >= of.from && at < of.to; more; more = more && of.greedy {
+				if more = s.Ask(st, store.Call{Cost: of.cost, Kept: kept[of.party]}).OK; !more {
+					if !of.greedy {
+						d.refused++
+					}
+					continue
+				}
+				hour[at/time.Hour] += of.cost
+				if d.used += of.cost; d.used >= limit*99/100 && d.most == 0 {
+					d.most = at
 				}
 			}
-		}
-		for at >= batch.from && at < batch.to && ask(&batch, "") { //nolint:revive // until it is refused
 		}
 	}
 	d.busiest = slices.Max(hour[:])
