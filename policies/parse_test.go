@@ -32,6 +32,7 @@ func TestTexts(t *testing.T) {
 		"fixed-10s: 300 per window of 10s":                                      policies.Fixed(300, 10*time.Second).Skew(0),
 		"fixed-10s: 300 per window of 10s, skew 50us":                           policies.Fixed(300, 10*time.Second).Skew(50 * time.Microsecond),
 		"hourly: 5000 hourly (UTC)":                                             policies.Hourly(5000, time.UTC),
+		"daily: 100000 daily (Europe/Berlin), burst 1000":                       policies.Daily(100_000, berlin).Burst(1000),
 		"daily: 100000 daily (Europe/Berlin), skew 1s":                          policies.Daily(100_000, berlin).Skew(time.Second),
 		"monthly.org: 9 monthly (Europe/Berlin), 50 % for lane batch, per org":  policies.Monthly(9, berlin).Lane("batch", 50).Per("org"),
 		"in-flight: 25 in flight":                                               policies.InFlight(25),

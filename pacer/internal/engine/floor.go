@@ -59,6 +59,15 @@ func place(stack []Entry, i int, now, at int64, c *Call, round int) Placement {
 	return p
 }
 
+// Inspect inspects an entry of a stack, as a call in no party finds it.
+func Inspect(stack []Entry, i int, now int64) Inspection {
+	in := stack[i].Account.Inspect(&stack[i].Limit, now)
+	if _, ok := stack[i].Account.(*Window); ok && stack[i].Limit.Spec.Floor == 0 {
+		in.Next = place(stack, i, now, now, &Call{Cost: 1, Kept: math.MaxUint64}, 0).At
+	}
+	return in
+}
+
 // A sharing is one window that parties share, as a call finds it.
 type sharing struct {
 	stack []Entry
