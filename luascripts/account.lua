@@ -275,6 +275,22 @@ local function open(entries, now)
   end
 end
 
+-- share has windows know what they keep for parties, which comes after them in a stack. Of which accounts calls only leave what they keep, bits
+-- say: a call in no party leaves all.
+local function share(entries, bits)
+  local whole
+  for i = 1, #entries do
+    local o = entries[i]
+    if not o.part then
+      whole, o.parts = o, entries[i + 1] and entries[i + 1].part and {}
+    elseif whole then
+      o.others = bits % 2 == 1
+      whole.parts[#whole.parts + 1] = o
+    end
+    bits = (bits - bits % 2) / 2
+  end
+end
+
 -- keepturned has accounts written that calls found under other numbers.
 local function keepturned(entries)
   for i = 1, #entries do

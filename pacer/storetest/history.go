@@ -96,7 +96,10 @@ func (h *history) policy(i int) policies.Policy {
 			Hold: time.Duration(h.rng.Int64N(int64(time.Second))), Recovery: time.Duration(1 + h.rng.Int64N(int64(2*time.Second))),
 		})
 	}
-	if p.Validate() != nil { // such as more than one call per microsecond
+	if (kind == 4 || kind == 7) && h.rng.IntN(2) == 0 {
+		p = p.Burst(1 + h.rng.Int64N(limit))
+	}
+	if p.Validate() != nil { // more than one call per microsecond, say
 		p = policies.PerSecond(limit)
 	}
 	return p.Named(fmt.Sprintf("p%d", i))

@@ -83,7 +83,7 @@ type Placement struct {
 	At int64 // the slot: when the call starts
 
 	begin int64 // of a rate, of the call's interval of virtual time; of a window, of its bucket
-	takes int64 // of a rate, the gap that holds the interval: its index, or tail
+	takes int64 // of a rate, the gap that holds the interval: its index, or tail; of a window with a pace, its line now, or none
 	full  int64 // of a window: no bucket before has room for even one call; 0 if that is nothing new
 }
 
@@ -273,11 +273,7 @@ func Reserve(now int64, stack []Entry, c Call, charges []Charge) (Grant, []Charg
 	}
 	g.OK, g.Slack = true, math.MaxInt64
 	for i := range stack {
-		if c.Kept>>i&1 == 1 {
-			charges = append(charges, Charge{})
-			continue
-		}
-		charge, slack := stack[i].commit(now, places[i], c.cost(i))
+		charge, slack := stack[i].charge(now, places[i], &c, i)
 		charges = append(charges, charge)
 		g.Slack = min(g.Slack, slack)
 	}

@@ -532,10 +532,9 @@ func (q *queuedCall) charge(v *verdict, charges []Charge) []Charge {
 				f := e.Account.(*Concurrency) //nolint:forcetypeassert // of leases
 				f.Renew(&e.Limit, q.now, q.call.ID, g.At)
 			}
-		case q.call.Kept>>i&1 == 1:
 		case k&kinds != 0:
 			timed = true
-			c, slack = e.commit(q.now, places[i], q.call.cost(i))
+			c, slack = e.charge(q.now, places[i], &q.call, i)
 			if k == ofLane || k == fair {
 				q.served(i, v.early)
 			}
