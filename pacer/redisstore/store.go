@@ -262,7 +262,7 @@ func (s *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 	limits, refs := union(batches)
 	now := s.now()
 	q := newRequest()
-	if err := q.limits(batches[0].Stack.Upstream, limits, operation{Once: batches[0].Stack.Once}.add, now, now); err != nil {
+	if err := q.limits(batches[0].Stack.Upstream, limits, nothing, now, now); err != nil {
 		return err
 	}
 	for i := range batches {
