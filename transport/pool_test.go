@@ -21,6 +21,7 @@ import (
 	"github.com/headway-go/headway/policies/github"
 	"github.com/headway-go/headway/policies/openai"
 	"github.com/headway-go/headway/transport"
+	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
 // strictKeys is an upstream that lets each key make so many calls in any second, and does not know others.
@@ -470,40 +471,14 @@ func TestAPoolOfGitHubsTokens(t *testing.T) {
 	})
 }
 
-// keysAndModels is an upstream that counts the calls of each key to each model, and refuses beyond a bucket of them.
-type keysAndModels struct {
-	mu      sync.Mutex
-	buckets map[string]*bucketCounter
-	served  map[string]int
-	refused int
-}
-
-func (u *keysAndModels) RoundTrip(req *http.Request) (*http.Response, error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	body, err := io.ReadAll(req.Body)
-	if err != nil {
-		return nil, err
-	}
-	model, _, _ := strings.Cut(strings.TrimPrefix(string(body), `{"model":"`), `"`)
-	of := strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer secret-of-") + " " + model
-	if u.buckets[of] == nil {
-		u.buckets[of] = &bucketCounter{size: 10, step: time.Second}
-	}
-	if u.buckets[of].left(time.Now()) < 1 {
-		u.refused++
-		return reply(req, http.StatusTooManyRequests, "", "Retry-After", "1"), nil
-	}
-	u.buckets[of].take(time.Now())
-	u.served[of]++
-	return reply(req, http.StatusOK, `{}`), nil
-}
-
 // Limits per project and model, as OpenAI's, are those of each key and model: five keys serve five times as much of each.
 func TestAPoolOfOpenAIsKeys(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		u := &keysAndModels{buckets: make(map[string]*bucketCounter), served: make(map[string]int)}
+		keyAndModel := func(r *http.Request) string {
+			return strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer secret-of-") + " " + r.Header.Get("Model")
+		}
+		u := &upstreamtest.Upstream{Limits: []upstreamtest.Limit{upstreamtest.Bucket(10, time.Second).Per(keyAndModel)}}
 		p, err := pacer.New(pacer.Config{Upstream: "openai", MaxWait: time.Hour, Policies: []policies.Policy{
 			openai.Limits(60, 1_000_000)[0].Burst(10), openai.Limits(60, 1_000_000)[1],
 		}})
@@ -515,9 +490,11 @@ func TestAPoolOfOpenAIsKeys(t *testing.T) {
 		var calls sync.WaitGroup
 		for i := range 200 {
 			calls.Go(func() {
-				body := strings.NewReader(`{"model":"` + []string{"large", "small"}[i%2] + `","max_tokens":10}`)
+				model := []string{"large", "small"}[i%2]
+				body := strings.NewReader(`{"model":"` + model + `","max_tokens":10}`)
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://api.openai.com/v1/chat/completions", body)
 				require.NoError(t, err)
+				req.Header.Set("Model", model)
 				resp, err := client.Do(req)
 				require.NoError(t, err)
 				_ = resp.Body.Close()
@@ -525,11 +502,15 @@ func TestAPoolOfOpenAIsKeys(t *testing.T) {
 		}
 		began := time.Now()
 		calls.Wait()
-		require.Zero(t, u.refused)
+		require.Zero(t, u.Refused())
 		require.LessOrEqual(t, time.Since(began), 11*time.Second, "100 of each model by five keys: 50 at once, and five a second")
+		served := make(map[string]int)
+		for _, c := range u.Calls() {
+			served[keyAndModel(c.Request)]++
+		}
 		for _, key := range keys {
-			require.InDelta(t, 20, u.served[key.ID+" large"], 1)
-			require.InDelta(t, 20, u.served[key.ID+" small"], 1)
+			require.InDelta(t, 20, served[key.ID+" large"], 1)
+			require.InDelta(t, 20, served[key.ID+" small"], 1)
 		}
 	})
 }

@@ -3,7 +3,7 @@ package engine
 import (
 	"math"
 
-	"github.com/headway-go/headway/luascripts/numbers"
+	"github.com/headway-go/headway/pacer/internal/numbers"
 )
 
 // A fixed or calendar window may keep parts for parties. Each part is an account of what its party spends, and comes after the window in the

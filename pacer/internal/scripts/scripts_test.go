@@ -3,6 +3,8 @@ package scripts_test
 import (
 	"io/fs"
 	"os"
+	"os/exec"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -119,9 +121,9 @@ func TestScriptsCompileInLua54(t *testing.T) {
 		"math.abs", "math.floor", "math.huge", "math.max", "math.min", "string.byte", "string.find", "string.format", "string.gmatch", "string.match", "string.sub",
 		"table.concat", "table.insert", "table.remove", "table.sort", "table.unpack",
 	}
-	scripts := reflect.ValueOf(luascripts.New())
-	for i := range scripts.NumField() {
-		name, source := scripts.Type().Field(i).Name, scripts.Field(i).String()
+	all := reflect.ValueOf(scripts.New())
+	for i := range all.NumField() {
+		name, source := all.Type().Field(i).Name, all.Field(i).String()
 		list := exec.CommandContext(t.Context(), compiler, "-l", "-l", "-p", "-")
 		list.Stdin = strings.NewReader(source)
 		out, err := list.CombinedOutput()
