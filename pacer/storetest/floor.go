@@ -249,7 +249,7 @@ func floorCases() []Case {
 }
 
 // daily keeps for a desk what its calls from 9 to 17 need, and a little more.
-var daily = policies.Daily(10_000, time.UTC).Reserve("desk", 30).Named("day") //nolint:gochecknoglobals // a constant
+var daily = policies.Daily(10_000, time.UTC).Reserve("desk", 30).Named("day")
 
 // shift is the calls of a party in a day: one of a cost each minute, or as many as it can get.
 type shift struct {
@@ -260,8 +260,8 @@ type shift struct {
 }
 
 var (
-	atDesk = shift{party: "desk", from: 9 * time.Hour, to: 17 * time.Hour, cost: 6} //nolint:gochecknoglobals // a constant
-	allDay = shift{from: 0, to: 24 * time.Hour, cost: 10, greedy: true}             //nolint:gochecknoglobals // a constant
+	atDesk = shift{party: "desk", from: 9 * time.Hour, to: 17 * time.Hour, cost: 6}
+	allDay = shift{from: 0, to: 24 * time.Hour, cost: 10, greedy: true}
 )
 
 // A day is what became of one.
