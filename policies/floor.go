@@ -7,8 +7,13 @@ import (
 
 // Reserve returns a copy of which a percentage, from 1 to 100, is kept for a party: the calls that name it with pacer.Lane.
 // The others get none of that, until the party has used it or the last quarter of the window begins: from then on it is let go evenly, so that
-// nothing is lost at the end. The party may use more than that, as everybody may. Calls that name no party have what is not reserved. It is for
-// Fixed and calendar windows: a desk that works from 9 to 17 finds its part of a daily quota, whatever a batch job has done at night.
+// nothing is lost at the end. If the party does not call for three whole windows in which others do, its part halves with each further one, to
+// a 32nd, and is whole again in the window after its next call. The party may use more than its part, as everybody may. Calls that name no
+// party have what is not reserved. A desk that works from 9 to 17 finds its part of a daily quota, whatever
+// a batch job has done at night.
+//
+// A Sliding window keeps nothing free. What is beyond the parts is spread evenly, but for a fiftieth of the limit, and a party that comes back has
+// its part within a period. Rates and InFlight keep no parts.
 //
 // The part kept for a party is a policy of its own, named after both ("daily.support"). All of them together keep 100 per cent at most.
 func (p Policy) Reserve(party string, percent int64) Policy {
@@ -23,8 +28,8 @@ func (p Policy) Reserve(party string, percent int64) Policy {
 	}
 	p.lanes = append(slices.Clip(p.lanes), lane{party, percent, true})
 	switch {
-	case p.shape != shapeFixed && p.shape != shapeCalendar:
-		return p.mistake("Reserve", strconv.Quote(party), "only Fixed and calendar windows keep parts: give a rate a Lane for what must wait, or make it Fair")
+	case p.shape != shapeFixed && p.shape != shapeCalendar && p.shape != shapeSliding:
+		return p.mistake("Reserve", strconv.Quote(party), "only windows keep parts: give a rate a Lane for what must wait, or make it Fair")
 	case !ValidName(party):
 		return p.mistake("Reserve", strconv.Quote(party), "must start with a letter or digit and have at most 64 letters, digits, '.', '_' or '-'")
 	case percent < 1:
@@ -36,6 +41,9 @@ func (p Policy) Reserve(party string, percent int64) Policy {
 	}
 	return p
 }
+
+// frontPart is what part of a sliding window that keeps parts may start ahead of its pace. With less, estimates that are too high leave some unused.
+const frontPart = 50
 
 // floor returns what is kept of the policy for a party that has so many per cent, as InLane makes it.
 func (p Policy) floor(percent int64) Policy {
