@@ -12,8 +12,11 @@ import (
 // party have what is not reserved. A desk that works from 9 to 17 finds its part of a daily quota, whatever
 // a batch job has done at night.
 //
-// A Sliding window keeps nothing free. What is beyond the parts is spread evenly, but for a fiftieth of the limit, and a party that comes back has
-// its part within a period. Rates and InFlight keep no parts.
+// A rate keeps nothing free, either: while calls of several parties wait, each has its part of what they cost, and calls that name no party have what
+// is not reserved. So the parts are weights, by which what a party does not need goes to the others: see [Policy.Fair].
+//
+// A Sliding window keeps nothing free. The rest beyond the parts is spread evenly, but for a fiftieth of the limit, and a party that comes back has
+// its part within a period. InFlight keeps no parts.
 //
 // The part kept for a party is a policy of its own, named after both ("daily.support"). All of them together keep 100 per cent at most.
 func (p Policy) Reserve(party string, percent int64) Policy {
@@ -28,8 +31,8 @@ func (p Policy) Reserve(party string, percent int64) Policy {
 	}
 	p.lanes = append(slices.Clip(p.lanes), lane{party, percent, true})
 	switch {
-	case p.shape != shapeFixed && p.shape != shapeCalendar && p.shape != shapeSliding:
-		return p.mistake("Reserve", strconv.Quote(party), "only windows keep parts: give a rate a Lane for what must wait, or make it Fair")
+	case p.shape == shapeInFlight || p.shape == shapeNone:
+		return p.mistake("Reserve", strconv.Quote(party), "only rates and windows keep parts: give some of the calls an InFlight of their own, Per a scope that is Optional")
 	case !ValidName(party):
 		return p.mistake("Reserve", strconv.Quote(party), "must start with a letter or digit and have at most 64 letters, digits, '.', '_' or '-'")
 	case percent < 1:

@@ -277,7 +277,7 @@ func (p Policy) skewOr(d time.Duration) time.Duration {
 // Spec returns the policy in the store's units. It is meaningful only for a valid policy.
 func (p Policy) Spec() specs.Spec {
 	s := p.cut(p.whole())
-	if p.fair != "" {
+	if by, _ := p.FairBy(""); by != "" {
 		s.Queue = specs.FairQueue
 	}
 	return s

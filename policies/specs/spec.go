@@ -37,6 +37,9 @@ func (a Algorithm) Known() bool {
 	return a == GCRA || a == Window || a == Concurrency || a == Allowance
 }
 
+// PartyScope is the scope whose value is the party, or the lane, of a call. No policy can have it.
+const PartyScope = "/lane"
+
 // A Queue is how calls wait their turn for a limit. A limit without a queue gives slots at once, however far away they are.
 type Queue uint8
 
