@@ -107,3 +107,65 @@ func TestRatesKeepTheSameParts(t *testing.T) {
 	require.NoError(t, p.Wait(t.Context(), pacer.Lane("support")))
 	require.ErrorContains(t, p.Wait(t.Context(), pacer.Lane("sales")), "no policy of upstream")
 }
+
+// Parties of a policy of calls in flight have their parts of the permits, while calls of all wait.
+func TestPartiesOfPermits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shared, began := memstore.New(), time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+		defer cancel()
+		var calls sync.WaitGroup
+		var mu sync.Mutex
+		busy := make(map[string]time.Duration) // from a third of the time on
+		var back, atPart time.Duration
+		running := 0
+		for range 2 {
+			p := newPacer(t, pacer.Config{
+				Upstream: "api", Store: shared, MaxWait: time.Hour, Policies: []policies.Policy{policies.InFlight(20).Reserve("support", 30).Reserve("sync", 20)},
+			})
+			for _, party := range []string{"support", "sync", ""} {
+				for range 30 {
+					calls.Go(func() {
+						if party == "support" {
+							time.Sleep(20 * time.Second)
+							mu.Lock()
+							back = time.Since(began)
+							mu.Unlock()
+						}
+						for {
+							r, err := p.Acquire(ctx, pacer.Lane(party))
+							if err != nil {
+								return
+							}
+							if party == "support" {
+								mu.Lock()
+								if running++; running == 6 && atPart == 0 {
+									atPart = time.Since(began)
+								}
+								mu.Unlock()
+							}
+							d := 500*ms + rand.N(time.Second)
+							time.Sleep(d)
+							r.Release()
+							mu.Lock()
+							if party == "support" {
+								running--
+							}
+							if time.Since(began) > 30*time.Second {
+								busy[party] += d
+							}
+							mu.Unlock()
+						}
+					})
+				}
+			}
+		}
+		calls.Wait()
+		all := busy["support"] + busy["sync"] + busy[""]
+		for party, part := range map[string]float64{"support": 0.3, "sync": 0.2, "": 0.5} {
+			require.InDelta(t, part, float64(busy[party])/float64(all), 0.03, party)
+		}
+		require.LessOrEqual(t, atPart-back, 2*time.Second, "a permit comes back when its call is over")
+	})
+}

@@ -13,10 +13,11 @@ import (
 // a batch job has done at night.
 //
 // A rate keeps nothing free, either: while calls of several parties wait, each has its part of what they cost, and calls that name no party have what
-// is not reserved. So the parts are weights, by which what a party does not need goes to the others: see [Policy.Fair].
+// is not reserved. So the parts are weights, by which what a party does not need goes to the others: see [Policy.Fair]. So it is with the permits
+// of InFlight, of which a party that comes back has its part when the calls of others have ended.
 //
 // A Sliding window keeps nothing free. The rest beyond the parts is spread evenly, but for a fiftieth of the limit, and a party that comes back has
-// its part within a period. InFlight keeps no parts.
+// its part within a period.
 //
 // The part kept for a party is a policy of its own, named after both ("daily.support"). All of them together keep 100 per cent at most.
 func (p Policy) Reserve(party string, percent int64) Policy {
@@ -31,8 +32,6 @@ func (p Policy) Reserve(party string, percent int64) Policy {
 	}
 	p.lanes = append(slices.Clip(p.lanes), lane{party, percent, true})
 	switch {
-	case p.shape == shapeInFlight || p.shape == shapeNone:
-		return p.mistake("Reserve", strconv.Quote(party), "only rates and windows keep parts: give some of the calls an InFlight of their own, Per a scope that is Optional")
 	case !ValidName(party):
 		return p.mistake("Reserve", strconv.Quote(party), "must start with a letter or digit and have at most 64 letters, digits, '.', '_' or '-'")
 	case percent < 1:

@@ -118,7 +118,7 @@ func (p Policy) Lanes() []string {
 // or lets it use everything.
 func (p Policy) InLane(name string) (Policy, bool) {
 	for _, l := range p.lanes {
-		if l.name == name && (l.kept && !p.isRate() || !l.kept && l.percent < 100) {
+		if l.name == name && (l.kept && !p.isRate() && p.shape != shapeInFlight || !l.kept && l.percent < 100) {
 			part := p
 			part.name, part.lanes, part.percent, part.kept = p.Name()+"."+name, nil, l.percent, l.kept
 			return part, true
@@ -205,10 +205,10 @@ func (p Policy) Fair(scope string) Policy {
 	return p
 }
 
-// FairBy returns the scope whose values share the policy; "" if the policy serves calls in the order of arrival. Of a rate with parts for parties
-// ([Policy.Reserve]) it also returns the weight of a party, which is its part in tenths of a per cent; of calls in none, if that is "".
+// FairBy returns the scope whose values share the policy; "" if the policy serves calls in the order of arrival. Of a rate or InFlight with parts for
+// parties ([Policy.Reserve]) it also returns the weight of a party, which is its part in tenths of a per cent; of calls in none, if that is "".
 func (p Policy) FairBy(party string) (scope string, weight int64) {
-	if p.fair != "" || !p.isRate() {
+	if p.fair != "" || !p.isRate() && p.shape != shapeInFlight {
 		return p.fair, 0
 	}
 	rest := int64(100)
