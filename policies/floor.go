@@ -5,21 +5,20 @@ import (
 	"strconv"
 )
 
-// Reserve returns a copy of which a percentage, from 1 to 100, is kept for a party: the calls that name it with pacer.Lane.
-// The others get none of that, until the party has used it or the last quarter of the window begins: from then on it is let go evenly, so that
-// nothing is lost at the end. If the party does not call for three whole windows in which others do, its part halves with each further one, to
-// a 32nd, and is whole again in the window after its next call. The party may use more than its part, as everybody may. Calls that name no
-// party have what is not reserved. A desk that works from 9 to 17 finds its part of a daily quota, whatever
-// a batch job has done at night.
+// Reserve returns a copy of which a percentage, from 1 to 100, is kept for a party: the calls that name it with pacer.Lane. All parts together
+// are 100 per cent at most. Calls that name no party have what is not reserved. A party may use more than its part, as everybody may.
 //
-// A rate keeps nothing free, either: while calls of several parties wait, each has its part of what they cost, and calls that name no party have what
-// is not reserved. So the parts are weights, by which what a party does not need goes to the others: see [Policy.Fair]. So it is with the permits
-// of InFlight, of which a party that comes back has its part when the calls of others have ended.
+// Of a Fixed or calendar window, the others get none of a party's part until the party has used it or the last quarter of the window begins:
+// from then on it is let go evenly, so that nothing is lost at the end. If the party does not call for three whole windows in which others do,
+// its part halves with each further one, to a 32nd, and is whole again in the window after its next call. A desk that works from 9 to 17 finds
+// its part of a daily quota, whatever a batch job has done at night. The part is a policy of its own, named after both ("daily.support").
 //
-// A Sliding window keeps nothing free. The rest beyond the parts is spread evenly, but for a fiftieth of the limit, and a party that comes back has
-// its part within a period.
+// A Sliding window keeps nothing free. It spreads evenly what is beyond the parts, but for a fiftieth of the limit, and a party that comes back
+// has its part within a period.
 //
-// The part kept for a party is a policy of its own, named after both ("daily.support"). All of them together keep 100 per cent at most.
+// A rate and InFlight keep nothing free, either. While calls of several parties wait, each party has its part, of a rate by what its calls
+// cost. The others have what it does not need, by their own parts: see [Policy.Fair]. A party that comes back has its part of a rate within a
+// second, and its part of the permits when calls of others have ended.
 func (p Policy) Reserve(party string, percent int64) Policy {
 	sum := percent
 	for _, l := range p.lanes {
