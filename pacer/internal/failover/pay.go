@@ -196,8 +196,7 @@ func (w *Store) payOnce(ctx context.Context, d *debt) error {
 	return nil
 }
 
-// charging leaves of a debt, of which it will never be known whether it was paid, what charges something: to charge it twice does no more
-// than idle, and to give back twice would let others go.
+// charging keeps the charges of a debt whose payment is unknown. Charging them twice only idles; refunding twice would let others go.
 func (d *debt) charging() {
 	d.notes = slices.DeleteFunc(d.notes, func(n store.Note) bool { return n.Kind == store.NoteSettle && n.Actual <= n.Cost })
 }
