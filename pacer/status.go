@@ -101,7 +101,7 @@ func (p *Pacer) Status(ctx context.Context, opts ...ScopeOption) (*Status, error
 	return s, nil
 }
 
-// attribute sets where pauses and allowances were stated, of what processes have reported: see [store.About].
+// attribute sets where pauses and allowances were stated, by the processes' reports: see [store.About].
 func (s *Status) attribute(stated []store.Statement) {
 	s.PausedBy = s.statedBy(stated, "", "", s.PausedFor)
 	for i := range s.Policies {
