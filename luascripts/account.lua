@@ -94,24 +94,6 @@ local function arg()
   return tonumber(ARGV[nextarg - 1])
 end
 
--- once begins a script whose operation may be requested again, because its reply was lost: it reads number and known, of ARGV, and returns
--- what reads the key that comes after those of the accounts and reports whether the operation was done before. Call it right before
--- anything is written. A later run with the same number does nothing.
---   number  of the operation, of one process, from 1; 0: it may be done twice, and has no key
---   known   the process knows what became of all operations before this one
---   done    the key: a sorted set, member = score = number of an operation that was done, from known on
-local function once()
-  local number, known = arg(), arg()
-  return function()
-    if number == 0 then return false end
-    local done = key()
-    if redis.call('ZADD', done, number, number) == 0 then return true end
-    redis.call('ZREMRANGEBYSCORE', done, '-inf', '(' .. string.format('%.0f', known))
-    redis.call('PEXPIRE', done, ttl(C.OnceTTL))
-    return false
-  end
-end
-
 -- widened returns a length of time with a margin of so many millionths of it, rounded up.
 local function widened(length, share)
   local more = length * share + C.WholeShare - 1
@@ -272,6 +254,22 @@ local function open(entries, now)
       everything({ o })
       o.run.open(o, now)
     end
+  end
+end
+
+-- share has windows know what they keep for parties, which comes after them in a stack. bits are the accounts of which calls only leave
+-- those parts: a call in no party leaves all.
+local function share(entries, bits)
+  local whole
+  for i = 1, #entries do
+    local o = entries[i]
+    if not o.part then
+      whole, o.parts = o, entries[i + 1] and entries[i + 1].part and {}
+    elseif whole then
+      o.others = bits % 2 == 1
+      whole.parts[#whole.parts + 1] = o
+    end
+    bits = (bits - bits % 2) / 2
   end
 end
 

@@ -1,9 +1,7 @@
 -- cancel.lua: give back what some reservations of one upstream were charged, in order.
 --
 -- KEYS   as in reserve.lua
---        done: if the operation has a number: see once
--- ARGV   number, known: see once
---        accounts: how many follow; for each
+-- ARGV   accounts: how many follow; for each
 --          algorithm
 --          its parameters
 --        then, to the end, reservations of one stack after the other; for each stack
@@ -17,10 +15,8 @@
 -- The elapsed part is not given back: nobody could use it. An interval that is free already stays free. Queued calls whose turn it may be
 -- are woken, as in report.lua.
 
-local repeated = once()
 local all, up, now = stack()
 everything(all)
-if repeated() then return { now } end
 
 while nextarg <= #ARGV do
   local entries, refs = all, arg() - 1

@@ -46,7 +46,9 @@ local function better(a, b)
   if a.class ~= b.class or a.class ~= waits then
     return a.class < b.class or a.class == b.class and a.at < b.at
   end
-  return a.need * b.of < b.need * a.of
+  if a.need and b.need then return a.need * b.of < b.need * a.of end
+  if a.need or b.need then return not a.need end
+  return a.again < b.again
 end
 
 return function(entries, c, up, now, reply, size, changed)

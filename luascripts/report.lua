@@ -1,10 +1,11 @@
 -- report.lua: apply what was observed of the upstream.
 --
 -- KEYS   as in reserve.lua
---        done: if the operation has a number: see once
+--        done: if the operation has a number: a sorted set, member = score = number of an operation that was done, from known on
 --        allowances: if a note is of kind 4: a sorted set, member = the name of an allowance, score = until when it matters (µs since the epoch)
 --        resets: if a note is of kind 1, 4 or 7: see anew
--- ARGV   number, known: see once
+-- ARGV   number: of an operation of a process that is requested again, and done once, if its reply is lost, from 1; 0: it may be done twice
+--        known: the process knows what became of all operations before this one
 --        accounts: how many follow; for each
 --          algorithm
 --          its parameters
@@ -36,7 +37,7 @@
 -- Exhausted limits, resumptions and rates that slowed down are published on the channel KEYS[1] .. '/pauses', as lines "now" and then "kind
 -- until key"; and which queued calls must poll, as "4 id key". A failure to publish is ignored: then sleeping calls receive nothing.
 
-local repeated = once()
+local number, known = arg(), arg()
 local entries, up, now = stack()
 if stale then return { now } end
 everything(entries)
@@ -51,7 +52,12 @@ for at = nextarg, nextarg + 7 * (notes - 1), 7 do
   if not entries[entry] then unknown('limit', entry) end
   if (kind == C.NoteAnswer or kind == C.NoteResume) and not entries[entry].run.answer then unknown('allowance', entry) end
 end
-if repeated() then return { now, 0 } end
+if number > 0 then
+  local done = key()
+  if redis.call('ZADD', done, number, number) == 0 then return { now, 0 } end
+  redis.call('ZREMRANGEBYSCORE', done, '-inf', '(' .. string.format('%.0f', known))
+  redis.call('PEXPIRE', done, ttl(C.OnceTTL))
+end
 open(entries, now)
 keepturned(entries)
 

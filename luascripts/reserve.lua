@@ -157,18 +157,7 @@ while nextarg <= #ARGV and spent < enough do
     costs = {}
     for i = 1, #entries do costs[i] = arg() end
   end
-  -- The parts that a window keeps for parties come after it.
-  local bits, whole = keeps and arg() or 0, nil
-  for i = 1, #entries do
-    local o = entries[i]
-    if o.part then
-      o.others = bits % 2 == 1
-      whole.parts[#whole.parts + 1] = o
-    else
-      whole, o.parts = o, entries[i + 1] and entries[i + 1].part and {}
-    end
-    bits = (bits - bits % 2) / 2
-  end
+  share(entries, keeps and arg() or 0)
   if first then
     choices = readchoices(entries, costs, choices)
     first = arg()

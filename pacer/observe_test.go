@@ -212,8 +212,9 @@ func TestPausesInObserve(t *testing.T) {
 			Policies: []string{"flight"}, Wait: time.Second, Refused: true,
 		}), "observed policies can be named")
 		r.Release()
-		r, err = p.Acquire(t.Context())
+		r, err = p.Acquire(t.Context(), pacer.Tracked())
 		require.NoError(t, err)
+		require.NoError(t, r.Report(t.Context(), policies.Feedback{}), "the pause has become a limit of the call that is no policy")
 		r.Release()
 		e := o.take()[0]
 		require.True(t, e.Paused)

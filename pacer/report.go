@@ -84,7 +84,7 @@ func (p *Pacer) withObserved(a *readings.Answer, k binding.Ask) {
 	a.Partial = lacking != nil
 	limits := slices.Clone(a.Limits)
 	for _, l := range k.Bindable(false) {
-		if k.Set.Named(l.Policy).Observed {
+		if slices.ContainsFunc(k.Set.All, func(of binding.Limit) bool { return of.Policy == l.Policy && of.Observed }) {
 			limits = append(limits, l)
 		}
 	}

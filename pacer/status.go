@@ -70,6 +70,9 @@ type PolicyStatus struct {
 	// an adaptive rate that has slowed down, and future slots. It ignores the margin, which is small and shrinks slowly. For a policy of
 	// calls in flight it is how long until the last lease runs out at the latest.
 	Full time.Duration
+	// Gone is how long until nothing is left of a [policies.Fixed] or calendar window, at its mean pace so far; 0 if it lasts to its end at
+	// that pace, as one with a burst does, or if not even a tenth is spent, which shows little. Of what is kept for a party, it is that.
+	Gone time.Duration
 
 	_ struct{}
 }
@@ -221,7 +224,27 @@ func policyStatus(policy policies.Policy, scope string, seen *store.LimitStatus,
 		Queued:    seen.Queued,
 		Margin:    marginOf(policy, seen.Margin),
 		Full:      max(0, seen.Full.Sub(now)),
+		Gone:      goneIn(policy.Spec(), seen, int64(now)),
 	}
+}
+
+// goneIn returns how long until a window is spent: see [PolicyStatus].
+func goneIn(s specs.Spec, seen *store.LimitStatus, now int64) time.Duration {
+	spent := seen.Pace - seen.Remaining
+	if s.Algorithm != specs.Window || s.Buckets > 0 || s.Ahead > 0 || seen.Remaining == 0 || spent < seen.Pace/10 || spent <= 0 {
+		return 0
+	}
+	begin := now - now%s.Interval
+	end := begin + s.Interval
+	if s.Calendar != nil {
+		bounds := s.Calendar.Bounds(now, now)
+		begin, end = bounds[1], bounds[2]
+	}
+	left := int64(float64(now-begin) * (float64(seen.Remaining) / float64(spent)))
+	if now+left >= end-s.Guard {
+		return 0
+	}
+	return time.Duration(left) * time.Microsecond
 }
 
 // marginOf returns a margin in millionths of a policy's period as a time.

@@ -227,7 +227,7 @@ func TestWhoLogsALostStore(t *testing.T) { //nolint:paralleltest // it replaces 
 	})
 }
 
-// Calls beyond the buffer of an absent store are counted, for hooks and in the log.
+// Refunds that an absent store missed are counted, for hooks and in the log.
 func TestWhatWasDroppedIsLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestWhatWasDroppedIsLogged(t *testing.T) {
 		pacer.Returned(p, 7)
 		closing(t, p)
 		require.Equal(t, 7, dropped)
-		require.Equal(t, 1, l.count(`level=WARN msg="headway: the store is back"`), l.text())
+		require.Equal(t, 1, l.count(`level=INFO msg="headway: the store is back"`), l.text())
 		require.Equal(t, 1, l.count("dropped=7"), l.text())
 	})
 }

@@ -171,6 +171,7 @@ func (p Policy) cut(s specs.Spec) specs.Spec {
 	if p.percent == 0 {
 		return s
 	}
+	s.Ahead = 0 // the whole has a pace
 	if p.kept {
 		s.Floor = max(1, s.Limit/100*p.percent+s.Limit%100*p.percent/100)
 		return s

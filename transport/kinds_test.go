@@ -15,6 +15,7 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
 // tenants are an upstream that counts each tenant by itself, without any sign of it.
@@ -28,11 +29,9 @@ func (u tenants) RoundTrip(req *http.Request) (*http.Response, error) {
 // has. Where all tenants have one limit together, readings that rise by themselves are no such sign, however many tenants there are.
 func TestTenantsThatAreCountedApart(t *testing.T) {
 	t.Parallel()
-	minute := func() counter { return &fixedCounter{most: 300, period: time.Minute} }
-	bucket := func() counter { return &bucketCounter{size: 100, step: 50 * time.Millisecond} }
-	log := func() counter { return &logCounter{most: 300, period: 20 * time.Second} }
+	minute, bucket, log := upstreamtest.Fixed(300, time.Minute), upstreamtest.Bucket(100, 50*ms), upstreamtest.Sliding(300, 20*time.Second)
 	for name, c := range map[string]struct {
-		counter func() counter
+		limit   upstreamtest.Limit
 		tenants int
 		apart   bool
 	}{
@@ -48,7 +47,7 @@ func TestTenantsThatAreCountedApart(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Until(time.Date(2026, time.March, 3, 0, 0, 0, 0, time.UTC)))
 				one := func() *stating {
-					return &stating{counters: []counter{c.counter()}, every: 1, form: "ceil", rng: rand.New(rand.NewPCG(4, 1))}
+					return (&stating{every: 1, form: "ceil"}).open(rand.New(rand.NewPCG(4, 1)), c.limit)
 				}
 				api, all := make(tenants), one()
 				for i := range c.tenants {
@@ -104,16 +103,16 @@ func TestTenantsThatAreCountedApart(t *testing.T) {
 				callers.Wait()
 				for name, u := range api {
 					late := 0 // that went in the second half
-					for _, at := range u.admitted {
+					for _, at := range u.came(true) {
 						if at.Sub(from) > windows/2*time.Minute {
 							late++
 						}
 					}
-					t.Logf("%s: %d and later %d admitted, %d refused, %q", name, len(u.admitted), late, len(u.denied), scopes)
+					t.Logf("%s: %d and later %d admitted, %d refused, %q", name, u.Admitted(), late, u.Refused(), scopes)
 					if c.apart && name == "t0" {
 						require.GreaterOrEqual(t, late, 9*300*windows/2/10)
 					}
-					require.LessOrEqual(t, len(u.denied), 10*windows)
+					require.LessOrEqual(t, u.Refused(), 10*windows)
 				}
 				if c.apart {
 					require.LessOrEqual(t, time.Duration(longest.Load()), 2*time.Second)

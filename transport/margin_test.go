@@ -1,7 +1,6 @@
 package transport_test
 
 import (
-	"cmp"
 	"context"
 	"math/rand/v2"
 	"net/http"
@@ -17,64 +16,42 @@ import (
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/transport"
+	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
-// strict is an upstream that admits so many calls in any period, counted when they arrive. It does not count what it refuses.
+// strict is an upstream that admits so many calls in any period, counted when they arrive.
 type strict struct {
-	limit  int
-	period time.Duration                  // a second, if 0
-	delay  func(*rand.Rand) time.Duration // of each way
+	upstreamtest.Upstream
 
-	mu      sync.Mutex
-	rng     *rand.Rand
-	arrived []time.Time // of calls that it admitted
-	went    int
-	refused int
-	unfair  int // calls that it refuses although it has room
+	admitted, refused int // when count was called last
 }
 
-func (s *strict) RoundTrip(req *http.Request) (*http.Response, error) {
-	s.mu.Lock()
-	there, back := s.delay(s.rng), s.delay(s.rng)
-	s.mu.Unlock()
-	time.Sleep(there)
-	defer time.Sleep(back)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	for len(s.arrived) > 0 && now.Sub(s.arrived[0]) >= cmp.Or(s.period, time.Second) {
-		s.arrived = s.arrived[1:]
+func newStrict(limit int, period time.Duration, delay func(*rand.Rand) time.Duration) *strict {
+	var mu sync.Mutex
+	rng := rand.New(rand.NewPCG(1, 1))
+	s := &strict{}
+	s.Limits, s.Delay = []upstreamtest.Limit{upstreamtest.Sliding(limit, period)}, func() time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return delay(rng)
 	}
-	if len(s.arrived) >= s.limit || s.unfair > 0 {
-		s.unfair = max(0, s.unfair-1)
-		s.refused++
-		return reply(req, http.StatusTooManyRequests, "", "Retry-After", "1"), nil
-	}
-	s.went++
-	s.arrived = append(s.arrived, now)
-	return reply(req, http.StatusOK, "ok"), nil
+	return s
 }
 
-// inject has the upstream refuse the next calls.
+// after is a delay that is always the same.
+func after(d time.Duration) func(*rand.Rand) time.Duration {
+	return func(*rand.Rand) time.Duration { return d }
+}
+
+// inject has the upstream refuse the next calls, although it has room.
 func (s *strict) inject(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.unfair = n
+	s.Inject(n, upstreamtest.Refusal(http.StatusTooManyRequests, time.Second))
 }
 
-// allow changes the limit.
-func (s *strict) allow(limit int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.limit = limit
-}
-
-// count returns what went and what was refused since its last call.
+// count returns how many calls were admitted and refused since it was called last.
 func (s *strict) count() (went, refused int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	went, refused = s.went, s.refused
-	s.went, s.refused = 0, 0
+	went, refused = s.Admitted()-s.admitted, s.Refused()-s.refused
+	s.admitted, s.refused = s.admitted+went, s.refused+refused
 	return went, refused
 }
 
@@ -120,7 +97,7 @@ func TestTheMarginFindsItself(t *testing.T) {
 	for _, network := range uneven {
 		for name, policy := range map[string]policies.Policy{"AtMost": policies.AtMost(50, time.Second), "Sliding": policies.Sliding(50, time.Second)} {
 			synctest.Test(t, func(t *testing.T) {
-				u := &strict{limit: 50, delay: network.delay, rng: rand.New(rand.NewPCG(1, 1))}
+				u := newStrict(50, time.Second, network.delay)
 				f := newFleet(t, u, policy)
 				time.Sleep(10 * time.Second)
 				_, early := u.count()
@@ -140,7 +117,7 @@ func TestTheMarginFindsItself(t *testing.T) {
 func TestTheMarginOfAMinuteFindsItself(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		u := &strict{limit: 100, period: time.Minute, delay: uneven[2].delay, rng: rand.New(rand.NewPCG(1, 1))}
+		u := newStrict(100, time.Minute, uneven[2].delay)
 		f := newFleet(t, u, policies.AtMost(100, time.Minute))
 		time.Sleep(10 * time.Minute)
 		_, early := u.count()
@@ -162,7 +139,7 @@ func TestAStrayRefusalPausesNobody(t *testing.T) {
 		{policies.AtMost(50, time.Second), policies.AtMost(10, time.Second).Per("tenant")},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			u := &strict{limit: 50, delay: func(*rand.Rand) time.Duration { return ms }, rng: rand.New(rand.NewPCG(1, 1))}
+			u := newStrict(50, time.Second, after(ms))
 			f := newFleet(t, u, list...)
 			time.Sleep(5 * time.Second)
 			u.count()
@@ -183,7 +160,7 @@ func TestAStrayRefusalPausesNobody(t *testing.T) {
 func TestASecondRefusalPausesEveryone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		u := &strict{limit: 50, delay: func(*rand.Rand) time.Duration { return ms }, rng: rand.New(rand.NewPCG(1, 1))}
+		u := newStrict(50, time.Second, after(ms))
 		f := newFleet(t, u, policies.AtMost(50, time.Second))
 		time.Sleep(5 * time.Second)
 		u.inject(2)
@@ -203,18 +180,18 @@ func TestAnAdaptiveRateFollowsADip(t *testing.T) {
 	for dip, most := range map[int]int{5: 2, 10: 3} { // seconds; refusals
 		for _, unfair := range []int{0, 1} {
 			synctest.Test(t, func(t *testing.T) {
-				u := &strict{limit: 50, delay: func(*rand.Rand) time.Duration { return 5 * ms }, rng: rand.New(rand.NewPCG(1, 1))}
+				u := newStrict(50, time.Second, after(5*ms))
 				f := newFleet(t, u, policies.AtMost(50, time.Second).Adaptive(policies.Adaptation{}))
 				time.Sleep(5 * time.Second)
 				u.inject(unfair)
 				time.Sleep(3 * time.Second)
 				u.count()
-				u.allow(25)
+				u.SetLimits(upstreamtest.Sliding(25, time.Second))
 				time.Sleep(time.Second)
 				_, first := u.count()
 				time.Sleep(time.Duration(dip-1) * time.Second)
 				low, more := u.count()
-				u.allow(50)
+				u.SetLimits(upstreamtest.Sliding(50, time.Second))
 				time.Sleep(3 * time.Second)
 				_, late := u.count()
 				time.Sleep(10 * time.Second)

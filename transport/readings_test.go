@@ -20,6 +20,7 @@ import (
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/transport"
+	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
 // A cell is a fleet and an upstream that states its limit, or whose refusals do.
@@ -48,16 +49,21 @@ func (c *cell) String() string {
 // burst is the size of a bucket.
 func (c *cell) burst() int { return quotas[c.period].most / 4 }
 
-// counter returns the limit.
-func (c *cell) counter() counter {
+// step is how often a bucket gets a token.
+func (c *cell) step() time.Duration { return c.period / time.Duration(quotas[c.period].most) }
+
+// limit returns the limit.
+func (c *cell) limit() upstreamtest.Limit {
 	most := quotas[c.period].most
 	switch c.kind {
-	case "aligned", "first":
-		return &fixedCounter{most: most, period: c.period, first: c.kind == "first"}
+	case "aligned":
+		return upstreamtest.Fixed(most, c.period)
+	case "first":
+		return upstreamtest.FromFirst(most, c.period)
 	case "log":
-		return &logCounter{most: most, period: c.period}
+		return upstreamtest.Sliding(most, c.period)
 	}
-	return &bucketCounter{size: c.burst(), step: c.period / time.Duration(most), next: c.kind == "next"}
+	return upstreamtest.Bucket(c.burst(), c.step())
 }
 
 // policies returns the stack.
@@ -111,17 +117,28 @@ func (c *cell) run(t *testing.T, play uint64) (used, refused float64) {
 		rng := rand.New(rand.NewPCG(c.seed, play))
 		n, from := quotas[c.period].windows, time.Now()
 		end, begin := from.Add(time.Duration(n)*c.period), from.Add(3*c.period/10)
-		api := &stating{
-			counters: []counter{c.counter()}, every: map[string]int{"every": 1, "tenth": 10}[c.header], before: c.before, form: c.form, retryAfter: c.retry,
-			slow: c.slow, rng: rng,
+		api := (&stating{every: map[string]int{"every": 1, "tenth": 10}[c.header], before: c.before, form: c.form, retryAfter: c.retry, slow: c.slow}).open(rng, c.limit())
+		if c.kind == "next" {
+			api.next = c.step()
 		}
 		if c.kind != "aligned" {
 			from, end = begin, end.Add(begin.Sub(from))
 		}
-		api.others = c.othersCall(rng, begin.Add(-3*c.period/10), end)
+		var taken []time.Time // by others
+		var others sync.WaitGroup
+		calls := c.othersCall(rng, begin.Add(-3*c.period/10), end)
+		others.Go(func() {
+			for _, at := range calls {
+				time.Sleep(time.Until(at))
+				if api.Spend(nil) {
+					taken = append(taken, at)
+				}
+			}
+		})
 		time.Sleep(time.Until(begin))
 		stated(t, api, c.policies(), end)
-		most, own, others := quotas[c.period].most, 0, make([]int, n)
+		others.Wait()
+		most, own, spent := quotas[c.period].most, 0, make([]int, n)
 		each := func(times []time.Time, in func(k int)) {
 			for _, at := range times {
 				if k := int(at.Sub(from) / c.period); !at.Before(from) && k > 0 && k < n {
@@ -129,12 +146,12 @@ func (c *cell) run(t *testing.T, play uint64) (used, refused float64) {
 				}
 			}
 		}
-		each(api.admitted, func(int) { own++ })
-		each(api.denied, func(int) { refused += 1 / float64(n-1) })
-		each(api.taken, func(k int) { others[k]++ })
+		each(api.came(true), func(int) { own++ })
+		each(api.came(false), func(int) { refused += 1 / float64(n-1) })
+		each(taken, func(k int) { spent[k]++ })
 		left := 0
-		for _, spent := range others[1:] {
-			left += max(0, most-spent)
+		for _, n := range spent[1:] {
+			left += max(0, most-n)
 		}
 		used = min(1, float64(own)/float64(max(1, left)))
 		t.Logf("%v: used %d of %d (%.1f %%), refused %.1f a window", c, own, left, 100*used, refused)

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/luascripts"
+	lua "github.com/headway-go/headway/pacer/internal/scripts"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 )
 
@@ -36,8 +36,8 @@ func newBackend(t testing.TB) *backend {
 	})}
 	t.Cleanup(func() { _ = b.rdb.Close() })
 	b.sent.background = make(map[any]bool)
-	scripts := luascripts.New()
-	for _, source := range []string{scripts.Heartbeat, scripts.Describe, scripts.Enlist} {
+	program := lua.New()
+	for _, source := range []string{program.Heartbeat, program.Describe, program.Enlist} {
 		b.sent.background[source], b.sent.background[redis.NewScript(source).Hash()] = true, true
 	}
 	b.rdb.AddHook(&b.sent)

@@ -39,7 +39,7 @@
 //   - every call that went was charged, and none more than twice;
 //   - a budget that was spent before the first fault, while no process had lost the store, stays spent, however many pace locally;
 //   - no call of a process that starts in a fault goes before its store has answered;
-//   - what is given back while answers are lost comes back once, and what was reset meanwhile not at all;
+//   - what is given back while answers are lost comes back at most once, and what was reset meanwhile not at all;
 //   - in the end no goroutine is left, and every key in Redis expires.
 //
 // This holds on a machine of any speed: a call that goes later than its slack counts as if it had gone at the latest instant

@@ -17,9 +17,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/luascripts"
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/hooks"
+	"github.com/headway-go/headway/pacer/internal/scripts"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -241,7 +241,7 @@ func TestLostReplyIsChargedOnceAndNotRequestedAgain(t *testing.T) {
 func TestLostReplyWhilePacing(t *testing.T) {
 	t.Parallel()
 	const times = 2
-	reserving := redis.NewScript(luascripts.New().Reserve).Hash()
+	reserving := redis.NewScript(scripts.New().Reserve).Hash()
 	for name, outage := range map[string]pacer.Outage{"PaceLocally": pacer.PaceLocally, "RefuseCalls": pacer.RefuseCalls, "LetThrough": pacer.LetThrough} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -292,18 +292,18 @@ func TestLostReplyWhilePacing(t *testing.T) {
 	}
 }
 
-// A refund or settlement with a lost reply is sent again when the process is back, and done once: others may have had it meanwhile.
+// A refund or settlement with a lost reply is done once: others may have had it meanwhile. Only the higher cost of a call is sent again.
 func TestLostReplyOfWhatIsGivenBack(t *testing.T) {
 	t.Parallel()
-	scripts := luascripts.New()
+	program := scripts.New()
 	for name, c := range map[string]struct {
 		script string
 		do     func(r *pacer.Reservation, ctx context.Context) error
 		cost   int // of the call in the end
 	}{
-		"cancelled":    {scripts.Cancel, (*pacer.Reservation).NotUsed, 0},
-		"settled less": {scripts.Report, settles(1), 1},
-		"settled more": {scripts.Report, settles(30), 30},
+		"cancelled":    {program.Cancel, (*pacer.Reservation).NotUsed, 0},
+		"settled less": {program.Report, settles(1), 1},
+		"settled more": {program.Report, settles(30), 30},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

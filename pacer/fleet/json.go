@@ -74,6 +74,7 @@ type standingJSON struct {
 	Queued    int64   `json:"queued"`
 	Margin    float64 `json:"marginSeconds"`
 	Full      float64 `json:"fullSeconds"`
+	Gone      float64 `json:"goneSeconds,omitempty"`
 }
 
 type policyJSON struct {
@@ -141,9 +142,10 @@ type topKeyJSON struct {
 //   - binding: the policy that most calls wait for; empty if none waits, and none has in the last ten seconds.
 //   - policies: name, text (policies.Parse reads it), kind (rate, window, in flight), periodSeconds, scopes (their names), scope (the values that
 //     the figures are of, as in errors), busiest (no values were given: of the key that uses most), observed (not enforced), shown (whether
-//     the fields from remaining to fullSeconds are set).
+//     the fields from remaining to goneSeconds are set).
 //   - of a policy, too: remaining, limit, nextSeconds, queued, pausedSeconds, pausedBy (the header that stated it), backlog (cost charged to
-//     future slots), marginSeconds, fullSeconds (until all is available again), waiting, rate (cost per second of the last ten seconds),
+//     future slots), marginSeconds, fullSeconds (until all is available again), goneSeconds (until a window is
+//     spent at its mean pace so far, if that is before its end), waiting, rate (cost per second of the last ten seconds),
 //     capacity (cost per second in the long run), utilization (0 to 1).
 //   - of each of the last 60 seconds of a policy, the oldest first: cost of the calls that started, waits (how many had waited for it),
 //     waitedSeconds (in total).
@@ -234,7 +236,7 @@ func standingJSONOf(s *pacer.PolicyStatus) standingJSON {
 	if spec.Algorithm != specs.GCRA && s.Pace > 0 { // of a rate, Pace is an interval
 		limit = s.Pace
 	}
-	return standingJSON{s.Remaining, limit, s.Next.Seconds(), s.Backlog, s.PausedFor.Seconds(), s.PausedBy, s.Queued, s.Margin.Seconds(), s.Full.Seconds()}
+	return standingJSON{s.Remaining, limit, s.Next.Seconds(), s.Backlog, s.PausedFor.Seconds(), s.PausedBy, s.Queued, s.Margin.Seconds(), s.Full.Seconds(), s.Gone.Seconds()}
 }
 
 func kindOf(p policies.Policy) string {

@@ -204,8 +204,8 @@ type Failover struct {
 	Err       error         // the cause, if On
 	For       time.Duration // how long it lasted, if not On
 
-	// Dropped is how many slots to give back and how many notes the process could not keep until the store was back, if not On. A process
-	// keeps up to 32,768. Dropped slots stay charged until they have passed, and dropped permits until their leases run out.
+	// Dropped is how many slots, and parts of their costs, could not be given back to the store, if not On: they stay charged until they have
+	// passed. A process keeps up to 32,768 permits to give back when the store is there again; the rest stay taken until their leases run out.
 	Dropped int
 
 	_ struct{}

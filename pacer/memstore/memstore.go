@@ -368,7 +368,7 @@ func (m *Store) Status(_ context.Context, stack store.Stack) (store.StackStatus,
 	defer m.close(&o)
 	s := store.StackStatus{Now: store.Instant(o.now), Limits: make([]store.LimitStatus, len(entries))}
 	for i := range entries {
-		in := entries[i].Account.Inspect(&entries[i].Limit, o.now)
+		in := engine.Inspect(entries, i, o.now)
 		s.Limits[i] = store.LimitStatus{
 			Remaining: in.Remaining, Next: store.Instant(in.Next), Backlog: in.Backlog, Paused: store.Instant(in.Paused),
 			Pace: in.Pace, Queued: in.Queued, Margin: in.Margin, Full: store.Instant(in.Full),

@@ -17,10 +17,10 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/luascripts"
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/internal/inside"
+	"github.com/headway-go/headway/pacer/internal/scripts"
 	"github.com/headway-go/headway/pacer/internal/testing/measure"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/policies"
@@ -199,7 +199,7 @@ func (c *waitingCrowd) slow() (all []string) {
 
 // scriptNames returns the names of scripts by their hashes.
 func scriptNames() map[string]string {
-	s := luascripts.New()
+	s := scripts.New()
 	names := make(map[string]string)
 	for name, source := range map[string]string{
 		"reserve": s.Reserve, "late": s.Queued, "cancel": s.Cancel, "report": s.Report, "status": s.Status,

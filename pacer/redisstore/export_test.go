@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headway-go/headway/luascripts"
+	"github.com/headway-go/headway/pacer/internal/scripts"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -16,7 +16,7 @@ local function clock() return still end
 local function ttl(us) return math.ceil(us / 1000) * 1000 + 100000 end
 `
 
-var withTestClock = sync.OnceValue(func() luascripts.Scripts { return luascripts.WithClock(testClock) })
+var withTestClock = sync.OnceValue(func() scripts.Scripts { return scripts.WithClock(testClock) })
 
 // NewAt returns a Store whose clock is now.
 func NewAt(rdb Client, now func() store.Instant) *Store {
@@ -35,12 +35,12 @@ var ParseChanges = parseChanges
 
 // NewShort returns a Store that reserves by the short way of its script only: where that does not decide, Reserve fails.
 func NewShort(rdb Client) *Store {
-	scripts := luascripts.New()
+	program := scripts.New()
 	const ask = "\nlocal reply = quickly()\n"
-	short, _, ok := strings.Cut(scripts.Reserve, ask)
+	short, _, ok := strings.Cut(program.Reserve, ask)
 	if !ok {
 		panic("the script has no short way")
 	}
-	scripts.Reserve = short + ask + "return reply or redis.error_reply('ERR the long way')\nend\n"
-	return withScripts(rdb, scripts)
+	program.Reserve = short + ask + "return reply or redis.error_reply('ERR the long way')\nend\n"
+	return withScripts(rdb, program)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/testing/measure"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/fields"
+	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
 // quotas is the profile of the upstreams of these tests: a tenant from the query, Retry-After, and what is used of a
@@ -99,41 +100,22 @@ func TestFleetHeedsAPause(t *testing.T) {
 		silence, before, after, most, other), silence == 0 && before >= 38 && after >= 57 && after <= 62 && most <= 4 && other >= 38)
 }
 
-// halved is a strict upstream that allows half as much for a while.
+// halved is a strict upstream that allows half as much for a while, from its first call on.
 type halved struct {
 	strict
 
+	begin    sync.Once
 	start    time.Time
 	from, to time.Duration
-	times    []time.Time // of refusals
 }
 
 func (u *halved) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	u.mu.Lock()
-	now := time.Now()
-	if u.start.IsZero() {
-		u.start = now
-	}
-	u.limits[0].n = 50
-	if d := now.Sub(u.start); d >= u.from && d < u.to {
-		u.limits[0].n = 25
-	}
-	no := u.no
-	u.mu.Unlock()
-	u.strict.ServeHTTP(refusing{w}, r)
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.no > no {
-		u.times = append(u.times, now)
-	}
-}
-
-// refusing adds a Retry-After to refusals.
-type refusing struct{ http.ResponseWriter }
-
-func (w refusing) WriteHeader(status int) {
-	w.Header().Set("Retry-After", "1")
-	w.ResponseWriter.WriteHeader(status)
+	u.begin.Do(func() {
+		u.start = time.Now()
+		time.AfterFunc(u.from, func() { u.SetLimits(upstreamtest.Sliding(25, time.Second)) })
+		time.AfterFunc(u.to, func() { u.SetLimits(upstreamtest.Sliding(50, time.Second)) })
+	})
+	u.strict.ServeHTTP(w, r)
 }
 
 // An upstream halves its limit without notice: the fleet slows down when it is refused, no later call goes in the pause of a refusal, the
@@ -142,9 +124,11 @@ func (w refusing) WriteHeader(status int) {
 // Measured: for 10 s there are at most six refusals, at least 80 % of what is still allowed, and the full rate is back within
 // 10 s.
 func TestFleetAdaptsToAHalvedLimit(t *testing.T) {
-	u := &halved{strict: strict{limits: []strictLimit{{period: time.Second}}}, from: 3 * time.Second, to: 13 * time.Second}
+	u := &halved{from: 3 * time.Second, to: 13 * time.Second}
+	u.SetLimits(upstreamtest.Sliding(50, time.Second))
 	j := job{Fleet: "halved", Duration: 26 * time.Second, HTTP: true}
 	p := play(t, u, j, crewed(crew{Tenant: "x", Goroutines: 16}))
+	went, refused := u.came(true), u.came(false)
 	in := func(times []time.Time, from, to time.Duration) (n int) {
 		for _, at := range times {
 			if d := at.Sub(u.start); d >= from && d < to {
@@ -153,19 +137,19 @@ func TestFleetAdaptsToAHalvedLimit(t *testing.T) {
 		}
 		return n
 	}
-	refusals, during := in(u.times, u.from, u.to), in(u.went, u.from, u.to)
+	refusals, during := in(refused, u.from, u.to), in(went, u.from, u.to)
 	var when []time.Duration
-	for _, at := range u.times {
+	for _, at := range refused {
 		when = append(when, at.Sub(u.start))
 	}
 	var rates []int
 	for i := range 25 {
-		rates = append(rates, in(u.went, time.Duration(i)*time.Second, time.Duration(i+1)*time.Second))
+		rates = append(rates, in(went, time.Duration(i)*time.Second, time.Duration(i+1)*time.Second))
 	}
 	t.Logf("refusals at %v, calls per second %v", when, rates)
-	after := in(u.went, 23*time.Second, 25*time.Second)
+	after := in(went, 23*time.Second, 25*time.Second)
 	measure.Judge(t, p.late, tolerated, fmt.Sprintf("%d refusals while it lasts, %d of 250 calls; %d refusals in all; %d calls of 100 in the 2 s from 10 s after its end",
-		refusals, during, len(u.times), after), refusals <= 6 && during >= 200 && after >= 95)
+		refusals, during, len(refused), after), refusals <= 6 && during >= 200 && after >= 95)
 }
 
 // shared is an upstream with a daily quota that another consumer spends half of.

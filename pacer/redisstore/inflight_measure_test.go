@@ -22,6 +22,7 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/testing/measure"
 	"github.com/headway-go/headway/pacer/redisstore"
+	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
 // permits is how many calls may run at once in these tests.
@@ -263,7 +264,7 @@ func TestFleetWhoseProcessesAreKilledInFlight(t *testing.T) {
 // second: calls of 0.2 s could be 125, and one in 20.5 ms is 97.6 % of 50 a second. In the end the minute.
 func TestFleetStacksPermitsOnRates(t *testing.T) {
 	slow, spent := 150, 500
-	rates := &strict{limits: []strictLimit{{n: 50, period: time.Second}, {n: 1000, period: time.Minute, seen: make(map[string][]time.Time)}}}
+	rates := newStrict(upstreamtest.Sliding(1000, time.Minute), upstreamtest.Sliding(50, time.Second))
 	upstream := &crowd{most: permits, shortest: 500 * time.Millisecond, longest: time.Second, rates: rates}
 	j := job{
 		Fleet: "stacked", Task: "hold", Duration: 15 * time.Second,
@@ -286,7 +287,7 @@ func TestFleetStacksPermitsOnRates(t *testing.T) {
 	from, _ := slices.BinarySearchFunc(upstream.came, upstream.came[min(slow, n)-1].Add(time.Second), time.Time.Compare)
 	rate := float64(n-1-from) / upstream.came[n-1].Sub(upstream.came[min(from, n-1)]).Seconds()
 	measure.Judge(t, p.late, tolerated, fmt.Sprintf("%d calls of %d that the minute has left; first %.2f %% of the permits busy, then %.2f/s of 50/s; %d times 429 for a rate",
-		n, left, 100*busy, rate, rates.no), rates.no == 0 && busy >= 0.94 && rate >= 0.95*50 && n >= int(left)*99/100)
+		n, left, 100*busy, rate, rates.Refused()), rates.Refused() == 0 && busy >= 0.94 && rate >= 0.95*50 && n >= int(left)*99/100)
 }
 
 // spend has another job make a call that the minute alone counts, and the upstream as many.
@@ -298,11 +299,12 @@ func spend(t *testing.T, s *scene, rates *strict, n int) {
 	require.NoError(t, err)
 	defer p.Close()
 	require.NoError(t, p.Wait(t.Context(), pacer.CostOf("minute", int64(n)), pacer.CostOf("second", 0), pacer.CostOf("permits", 0), pacer.MaxWait(0)))
-	rates.mu.Lock()
-	defer rates.mu.Unlock()
+	both := rates.Limits
+	rates.SetLimits(both[0])
 	for range n {
-		rates.limits[1].seen[""] = append(rates.limits[1].seen[""], time.Now())
+		require.True(t, rates.Spend(nil))
 	}
+	rates.SetLimits(both...)
 }
 
 // pass takes turns with another process to have the only permit, and reports to the upstream from when to when it had it.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/testing/measure"
+	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
 // acquainted waits until the processes know each other.
@@ -49,7 +50,7 @@ func outage(t *testing.T, meanwhile func(s *scene, away time.Duration) (losses [
 	t.Helper()
 	var known int64
 	var losses []int64
-	upstream := &strict{limits: []strictLimit{{n: 50, period: time.Second}}}
+	upstream := newStrict(upstreamtest.Sliding(50, time.Second))
 	start := time.Now()
 	j := job{Fleet: "sliding", Duration: 2 * patience, Reported: true, meanwhile: func(s *scene) {
 		s.acquainted()
@@ -71,13 +72,14 @@ func outage(t *testing.T, meanwhile func(s *scene, away time.Duration) (losses [
 	}
 	p.requireNothingLost(t)
 	rate, longest := upstream.rate(), slices.Max(p.sum["x"].Waits)
-	perSecond := make([]int, 1+int(upstream.went[len(upstream.went)-1].Sub(upstream.went[0])/time.Second))
-	for _, at := range upstream.went {
-		perSecond[int(at.Sub(upstream.went[0])/time.Second)]++
+	went := upstream.came(true)
+	perSecond := make([]int, 1+int(went[len(went)-1].Sub(went[0])/time.Second))
+	for _, at := range went {
+		perSecond[int(at.Sub(went[0])/time.Second)]++
 	}
 	// 64 queued calls, one each 20.5 ms, wait 1.312 s.
-	measure.Judge(t, p.late, tolerated, fmt.Sprintf("%d calls, %d of them local, %.2f/s of 50/s, by second %v; longest wait %v; %d times 429", len(calls), local, rate, perSecond, longest, upstream.no),
-		upstream.no == 0 && rate >= 0.95*50 && longest < 2312*time.Millisecond)
+	measure.Judge(t, p.late, tolerated, fmt.Sprintf("%d calls, %d of them local, %.2f/s of 50/s, by second %v; longest wait %v; %d times 429", len(calls), local, rate, perSecond, longest, upstream.Refused()),
+		upstream.Refused() == 0 && rate >= 0.95*50 && longest < 2312*time.Millisecond)
 }
 
 // requireNothingLost fails the test unless the store has everything charged that went, though it was away or forgot. Charges of calls that

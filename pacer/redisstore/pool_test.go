@@ -12,9 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/luascripts"
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/internal/inside"
+	"github.com/headway-go/headway/pacer/internal/scripts"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -33,13 +33,13 @@ func pooledPolicy() policies.Policy {
 // calls in flight, and if the call is queued because all permits are taken.
 func TestACallByAnyOfSomeKeysIsOneScript(t *testing.T) {
 	t.Parallel()
-	scripts := luascripts.New()
+	program := scripts.New()
 	for name, c := range map[string]struct {
 		each   policies.Policy
 		script string
 	}{
-		"rates":   {policies.Every(time.Hour).Per("key"), scripts.Reserve},
-		"permits": {policies.InFlight(1).Per("key").Named("permits"), scripts.Queued},
+		"rates":   {policies.Every(time.Hour).Per("key"), program.Reserve},
+		"permits": {policies.InFlight(1).Per("key").Named("permits"), program.Queued},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -20,8 +20,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/luascripts"
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/scripts"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/policies"
@@ -204,7 +204,7 @@ func useTheSnippets(t *testing.T, rdb *redis.Client) error {
 // The list of commands in docs/redis.md is what the scripts run, and what the client needs besides: no more and no less.
 func TestTheACLIsWhatTheScriptsRun(t *testing.T) {
 	t.Parallel()
-	s, all := luascripts.New(), strings.Fields("evalsha eval subscribe unsubscribe ping hello")
+	s, all := scripts.New(), strings.Fields("evalsha eval subscribe unsubscribe ping hello")
 	runs := regexp.MustCompile(`redis\.p?call\('(\w+)'`)
 	for _, source := range []string{s.Reserve, s.Queued, s.Cancel, s.Report, s.Status, s.Heartbeat, s.Describe, s.Index, s.Enlist, s.Upstreams} {
 		for _, m := range runs.FindAllStringSubmatch(source, -1) {

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/headway-go/headway/luascripts/numbers"
 	"github.com/headway-go/headway/pacer/internal/deadline"
+	"github.com/headway-go/headway/pacer/internal/numbers"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies/specs"
 )
@@ -218,8 +218,8 @@ func (r *request) limits(upstream string, limits []store.Limit, first prelude, n
 			if s.Calendar != nil {
 				bounds = s.Calendar.Bounds(now, until)
 			}
-			if s.Floor > 0 {
-				r.numbers(numbers.Part, s.Limit, s.Interval, s.Buckets, s.Guard, s.Floor, int64(len(bounds)))
+			if s.Floor > 0 || s.Ahead > 0 {
+				r.numbers(numbers.Part, s.Limit, s.Interval, s.Buckets, s.Guard, s.Floor, s.Ahead, int64(len(bounds)))
 			} else {
 				r.numbers(int64(s.Algorithm), s.Limit, s.Interval, s.Buckets, s.Guard, int64(len(bounds)))
 			}

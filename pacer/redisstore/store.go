@@ -14,9 +14,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headway-go/headway/luascripts"
-	"github.com/headway-go/headway/luascripts/numbers"
 	"github.com/headway-go/headway/pacer/internal/engine"
+	"github.com/headway-go/headway/pacer/internal/numbers"
+	"github.com/headway-go/headway/pacer/internal/scripts"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -60,7 +60,7 @@ func New(rdb Client) (*Store, error) {
 	if rdb == nil || reflect.ValueOf(rdb).Kind() == reflect.Pointer && reflect.ValueOf(rdb).IsNil() {
 		return nil, &store.ConfigError{In: "redisstore", Field: "Client", Value: "nil", Reason: "give redisstore.New a client, such as redis.NewClient returns"}
 	}
-	return withScripts(rdb, luascripts.New()), nil
+	return withScripts(rdb, scripts.New()), nil
 }
 
 // script is a program and the name by which the server knows it, each with its command: as the client takes them.
@@ -70,7 +70,7 @@ func newScript(source string) script {
 	return script{eval: [2]any{"eval", source}, evalsha: [2]any{"evalsha", redis.NewScript(source).Hash()}}
 }
 
-func withScripts(rdb Client, s luascripts.Scripts) *Store {
+func withScripts(rdb Client, s scripts.Scripts) *Store {
 	return &Store{
 		rdb:       rdb,
 		reserve:   newScript(s.Reserve),
@@ -262,7 +262,7 @@ func (s *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 	limits, refs := union(batches)
 	now := s.now()
 	q := newRequest()
-	if err := q.limits(batches[0].Stack.Upstream, limits, operation{Once: batches[0].Stack.Once}.add, now, now); err != nil {
+	if err := q.limits(batches[0].Stack.Upstream, limits, nothing, now, now); err != nil {
 		return err
 	}
 	for i := range batches {

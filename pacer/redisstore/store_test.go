@@ -18,9 +18,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/headway-go/headway/luascripts"
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/fleet"
+	"github.com/headway-go/headway/pacer/internal/scripts"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -81,7 +81,7 @@ func TestOneWaitIsOneEvalsha(t *testing.T) {
 	require.Eventually(t, func() bool { // the server knows every script
 		return rdb.Exists(t.Context(), "pacer:6:{test}/alive", "pacer:6:{test}/index", "pacer:6:upstreams").Val() == 3
 	}, patience, 5*time.Millisecond)
-	source := luascripts.New().Reserve
+	source := scripts.New().Reserve
 	hash := redis.NewScript(source).Hash()
 	const waits = 25
 	stop := watch(t, rdb)

@@ -11,13 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/testing/measure"
+	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
 // One process of four is suspended, with its calls asleep, and goes on: the slots that it missed are lost, and given back, but
 // it does not use them late. Measured: for 3 s, without a refusal, and nine tenths of the limit are used.
 func TestFleetWhileAProcessIsSuspended(t *testing.T) {
 	const away = 3 * time.Second
-	upstream := &strict{limits: []strictLimit{{n: 50, period: time.Second}}}
+	upstream := newStrict(upstreamtest.Sliding(50, time.Second))
 	var from, to int64
 	j := job{
 		Fleet: "sliding", Variant: "-suspended", Duration: 12 * time.Second,
@@ -45,6 +46,6 @@ func TestFleetWhileAProcessIsSuspended(t *testing.T) {
 	}
 	require.Positive(t, after, "it goes on")
 	require.LessOrEqual(t, stale, 2, "stale slots are not used")
-	n := len(upstream.went)
-	measure.Judge(t, p.late, time.Hour, fmt.Sprintf("%d calls, %d times 429, %d after it went on", n, upstream.no, after), upstream.no == 0 && n >= 12*50*9/10)
+	n := upstream.Admitted()
+	measure.Judge(t, p.late, time.Hour, fmt.Sprintf("%d calls, %d times 429, %d after it went on", n, upstream.Refused(), after), upstream.Refused() == 0 && n >= 12*50*9/10)
 }

@@ -34,10 +34,12 @@ func TestState(t *testing.T) {
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-	for file, want := range map[string]float64{path: 7, path + ".crashed": 8} {
-		data, err := os.ReadFile(file)
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(path, data, 0o600))
+	crashed, err := os.ReadFile(path + ".crashed")
+	require.NoError(t, err)
+	for i, want := range []float64{7, 8} {
+		if i == 1 {
+			require.NoError(t, os.WriteFile(path, crashed, 0o600))
+		}
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, upstreams, nil, keep)
 			require.InDelta(t, want, r.remaining("crm", ""), 0)

@@ -48,6 +48,14 @@ type Call struct {
 // Keeps reports whether the call only leaves what the limit at i of the stack keeps for others.
 func (c *Call) Keeps(i int) bool { return i >= 0 && c.Kept>>i&1 == 1 }
 
+// KeptOf is Kept for a choice of limits, by their indexes in the choice.
+func (c *Call) KeptOf(choice []int) (kept uint64) {
+	for k, i := range choice {
+		kept |= c.Kept >> i & 1 << k
+	}
+	return kept
+}
+
 // CostOf returns what the call costs the limit at i of the stack; its own cost if there is no such limit, as for [BindsNothing].
 func (c *Call) CostOf(i int) int64 {
 	if i >= 0 && i < len(c.Costs) {

@@ -44,7 +44,7 @@ type Stack struct {
 	// Of a [Shared], for Reserve: the epoch that the caller knows, zero for none, and the latest store time that it received.
 	Epoch    Epoch
 	LastSeen Instant
-	// Once, of a [Shared], for Report and CancelAll (of the first batch): which operation this is; nil if to do it twice does no harm.
+	// Once, of a [Shared], for Report: which operation this is; nil if to do it twice does no harm.
 	Once *Once
 
 	_ struct{}

@@ -96,6 +96,8 @@ type Spec struct {
 	// Floor is how much of a window is kept for a party: an account of that counts what the party spends, and bounds the other calls of the
 	// window that comes before it in the stack. 0 for all others.
 	Floor int64
+	// Ahead is how much of a fixed or calendar window may start ahead of an even pace: what is left, over the time that is left. 0: all of it.
+	Ahead int64
 	// Calendar computes the bounds of calendar windows; nil for all other policies.
 	Calendar *Calendar
 	// Adapt sets how a rate slows down and recovers; nil if it does not.

@@ -15,6 +15,7 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/transport"
+	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
 // An sdk is what these tests use of one vendor's SDK. Its functions make a client over an HTTP client and call the upstream
@@ -38,46 +39,29 @@ type sdk struct {
 	flattens  bool // the SDK makes strings of errors
 }
 
-// aMinute is a long wait, in seconds.
-const aMinute = "60"
-
 // upstream is a server that speaks for one vendor.
 type upstream struct {
 	*httptest.Server
+	upstreamtest.Upstream
 
-	mu      sync.Mutex
-	hits    []time.Time
-	bodies  []string
-	refuses int    // so many calls from now on
-	wait    string // in seconds, in a refusal
+	refusal func(w http.ResponseWriter, wait string)
 }
 
 func serve(t *testing.T, s sdk) *upstream {
 	t.Helper()
-	u := &upstream{wait: strconv.Itoa(int(s.wait.Seconds()))}
-	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	u := &upstream{refusal: s.refuse}
+	u.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		u.mu.Lock()
-		u.hits = append(u.hits, time.Now())
-		u.bodies = append(u.bodies, string(body))
-		refused := u.refuses > 0
-		u.refuses--
-		wait := u.wait
-		u.mu.Unlock()
-		if refused {
-			s.refuse(w, wait)
-			return
-		}
 		s.answer(w, r, string(body))
-	}))
+	})
+	u.Server = httptest.NewServer(&u.Upstream)
 	t.Cleanup(u.Close)
 	return u
 }
 
-func (u *upstream) seen() []time.Time {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return append([]time.Time(nil), u.hits...)
+// refuse has the upstream refuse calls as its vendor does, for a time.
+func (u *upstream) refuse(calls int, wait time.Duration) {
+	u.Inject(calls, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { u.refusal(w, strconv.Itoa(int(wait.Seconds()))) }))
 }
 
 // counter is a base transport that counts what becomes of bodies.

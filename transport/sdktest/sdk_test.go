@@ -1,8 +1,8 @@
 package sdktest_test
 
 import (
+	"bytes"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -42,7 +42,7 @@ func TestResultsAreTheSame(t *testing.T) {
 		require.NoError(t, err)
 		wrote, err := s.write(t.Context(), plain, u.URL)
 		require.NoError(t, err)
-		hits := len(u.seen())
+		hits := len(u.Calls())
 		opened, closed, read := base.opened, base.closed, base.read
 		for name, hc := range map[string]*http.Client{"paced": paced, "repeating": repeats} {
 			*base = counter{}
@@ -54,10 +54,10 @@ func TestResultsAreTheSame(t *testing.T) {
 			require.Equal(t, wrote, got, name)
 			require.Equal(t, [3]int{opened, closed, read}, [3]int{base.opened, base.closed, base.read}, "%s: bodies opened, closed, read to their end", name)
 		}
-		require.Len(t, u.seen(), 3*hits)
+		require.Len(t, u.Calls(), 3*hits)
 		written := 0
-		for _, b := range u.bodies {
-			if strings.Contains(b, s.body) {
+		for _, c := range u.Calls() {
+			if bytes.Contains(c.Body, []byte(s.body)) {
 				written++
 			}
 		}
@@ -78,7 +78,7 @@ func TestErrorsOfTheAPIAreTheSame(t *testing.T) {
 			require.IsType(t, want, err) //nolint:testifylint // it is the type that matters, of five SDKs
 			require.Equal(t, want.Error(), err.Error())
 		}
-		require.Len(t, u.seen(), 3)
+		require.Len(t, u.Calls(), 3)
 	})
 }
 
@@ -89,13 +89,11 @@ func TestARefusalIsTheSDKsOwn(t *testing.T) {
 		u := serve(t, s)
 		plain, paced, _ := clients(t, s, http.DefaultTransport, s.limits...)
 		for _, hc := range []*http.Client{plain, paced} {
-			u.mu.Lock()
-			u.refuses, u.wait = 9, aMinute
-			u.mu.Unlock()
+			u.refuse(9, time.Minute)
 			_, err := s.write(t.Context(), hc, u.URL)
 			s.limited(t, err)
 		}
-		hits := len(u.seen())
+		hits := len(u.Calls())
 		hc := *paced
 		hc.Timeout = 30 * time.Second // shorter than the pause even on a slow machine
 		_, err := s.write(t.Context(), &hc, u.URL)
@@ -103,7 +101,7 @@ func TestARefusalIsTheSDKsOwn(t *testing.T) {
 		if !s.flattens {
 			require.ErrorIs(t, err, pacer.ErrNotYet, "the pause holds the next call back")
 		}
-		require.Len(t, u.seen(), hits, "and nothing left")
+		require.Len(t, u.Calls(), hits, "and nothing left")
 	})
 }
 
@@ -115,9 +113,7 @@ func TestARefusalIsWaitedFor(t *testing.T) {
 		plain, _, repeats := clients(t, s, http.DefaultTransport, s.limits...)
 		want, err := s.write(t.Context(), plain, u.URL)
 		require.NoError(t, err)
-		u.mu.Lock()
-		u.refuses = 1
-		u.mu.Unlock()
+		u.refuse(1, s.wait)
 		got, err := s.write(t.Context(), repeats, u.URL)
 		if s.unrepeats {
 			s.limited(t, err)
@@ -125,10 +121,10 @@ func TestARefusalIsWaitedFor(t *testing.T) {
 		}
 		require.NoError(t, err)
 		require.Equal(t, want, got)
-		hits := u.seen()
+		hits := u.Calls()
 		require.Len(t, hits, 3)
-		require.GreaterOrEqual(t, hits[2].Sub(hits[1]), s.wait)
-		require.Equal(t, u.bodies[1], u.bodies[2], "the body was sent again")
+		require.GreaterOrEqual(t, hits[2].At.Sub(hits[1].At), s.wait)
+		require.Equal(t, hits[1].Body, hits[2].Body, "the body was sent again")
 	})
 }
 
@@ -148,10 +144,10 @@ func TestCallsArePaced(t *testing.T) {
 				require.NoError(t, err)
 			}
 		}
-		hits := u.seen()
+		hits := u.Calls()
 		require.Len(t, hits, 4)
-		for i, at := range hits {
-			require.GreaterOrEqual(t, at.Sub(start), time.Duration(i)*every, "call %d", i)
+		for i, hit := range hits {
+			require.GreaterOrEqual(t, hit.At.Sub(start), time.Duration(i)*every, "call %d", i)
 		}
 	})
 }
@@ -165,14 +161,14 @@ func TestARefusalByThePacerSendsNothing(t *testing.T) {
 		for _, hc := range []*http.Client{paced, repeats} {
 			_, err := s.write(t.Context(), hc, u.URL)
 			require.NoError(t, err)
-			hits := len(u.seen())
+			hits := len(u.Calls())
 			_, err = s.write(t.Context(), hc, u.URL)
 			require.Error(t, err)
 			if !s.flattens {
 				require.ErrorIs(t, err, pacer.ErrNotYet)
 			}
 			require.ErrorContains(t, err, `policy "every-1h"`)
-			require.Len(t, u.seen(), hits)
+			require.Len(t, u.Calls(), hits)
 		}
 	})
 }

@@ -285,9 +285,16 @@ func TestPooledCalls(t *testing.T) {
 	_, q, err = ask()
 	require.NoError(t, err)
 	require.Equal(t, []string{"each/a", "each/b", "each/c"}, names(q.Limits), "other policies hold")
-	r.Policies.Declare([]policies.Policy{rate("each").Per("key").Lane("batch", 50)})
+	r.Policies.Declare([]policies.Policy{rate("each").Per("key").Fair("tenant")})
 	_, _, err = ask()
 	require.ErrorContains(t, err, "Pool is impossible: ")
+	window := policies.Daily(100, time.UTC).Per("key")
+	for i := range 18 {
+		window = window.Reserve(fmt.Sprint("party", i), 1)
+	}
+	r.Policies.Declare([]policies.Policy{window})
+	_, _, err = ask()
+	require.ErrorContains(t, err, `Pool is with 57 limits: at most 52`)
 }
 
 // A call that sticks to a credential has the limits of that one alone, as long as it is neither left nor paused.

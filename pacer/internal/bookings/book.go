@@ -142,18 +142,19 @@ func (s *Bookings) bind(a *binding.Ask, settling *binding.Settling) (b bookable,
 // withoutPermits returns what binds a call that is booked, which takes its permit when it is redeemed.
 func withoutPermits(r *dispatch.Request) (b bookable) {
 	b.choices = r.Call
-	places := make([]int, len(r.Limits))
-	for i := range r.Limits {
+	places, left := make([]int, len(r.Limits)), make([]int, 0, len(r.Limits))
+	for i, l := range r.Limits {
 		places[i] = len(b.limits)
-		if r.Limits[i].Spec.Algorithm == specs.Concurrency {
+		if l.Spec.Algorithm == specs.Concurrency {
 			places[i] = -1
 			continue
 		}
-		if b.limits = append(b.limits, r.Limits[i]); r.Call.Costs != nil {
+		l.Spec.Queue = specs.NoQueue
+		if b.limits, left = append(b.limits, l), append(left, i); r.Call.Costs != nil {
 			b.costs = append(b.costs, r.Call.Costs[i])
 		}
 	}
-	b.choices.AnyOf = nil
+	b.choices.AnyOf, b.choices.Kept = nil, r.Call.KeptOf(left)
 	for _, choice := range r.Call.AnyOf {
 		rest := make([]int, 0, len(choice))
 		for _, i := range choice {

@@ -230,6 +230,7 @@ type choices struct {
 	limits []store.Limit
 	costs  []int64
 	anyOf  [][]int
+	kept   uint64
 	chosen int
 }
 

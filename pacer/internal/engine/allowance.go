@@ -1,6 +1,6 @@
 package engine
 
-import "github.com/headway-go/headway/luascripts/numbers"
+import "github.com/headway-go/headway/pacer/internal/numbers"
 
 // Allowance holds an upstream's statements about one limit: before until, calls may cost at most low less what is open.
 //

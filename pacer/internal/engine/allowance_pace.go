@@ -1,6 +1,6 @@
 package engine
 
-import "github.com/headway-go/headway/luascripts/numbers"
+import "github.com/headway-go/headway/pacer/internal/numbers"
 
 // How fast calls may go, and when there is more, if nothing states it: the lessons of refusals.
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/headway-go/headway/luascripts/numbers"
+	"github.com/headway-go/headway/pacer/internal/numbers"
 	"github.com/headway-go/headway/policies/specs"
 )
 
@@ -83,7 +83,7 @@ type Placement struct {
 	At int64 // the slot: when the call starts
 
 	begin int64 // of a rate, of the call's interval of virtual time; of a window, of its bucket
-	takes int64 // of a rate, the gap that holds the interval: its index, or tail
+	takes int64 // of a rate, the gap that holds the interval: its index, or tail; of a window with a pace, its line now, or none
 	full  int64 // of a window: no bucket before has room for even one call; 0 if that is nothing new
 }
 
@@ -273,11 +273,7 @@ func Reserve(now int64, stack []Entry, c Call, charges []Charge) (Grant, []Charg
 	}
 	g.OK, g.Slack = true, math.MaxInt64
 	for i := range stack {
-		if c.Kept>>i&1 == 1 {
-			charges = append(charges, Charge{})
-			continue
-		}
-		charge, slack := stack[i].commit(now, places[i], c.cost(i))
+		charge, slack := stack[i].charge(now, places[i], &c, i)
 		charges = append(charges, charge)
 		g.Slack = min(g.Slack, slack)
 	}
@@ -287,10 +283,12 @@ func Reserve(now int64, stack []Entry, c Call, charges []Charge) (Grant, []Charg
 	return g, charges
 }
 
-// A Choice is one of several stacks, any one of which may bind a call, and the call's cost for each of its accounts; nil: the same for all.
+// A Choice is one of several stacks, any one of which may bind a call, with the call's cost for each of its accounts (nil: the same for all),
+// and which of them are parts kept for others.
 type Choice struct {
 	Stack []Entry
 	Costs []int64
+	Kept  uint64
 }
 
 // ReserveAny is [Reserve] for a call that one of some choices binds. It takes the one with the nearest slot; of those that are equally
@@ -300,7 +298,7 @@ func ReserveAny(now int64, choices []Choice, first int, c Call) (choice int, g G
 	for k := range choices {
 		i := (first + k) % len(choices)
 		look := c
-		look.Costs, look.MaxWait = choices[i].Costs, -1 // which changes nothing
+		look.Costs, look.Kept, look.MaxWait = choices[i].Costs, choices[i].Kept, -1 // which changes nothing
 		if one, _ := Reserve(now, choices[i].Stack, look, nil); choice < 0 || one.At < g.At {
 			choice, g = i, one
 		}
@@ -308,7 +306,7 @@ func ReserveAny(now int64, choices []Choice, first int, c Call) (choice int, g G
 			break // there is none that is nearer
 		}
 	}
-	c.Costs = choices[choice].Costs
+	c.Costs, c.Kept = choices[choice].Costs, choices[choice].Kept
 	g, charges = Reserve(now, choices[choice].Stack, c, nil)
 	return choice, g, charges
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/headway-go/headway/luascripts/numbers"
+	"github.com/headway-go/headway/pacer/internal/numbers"
 )
 
 // GCRA is the generic cell rate algorithm, extended to remember gaps.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/headway-go/headway/luascripts/numbers"
+	"github.com/headway-go/headway/pacer/internal/numbers"
 )
 
 // Settle implements [Account]. A call that cost less gives the end of its interval back, as far as it lies in the future: one emission

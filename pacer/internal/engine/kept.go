@@ -3,7 +3,7 @@ package engine
 import (
 	"slices"
 
-	"github.com/headway-go/headway/luascripts/numbers"
+	"github.com/headway-go/headway/pacer/internal/numbers"
 	"github.com/headway-go/headway/policies/specs"
 )
 

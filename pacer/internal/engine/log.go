@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/headway-go/headway/luascripts/numbers"
+	"github.com/headway-go/headway/pacer/internal/numbers"
 )
 
 // A startLog makes the windows of a rate exact: no more than Most calls start in any time shorter than Within, W for short.

@@ -1,6 +1,6 @@
 package engine
 
-import "github.com/headway-go/headway/luascripts/numbers"
+import "github.com/headway-go/headway/pacer/internal/numbers"
 
 // margin is how much longer a period a limit assumes, because calls arrive closer together than they started: the network delays some more
 // than others, and machines send some late. How much is unknown until a call is refused although its account had room, which is a stray

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/headway-go/headway/luascripts/numbers"
+	"github.com/headway-go/headway/pacer/internal/numbers"
 	"github.com/headway-go/headway/policies/specs"
 )
 

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/headway-go/headway/luascripts/numbers"
+	"github.com/headway-go/headway/pacer/internal/numbers"
 	"github.com/headway-go/headway/policies/specs"
 )
 
@@ -159,18 +159,24 @@ func (v *verdict) class() int {
 	return goes
 }
 
-// isBetter reports whether a call had better have this verdict than another one. Of queues, it is the one whose turn comes soonest if calls
-// take the same time by all choices: that in which the fewest permits have to come back, for each that there is.
+// isBetter reports whether a call had better have this verdict than another one. Of queues for permits, it is the one whose turn comes soonest
+// if calls take the same time by all choices: that in which the fewest permits have to come back, for each that there is. Of queues for slots it
+// is the one in which the call polls soonest. These are better than queues for permits, whose turn nobody can foresee.
 func (v *verdict) isBetter(than *verdict) bool {
-	if a, b := v.class(), than.class(); a != b || a != waits {
+	switch a, b := v.class(), than.class(); {
+	case a != b || a != waits:
 		return a < b || a == b && v.at.At < than.at.At
+	case v.of > 0 && than.of > 0:
+		return v.need*than.of < than.need*v.of
+	case v.of == 0 && than.of == 0:
+		return v.again < than.again
 	}
-	return v.need*than.of < than.need*v.of
+	return v.of == 0
 }
 
 // ReserveQueued is Reserve for such a call. It also returns which queued calls must retry.
 func ReserveQueued(now int64, stack []Entry, c Call, charges []Charge) (g Grant, charged []Charge, called []int64) {
-	choice := [1]Choice{{stack, c.Costs}}
+	choice := [1]Choice{{stack, c.Costs, c.Kept}}
 	_, g, charged, called = ReserveAnyQueued(now, stack, choice[:], 0, c, charges)
 	return g, charged, called
 }
@@ -196,7 +202,7 @@ func ReserveAnyQueued(
 	for k := range choices {
 		i := (first + k) % len(choices)
 		look := queuedCall{now: now, stack: choices[i].Stack, call: c, near: max(numbers.Near, c.Reach)}
-		look.call.Costs, look.roles = choices[i].Costs, rolesOf(look.stack, roles[:0])
+		look.call.Costs, look.call.Kept, look.roles = choices[i].Costs, choices[i].Kept, rolesOf(look.stack, roles[:0])
 		look.near += look.before()
 		freed = look.purge(freed)
 		v := look.decide()
@@ -526,10 +532,9 @@ func (q *queuedCall) charge(v *verdict, charges []Charge) []Charge {
 				f := e.Account.(*Concurrency) //nolint:forcetypeassert // of leases
 				f.Renew(&e.Limit, q.now, q.call.ID, g.At)
 			}
-		case q.call.Kept>>i&1 == 1:
 		case k&kinds != 0:
 			timed = true
-			c, slack = e.commit(q.now, places[i], q.call.cost(i))
+			c, slack = e.charge(q.now, places[i], &q.call, i)
 			if k == ofLane || k == fair {
 				q.served(i, v.early)
 			}

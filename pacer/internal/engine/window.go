@@ -29,6 +29,9 @@ type Window struct {
 	until   int64 // when that ends
 	margin  margin
 	reset   mark
+
+	line, since  int64 // of a window with a pace: how far that has come, in thousandths, and when that was
+	quiet, noted int64 // of a part: begin of the first window since its party's last call, and until when that is known
 }
 
 // A bucket is what was counted from one instant on.
@@ -103,6 +106,9 @@ func (w *Window) Commit(l *Limit, now int64, p Placement, n int64) (Charge, int6
 	if p.full > 0 {
 		w.full = full{p.full, w.limit(l, now)}
 	}
+	if l.Spec.Ahead > 0 && p.takes != none {
+		w.line, w.since = p.takes, now
+	}
 	return chargeIn(p.begin, n, one.n), l.next(p.begin) - l.Spec.Guard - 1 - p.At
 }
 
@@ -149,6 +155,12 @@ func (w *Window) tidy(l *Limit, now int64) {
 	}
 	if w.until <= now {
 		w.learned, w.until = 0, 0
+	}
+	if w.since < k {
+		w.line, w.since = 0, 0
+	}
+	if w.noted <= now {
+		w.quiet, w.noted = 0, 0
 	}
 	if w.full.until != 0 && w.full.until < l.next(k) {
 		w.full = full{}
@@ -199,7 +211,7 @@ func (w *Window) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
 func (w *Window) Reset(now int64) { *w = Window{reset: w.reset.reset(now, w.ends)} }
 
 // Expires implements [Account].
-func (w *Window) Expires() int64 { return max(w.ends, w.until, w.margin.until) }
+func (w *Window) Expires() int64 { return max(w.ends, w.until, w.margin.until, w.noted) }
 
 // Remembers implements [Account].
 func (w *Window) Remembers() int64 { return w.reset.until }

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"github.com/headway-go/headway/luascripts/numbers"
+	"github.com/headway-go/headway/pacer/internal/numbers"
 )
 
 // ending returns the sum of the window that ends with bucket k. It is the last one moved on, if that is so far.

@@ -27,7 +27,7 @@ func (w *Store) Epoch() (store.Epoch, error) {
 // Booked implements [store.Booker]. A store that grants the slot again has not forgotten it. The store must only be reminded that it was
 // taken.
 func (w *Store) Booked(stack store.Stack, g store.Grant) {
-	w.ledger.releasedAll(&store.Batch{Stack: stack, Grants: []store.Grant{g}})
+	w.ledger.releasedAll(&stack, []store.Grant{g})
 }
 
 // Redeem implements [store.Redeemer].
@@ -47,7 +47,7 @@ func (w *Store) Redeem(ctx context.Context, _ string, all []store.Booking) ([]st
 		b := &copied[i]
 		b.Limits, b.Refund = slices.Clone(b.Limits), slices.Clone(b.Refund)
 		if b.Refund != nil {
-			w.forgets([]store.Batch{{Stack: store.Stack{Limits: b.Limits}, Grants: []store.Grant{{Charges: b.Refund}}}})
+			w.forgets(&store.Stack{Limits: b.Limits}, []store.Grant{{Charges: b.Refund}})
 		}
 	}
 	return w.redemptions.Redeem(ctx, copied)

@@ -135,8 +135,8 @@ func New(backing store.Shared, c *Config) *Store {
 	p, knows := backing.(store.Punctual)
 	w.punctual, w.gone, w.cancels = knows && p.Punctual(), make(chan struct{}), batch.NewCancels(w.sendCancels)
 	w.redemptions, w.changes = batch.NewRedemptions(w.sendRedemptions), batch.NewChanges(w.sendChanges)
-	w.once.by = w.id
-	w.local.epoch, w.local.waits = w.knownEpoch, w.isReturningAt
+	w.once.by, w.once.open = w.id, make(map[int64]struct{})
+	w.local.waits = w.isReturningAt
 	w.local.policy = c.InForce.PolicyOf
 	w.SetPolicies(c.Policies)
 	w.local.permits, w.local.firstID, w.local.reserved = c.Owner.Permits, newID(), make(map[store.Key]int64)

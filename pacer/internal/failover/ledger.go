@@ -249,10 +249,10 @@ func (r *ledger) settled(stack *store.Stack, notes []store.Note) {
 }
 
 // releasedAll is called before grants are given back.
-func (r *ledger) releasedAll(b *store.Batch) {
-	for i := range b.Grants {
-		for j, c := range b.Grants[i].Charges {
-			r.released(&b.Stack.Limits[j], c, c.To)
+func (r *ledger) releasedAll(stack *store.Stack, grants []store.Grant) {
+	for i := range grants {
+		for j, c := range grants[i].Charges {
+			r.released(&stack.Limits[j], c, c.To)
 		}
 	}
 }

@@ -230,8 +230,12 @@ func (r *Rules) reading(
 	one.For, one.Teaches = min(one.For, r.maxPause), one.Refused && !r.isShort(a)
 	for _, j := range r.allowances(n, m, a, f, t) {
 		m.learn(n.Limits[j].Key(), f, now)
-		if one.For == 0 && left == 0 {
+		one := one
+		switch {
+		case one.For == 0 && left == 0:
 			one.For, one.Guessed, one.Source = r.release(&n.Limits[j], now), true, ""
+		case one.For == time.Second && !one.Refused && r.specOf(&n.Limits[j]).Algorithm == specs.GCRA:
+			one.For = Apart // of a rate, some comes back all the time, and a header in seconds cannot state less than a second
 		}
 		if before, found := said[j]; !found || left < before.Remaining {
 			said[j] = one
@@ -298,11 +302,10 @@ func (a *Answer) charged(i int) bool {
 
 // release returns when the policy of an allowance has more, as far as that is known without its account; 0 if it is not.
 func (r *Rules) release(l *store.Limit, now time.Time) time.Duration {
-	of := store.Limit{Policy: PolicyOf(l.Policy), Scope: l.Scope}
-	if _, known := r.policies[of.Policy]; !known {
+	spec, at := r.specOf(l), now.UnixMicro()
+	if spec.Algorithm == 0 {
 		return 0
 	}
-	spec, at := r.policyOf(&of).Spec(), now.UnixMicro()
 	next := at + spec.Interval
 	switch {
 	case spec.Calendar != nil:
@@ -316,4 +319,13 @@ func (r *Rules) release(l *store.Limit, now time.Time) time.Duration {
 		next -= at % spec.Interval
 	}
 	return min(max(time.Duration(next-at)*time.Microsecond, time.Second), longestGuess)
+}
+
+// specOf returns the policy of an allowance; the zero Spec if no policy is about it.
+func (r *Rules) specOf(l *store.Limit) specs.Spec {
+	of := store.Limit{Policy: PolicyOf(l.Policy), Scope: l.Scope}
+	if _, known := r.policies[of.Policy]; !known {
+		return specs.Spec{}
+	}
+	return r.policyOf(&of).Spec()
 }

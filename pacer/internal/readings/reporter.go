@@ -78,6 +78,25 @@ func (r *Reporter) Apply(ctx context.Context, rules *Rules, a *Answer, now time.
 	return nil
 }
 
+// restTag marks the allowances of credentials that are left.
+const restTag = ".credential"
+
+// Rest has nothing left, for a time, of what calls may do that carry one value of any of some scopes, whichever policies bind them.
+func (r *Reporter) Rest(ctx context.Context, rules *Rules, scopes []string, value string, d time.Duration, source string) error {
+	stack := store.Stack{Upstream: r.Upstream}
+	names, notes := make([]string, 0, len(scopes)), make([]store.Note, 0, len(scopes))
+	for i, scope := range scopes {
+		l := AllowanceOf(store.Limit{Scope: store.EscapeScope(value)})
+		l.Policy += restTag + apartMark + scope
+		one := store.Pause(i, rules.believed(d))
+		one.Source = source
+		stack.Limits, names, notes = append(stack.Limits, l), append(names, l.Policy), append(notes, one)
+	}
+	r.Events.Unbound(names)
+	_, err := r.send(ctx, stack, notes)
+	return err
+}
+
 // batch keeps answers for a while.
 func (r *Reporter) batch(ctx context.Context, n *Notes) {
 	if len(n.Answers) == 0 {

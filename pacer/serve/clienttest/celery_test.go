@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,47 +19,11 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/testing/measure"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
+	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
-// A bucket is a strict upstream: ten calls a second, ten at once. It does not admit a call that finds the bucket empty.
-type bucket struct {
-	mu      sync.Mutex
-	full    time.Time // when it is
-	tickets map[int]int
-	at      []time.Time
-	refused int
-}
-
-const (
-	bucketEach = 100 * time.Millisecond
-	bucketSize = 10
-)
-
-// ServeHTTP implements [http.Handler].
-func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	now := time.Now()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	id, _ := strconv.Atoi(filepath.Base(r.URL.Path))
-	b.tickets[id]++
-	if b.full.Before(now) {
-		b.full = now
-	}
-	if b.full.Sub(now) > (bucketSize-1)*bucketEach {
-		b.refused++
-		w.WriteHeader(http.StatusTooManyRequests)
-		return
-	}
-	b.full = b.full.Add(bucketEach)
-	b.at = append(b.at, now)
-}
-
-// arrived returns how many tickets have.
-func (b *bucket) arrived() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.tickets)
-}
+// bucketEach is how often the upstream admits a call. It admits ten at once.
+const bucketEach = 100 * time.Millisecond
 
 // The task of docs/serve.md, in two workers of four processes each, makes each call at its time, and no process waits for it.
 func TestCelery(t *testing.T) {
@@ -68,7 +31,7 @@ func TestCelery(t *testing.T) {
 	if !measure.On {
 		t.Parallel()
 	}
-	upstream := &bucket{tickets: make(map[int]int)}
+	upstream := &upstreamtest.Upstream{Limits: []upstreamtest.Limit{upstreamtest.Bucket(10, bucketEach)}}
 	server := httptest.NewServer(upstream)
 	t.Cleanup(server.Close)
 	d := startDaemon(t, `upstreams: {crm: {policies: ["10 per 1s, burst 8"]}}`) // there is room for two that come late
@@ -107,19 +70,20 @@ func TestCelery(t *testing.T) {
 	timers := measure.Watch()
 	sender, log := start("-c", fmt.Sprintf("import sync\nfor i in range(%d): sync.sync.delay(i)", tasks))
 	require.NoError(t, sender.Wait(), log.String())
-	require.Eventually(t, func() bool { return upstream.arrived() == tasks }, 2*time.Minute, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return upstream.Admitted()+upstream.Refused() >= tasks }, 2*time.Minute, 50*time.Millisecond)
 	late := timers.Stop()
 
-	upstream.mu.Lock()
-	defer upstream.mu.Unlock()
-	for id, n := range upstream.tickets {
-		require.Equal(t, 1, n, "ticket %d", id)
+	calls, tickets := upstream.Calls(), make(map[string]int)
+	for _, c := range calls {
+		tickets[c.Request.URL.Path]++
 	}
-	took := upstream.at[len(upstream.at)-1].Sub(upstream.at[0])
-	share := float64(len(upstream.at)-8) / (10 * took.Seconds()) // eight go at once
+	require.Len(t, tickets, tasks)
+	require.Len(t, calls, tasks, "each goes once")
+	took := calls[tasks-1].At.Sub(calls[0].At)
+	share := float64(tasks-8) / (10 * took.Seconds()) // eight go at once
 	slow := slowerThanHalfASecond(t, d)
 	measure.Judge(t, late, 2*bucketEach, fmt.Sprintf("%d tasks in %v, %d refused: %.1f %% of the limit; %d of the requests to the API took over 0.5 s",
-		tasks, took, upstream.refused, 100*share, slow), upstream.refused == 0 && share >= 0.95 && slow == 0)
+		tasks, took, upstream.Refused(), 100*share, slow), upstream.Refused() == 0 && share >= 0.95 && slow == 0)
 }
 
 // slowerThanHalfASecond returns how many requests to the API were answered late, as Prometheus learns it.

@@ -311,9 +311,6 @@ func (s *Store) Cancel(ctx context.Context, stack store.Stack, grants []store.Gr
 // CancelAll implements [store.Bulk].
 func (s *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 	return s.operate(ctx, frees, func() (err error) {
-		if s.repeated(batches[0].Stack.Once) {
-			return nil
-		}
 		for i := range batches {
 			stack, grants := batches[i].Stack.Clone(), slices.Clone(batches[i].Grants)
 			for j := range grants {

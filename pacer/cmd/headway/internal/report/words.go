@@ -186,11 +186,15 @@ func Until(now time.Time, d time.Duration) string {
 	if d >= pacer.Forever/2 {
 		return "until it is resumed"
 	}
-	layout := time.TimeOnly
-	if d >= 12*time.Hour {
-		layout = time.DateTime
+	return fmt.Sprintf("for %s, until %s", Duration(d), clock(now, now.Add(d)))
+}
+
+// Gone returns when a window will be spent at its pace so far; "" if not before its end, or if that is not known.
+func Gone(now time.Time, p *fleet.Policy) string {
+	if p.Gone == 0 {
+		return ""
 	}
-	return fmt.Sprintf("for %s, until %s", Duration(d), now.Add(d).Format(layout))
+	return "at this pace, gone at " + clock(now, now.Add(p.Gone))
 }
 
 // By returns where the upstream stated something; "" if that is not known.

@@ -34,6 +34,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
 // Predictions are measured here: this test binary runs again, as the processes of a fleet, against an upstream that enforces limits by
@@ -185,62 +186,39 @@ func (c *caller) call(ctx context.Context, tenant string) error {
 	return resp.Body.Close()
 }
 
-// A judge is an upstream that lets at most n calls go in any time of a length, each tenant by itself or all of them.
+// A judge is a strict upstream.
 type judge struct {
-	limits []strictly
+	upstreamtest.Upstream
 
-	mu   sync.Mutex
-	went map[string][]time.Time
-	from time.Time // what came before does not count
-	// Of what counts.
-	no       int
+	// Of what came in the time that counts.
+	no    int
+	calls map[string]int
+	waits map[string][]time.Duration
+
+	mu       sync.Mutex
 	late     measure.Lateness // of the timers of the latest process
 	reported []reported       // by the processes
-	calls    map[string]int
-	waits    map[string][]time.Duration
 }
 
-type strictly struct {
-	n         int
-	perTenant bool
+func newJudge(limits ...upstreamtest.Limit) *judge {
+	return &judge{Upstream: upstreamtest.Upstream{Limits: limits}, calls: make(map[string]int), waits: make(map[string][]time.Duration)}
 }
 
-func (u *judge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	tenant := r.FormValue("tenant")
-	waited, _ := strconv.ParseInt(r.FormValue("waited"), 10, 64)
-	if !u.admits(time.Now(), tenant, time.Duration(waited)) {
-		w.WriteHeader(http.StatusTooManyRequests)
-	}
-}
-
-func (u *judge) admits(now time.Time, tenant string, waited time.Duration) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	key := func(l strictly) string {
-		if l.perTenant {
-			return "of " + tenant
+// count counts what came since an instant, for the length of a run.
+func (u *judge) count(from time.Time) {
+	for _, c := range u.Calls() {
+		if c.At.Before(from) || !c.At.Before(from.Add(length)) {
+			continue
 		}
-		return ""
-	}
-	counts := !now.Before(u.from) && now.Before(u.from.Add(length))
-	for _, l := range u.limits {
-		k := key(l)
-		u.went[k] = slices.DeleteFunc(u.went[k], func(t time.Time) bool { return now.Sub(t) >= time.Second })
-		if len(u.went[k]) >= l.n {
-			if counts {
-				u.no++
-			}
-			return false
+		if !c.Admitted {
+			u.no++
+			continue
 		}
-	}
-	for _, l := range u.limits {
-		u.went[key(l)] = append(u.went[key(l)], now)
-	}
-	if counts {
+		tenant := c.Request.FormValue("tenant")
+		waited, _ := strconv.ParseInt(c.Request.FormValue("waited"), 10, 64)
 		u.calls[tenant]++
-		u.waits[tenant] = append(u.waits[tenant], waited)
+		u.waits[tenant] = append(u.waits[tenant], time.Duration(waited))
 	}
-	return true
 }
 
 // play runs a fleet against an upstream.
@@ -249,7 +227,6 @@ func play(t *testing.T, u *judge, fleet string, crews func(process int) []crew) 
 	server := httptest.NewServer(u)
 	defer server.Close()
 	begin := time.Now().Add(300 * time.Millisecond)
-	u.from, u.went, u.calls, u.waits = begin.Add(warmUp), make(map[string][]time.Time), make(map[string]int), make(map[string][]time.Duration)
 	redisServer := redistest.Start(t)
 	timers := measure.Watch()
 	var g errgroup.Group
@@ -274,6 +251,7 @@ func play(t *testing.T, u *judge, fleet string, crews func(process int) []crew) 
 	}
 	err := g.Wait()
 	u.late = measure.Max(u.late, timers.Stop())
+	u.count(begin.Add(warmUp))
 	require.NoError(t, err)
 	requireConformance(t, fleets[fleet], u.reported)
 }
@@ -324,7 +302,7 @@ func TestPredictsAFleet(t *testing.T) {
 			r := predict(t, fleet, load)
 			predicted := afterWarmUp(r)
 			require.Positive(t, predicted)
-			u := &judge{limits: []strictly{{n: 50}}}
+			u := newJudge(upstreamtest.Sliding(50, time.Second))
 			play(t, u, fleet, func(int) []crew { return []crew{{Tenant: "tenant", Workers: 16}} })
 			rate, median := float64(u.calls["tenant"]+u.no)/length.Seconds(), quantile(u.waits["tenant"], 0.5)
 			judgeFleet(t, u, skew, fmt.Sprintf("%.2f/s predicted, %.2f/s measured: %.2f %% off; waits p50 %.3f s and %.3f s",
@@ -344,7 +322,7 @@ func TestPredictsAGreedyTenant(t *testing.T) {
 	r := predict(t, "tenants", workers, arrivals)
 	predicted := afterWarmUp(r)
 	require.Positive(t, predicted)
-	u := &judge{limits: []strictly{{n: 100}, {n: 10, perTenant: true}}}
+	u := newJudge(upstreamtest.Sliding(100, time.Second), upstreamtest.Sliding(10, time.Second).Per(func(r *http.Request) string { return r.FormValue("tenant") }))
 	play(t, u, "tenants", func(process int) []crew {
 		crews := []crew{{Tenant: "greedy", Workers: greedy}}
 		for i := range light {

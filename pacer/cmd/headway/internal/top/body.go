@@ -91,6 +91,9 @@ func standing(f *fleet.Snapshot, p *fleet.Policy) string {
 	if p.Scope != "" {
 		parts = append([]string{report.Scope(p.Scope)}, parts...)
 	}
+	if gone := report.Gone(f.At, p); gone != "" {
+		parts = append(parts, gone)
+	}
 	if lowered := report.Lowered(p); lowered != "" {
 		parts = append(parts, lowered)
 	}

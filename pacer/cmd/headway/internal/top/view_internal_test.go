@@ -53,13 +53,15 @@ func TestViewAt80And40Columns(t *testing.T) {
 	require.NotContains(t, narrow, "LIMIT")
 }
 
-// The margin of a policy is shown with its state.
+// The margin of a policy is shown with its state, and when a window will be spent.
 func TestViewOfAMargin(t *testing.T) {
 	t.Parallel()
 	m := drawn(t, 120, 24, termenv.Ascii)
 	require.NotContains(t, m.View(), "margin")
 	m.snapshot.Policies[0].Margin = 17 * time.Millisecond
 	require.Contains(t, m.View(), "charged ahead 9 · margin 17ms")
+	m.snapshot.Policies[0].Gone = 90 * time.Minute
+	require.Contains(t, m.View(), "charged ahead 9 · at this pace, gone at "+m.snapshot.At.Add(90*time.Minute).Format(time.TimeOnly)+" · margin 17ms")
 }
 
 // Without colours nothing but text is written, and what is chosen is marked by a character.

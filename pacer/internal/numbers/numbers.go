@@ -1,5 +1,5 @@
 // Package numbers holds the numbers that the engine in Go and its scripts in Lua have in common: those of the wire format, and
-// the parameters of the algorithms. Each is written here and nowhere else. Package luascripts puts them into the scripts.
+// the parameters of the algorithms. Each is written here and nowhere else. Package scripts puts them into the scripts.
 //
 // Times are in microseconds.
 package numbers
@@ -16,7 +16,7 @@ const (
 	Exact       = 6 // a rate whose windows are exact
 	ExactQueued = 7 // the same, and calls are queued for it or it adapts
 	Allowance   = int64(specs.Allowance)
-	Part        = 9 // what a window keeps for a party
+	Part        = 9 // a window with a pace, or what one keeps for a party
 )
 
 // Queues on the wire.
@@ -164,6 +164,17 @@ const LongerBy = 24
 // of it at one and a half times the mean pace or less; a party that comes later than that finds less than its part.
 const LetGo = 4
 
+// A part kept for a party that does not call, while others do, is whole for IdleWindows whole windows, and then halves with each further
+// one, so often at most: a party that comes back must find something, because a refusal notes nothing. With fewer windows, a weekend would
+// halve it.
+const (
+	IdleWindows  = 3
+	IdleHalvings = 5
+)
+
+// LineUnit is what the line of a window with a pace is counted in, of a unit of cost: 2^53 of it are more than specs.MaxLimit.
+const LineUnit = 1000
+
 // Parameters of queues.
 const (
 	// TagMicro is the length of a microsecond of a rate in virtual time, for weight 1: 2^53 of it last for a hundred days in which the queue is
@@ -221,7 +232,7 @@ func Named() map[string]int64 {
 		"WholeShare": WholeShare, "SameEpisode": SameEpisode, "StepFades": StepFades, "LittleLess": LittleLess,
 		"Allowance": Allowance, "Thousand": Thousand, "Second": Second, "TenSeconds": TenSeconds, "Minute": Minute, "TenMinutes": TenMinutes, "Hour": Hour, "Day": Day, "Month": Month, "Apart": Apart, "Generation": Generation, "AllowanceLives": AllowanceLives,
 		"LongestGuess": LongestGuess, "Lesson": Lesson, "Calms": Calms, "Calmly": Calmly, "MaxListed": MaxListed, "AnswerRefused": AnswerRefused, "AnswerGuessed": AnswerGuessed, "AnswerTeaches": AnswerTeaches, "AnswerOpen": AnswerOpen,
-		"LetGo": LetGo, "Part": Part, "Keeps": Keeps, "TagStep": TagStep, "TagMicro": TagMicro, "MaxTagged": MaxTagged, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,
+		"LetGo": LetGo, "IdleWindows": IdleWindows, "IdleHalvings": IdleHalvings, "LineUnit": LineUnit, "Part": Part, "Keeps": Keeps, "TagStep": TagStep, "TagMicro": TagMicro, "MaxTagged": MaxTagged, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,
 		"Near": Near, "PermitNear": PermitNear,
 		"SoonAgain": SoonAgain, "FrontAgain": FrontAgain, "FarAgain": FarAgain, "Front": Front, "WaitGrace": WaitGrace,
 	}

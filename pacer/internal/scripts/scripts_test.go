@@ -1,9 +1,9 @@
-package luascripts_test
+package scripts_test
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
@@ -12,17 +12,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/luascripts"
-	"github.com/headway-go/headway/luascripts/numbers"
+	"github.com/headway-go/headway/pacer/internal/numbers"
+	"github.com/headway-go/headway/pacer/internal/scripts"
 )
 
 // Every file begins with its contract, and no script changes the clients' numbers on the wire.
 func TestContracts(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("*.lua")
+	files, err := fs.Glob(luascripts.Files, "*.lua")
 	require.NoError(t, err)
 	require.Len(t, files, 23)
 	for _, name := range files {
-		source, err := os.ReadFile(name)
+		source, err := luascripts.Files.ReadFile(name)
 		require.NoError(t, err)
 		text := string(source)
 		require.True(t, strings.HasPrefix(text, "-- "+name+": "), name)
@@ -57,13 +58,13 @@ var literals = map[string][]string{
 // A number that Go and Lua have in common is written once, in package numbers, and so is one that two scripts have in common.
 func TestNumbersAreNamed(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("*.lua")
+	files, err := fs.Glob(luascripts.Files, "*.lua")
 	require.NoError(t, err)
 	comment, quoted := regexp.MustCompile(`--.*`), regexp.MustCompile(`'[^']*'`)
 	literal, name := regexp.MustCompile(`\b\d{2,}\b`), regexp.MustCompile(`\bC\.(\w+)`)
 	used := make(map[string]bool)
 	for _, file := range files {
-		source, err := os.ReadFile(file)
+		source, err := luascripts.Files.ReadFile(file)
 		require.NoError(t, err)
 		text := comment.ReplaceAllString(string(source), "")
 		for _, m := range name.FindAllStringSubmatch(text, -1) {
@@ -71,18 +72,18 @@ func TestNumbersAreNamed(t *testing.T) {
 		}
 		require.Equal(t, literals[file], literal.FindAllString(quoted.ReplaceAllString(text, ""), -1), file)
 	}
-	for _, m := range name.FindAllStringSubmatch(string(must(os.ReadFile("luascripts.go"))), -1) {
+	for _, m := range name.FindAllStringSubmatch(string(must(os.ReadFile("scripts.go"))), -1) {
 		used[m[1]] = true
 	}
 	for n := range numbers.Named() {
 		require.True(t, used[n], "no script uses %s", n)
 	}
-	s := luascripts.New()
+	s := scripts.New()
 	for _, source := range []string{s.Reserve, s.Queued, s.Cancel, s.Report, s.Status, s.Heartbeat, s.Describe, s.Index, s.Enlist, s.Upstreams, s.Redeem, s.Ready} {
 		require.NotRegexp(t, name, source)
 	}
-	require.Equal(t, s, luascripts.New(), "every process has the same scripts")
-	require.Panics(t, func() { luascripts.WithClock("local function clock() return C.Nothing end") })
+	require.Equal(t, s, scripts.New(), "every process has the same scripts")
+	require.Panics(t, func() { scripts.WithClock("local function clock() return C.Nothing end") })
 }
 
 func must(b []byte, err error) []byte {
@@ -94,7 +95,7 @@ func must(b []byte, err error) []byte {
 
 func TestScriptsAreJoinedWithoutComments(t *testing.T) {
 	t.Parallel()
-	s := luascripts.New()
+	s := scripts.New()
 	for _, source := range []string{s.Reserve, s.Queued, s.Cancel, s.Report, s.Status, s.Heartbeat} {
 		require.True(t, strings.HasPrefix(source, "local function clock()"))
 		require.Contains(t, source, "redis.call('TIME')")
@@ -103,7 +104,7 @@ func TestScriptsAreJoinedWithoutComments(t *testing.T) {
 			require.False(t, strings.HasPrefix(line, "--"), line)
 		}
 	}
-	fake := luascripts.WithClock("local function clock() return 5 end")
+	fake := scripts.WithClock("local function clock() return 5 end")
 	require.NotContains(t, fake.Reserve, "TIME")
 }
 
@@ -120,9 +121,9 @@ func TestScriptsCompileInLua54(t *testing.T) {
 		"math.abs", "math.floor", "math.huge", "math.max", "math.min", "string.byte", "string.find", "string.format", "string.gmatch", "string.match", "string.sub",
 		"table.concat", "table.insert", "table.remove", "table.sort", "table.unpack",
 	}
-	scripts := reflect.ValueOf(luascripts.New())
-	for i := range scripts.NumField() {
-		name, source := scripts.Type().Field(i).Name, scripts.Field(i).String()
+	all := reflect.ValueOf(scripts.New())
+	for i := range all.NumField() {
+		name, source := all.Type().Field(i).Name, all.Field(i).String()
 		list := exec.CommandContext(t.Context(), compiler, "-l", "-l", "-p", "-")
 		list.Stdin = strings.NewReader(source)
 		out, err := list.CombinedOutput()
@@ -143,12 +144,12 @@ func TestReadyTriesEveryCommand(t *testing.T) {
 	t.Parallel()
 	runs := regexp.MustCompile(`redis\.p?call\('(\w+)'`)
 	tried := regexp.MustCompile(`try\('(\w+)'`)
-	ready := string(must(os.ReadFile("ready.lua")))
+	ready := string(must(luascripts.Files.ReadFile("ready.lua")))
 	tries := make(map[string]bool)
 	for _, m := range tried.FindAllStringSubmatch(ready, -1) {
 		tries[m[1]] = true
 	}
-	s, ran := luascripts.New(), make(map[string]bool)
+	s, ran := scripts.New(), make(map[string]bool)
 	for _, source := range []string{s.Reserve, s.Queued, s.Cancel, s.Report, s.Status, s.Heartbeat, s.Describe, s.Index, s.Enlist, s.Upstreams, s.Redeem} {
 		for _, m := range runs.FindAllStringSubmatch(source, -1) {
 			ran[m[1]] = true
@@ -160,5 +161,5 @@ func TestReadyTriesEveryCommand(t *testing.T) {
 
 // Every process reads the scripts when it starts, so that is quick: it reads each part once, and allocates little more than the scripts.
 func TestEachPartIsReadOnce(t *testing.T) { //nolint:paralleltest // it counts allocations
-	require.Less(t, testing.AllocsPerRun(1, func() { luascripts.WithClock("") }), 200.0)
+	require.Less(t, testing.AllocsPerRun(1, func() { scripts.WithClock("") }), 200.0)
 }

@@ -1,0 +1,117 @@
+// Package scripts joins the scripts of a Redis store from the fragments of package luascripts, with the numbers of package numbers.
+package scripts
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/headway-go/headway/luascripts"
+	"github.com/headway-go/headway/pacer/internal/numbers"
+)
+
+// Scripts are the programs of one store. Queued is Reserve for stacks with a limit that calls are queued for: what that
+// takes would cost the others time, though they never run it.
+type Scripts struct {
+	Reserve, Queued, Cancel, Report, Status, Heartbeat string
+
+	// Of the registry: who paces what.
+	Describe, Index, Enlist, Upstreams string
+
+	// Settings reads and writes what operators have set.
+	Settings string
+
+	// Redeem replaces the record of a booking.
+	Redeem string
+
+	// Ready tries what the others do.
+	Ready string
+}
+
+// New returns the scripts with the server's clock.
+func New() Scripts { return withServersClock() }
+
+var withServersClock = sync.OnceValue(func() Scripts { return WithClock(fragment("clock")) }) //nolint:gochecknoglobals // a cache of a pure function
+
+// WithClock returns the scripts with a clock of one's own in place of clock.lua: source that defines the
+// local functions clock() and ttl(us). It is for tests that need time to stand still.
+func WithClock(clock string) Scripts {
+	named := numbers.Named()
+	source := func(source string) string { return program(source, named) }
+	read := func(name string) string { return source(fragment(name)) }
+	define := func(name, file string) string {
+		return source("define" + name + " = function()\n" + fragment(file) + "\nend")
+	}
+	plain := define("[C.GCRA]", "gcra") +
+		source("define[C.Adaptive] = define[C.GCRA]\ndefine[C.Exact] = define[C.GCRA]\ndefine[C.ExactQueued] = define[C.GCRA]") +
+		define(".starts", "starts") +
+		define("[C.Window]", "window") + source("define[C.Part] = define[C.Window]") +
+		define("[C.Allowance]", "allowance")
+	lines := plain + define("[C.Concurrency]", "concurrency") + source("define[C.Queued] = define[C.GCRA]") + define(".queue", "queue")
+	clock = source(clock)
+	shared, accounts, reserves := clock+read("charge"), read("account"), read("reserve")
+	join := func(definitions, command string) string { return shared + accounts + definitions + read(command) }
+	return Scripts{
+		Reserve:   shared + read("quick") + accounts + plain + reserves,
+		Queued:    shared + accounts + lines + define(".queued", "queued") + reserves,
+		Cancel:    join(lines, "cancel"),
+		Report:    join(lines, "report"),
+		Status:    join(lines, "status"),
+		Heartbeat: join(lines, "heartbeat"),
+
+		Describe:  join("", "describe"),
+		Index:     join("", "index"),
+		Settings:  join("", "settings"),
+		Redeem:    join(lines, "redeem"),
+		Enlist:    clock + read("enlist"),
+		Upstreams: clock + read("upstreams"),
+
+		Ready: read("ready"),
+	}
+}
+
+// fragment returns the source of a fragment.
+func fragment(name string) string {
+	source, err := luascripts.Files.ReadFile(name + ".lua")
+	if err != nil {
+		panic(err)
+	}
+	return string(source)
+}
+
+// program makes a part of a script of its source. It drops whole-line comments and blank lines, which the server would only have to keep
+// and a first EVAL to send, and puts the numbers of package numbers in the place of their names, C.Name: so a run of a script
+// spends nothing on them, and the script is the same in every process. Each part is read once, because every process does that when it
+// starts.
+func program(source string, named map[string]int64) string {
+	b := make([]byte, 0, len(source))
+	for line := range strings.Lines(source) {
+		t := strings.TrimSpace(line)
+		if t == "" || strings.HasPrefix(t, "--") {
+			continue
+		}
+		for at := strings.Index(t, "C."); at >= 0; at = strings.Index(t, "C.") {
+			end := at + len("C.")
+			for end < len(t) && isWord(t[end]) {
+				end++
+			}
+			b = append(b, t[:at]...)
+			switch n, ok := named[t[at+len("C."):end]]; {
+			case at > 0 && isWord(t[at-1]): // of a longer word
+				b = append(b, t[at:end]...)
+			case !ok:
+				panic("scripts: package numbers has no " + t[at:end])
+			default:
+				b = strconv.AppendInt(b, n, 10)
+			}
+			t = t[end:]
+		}
+		b = append(append(b, t...), '\n')
+	}
+	return string(b)
+}
+
+// isWord reports whether a byte may be in a name.
+func isWord(c byte) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
