@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// Reserve returns a copy of which a percentage, from 1 to 100, is kept for a party: the calls that name it with pacer.Lane.
-// The others get none of that, until the party has used it or the last quarter of the window begins: from then on it is let go evenly, so that
-// nothing is lost at the end. The party may use more than that, as everybody may. Calls that name no party have what is not reserved. It is for
-// Fixed and calendar windows: a desk that works from 9 to 17 finds its part of a daily quota, whatever a batch job has done at night.
+// Reserve returns a copy that keeps a percentage, from 1 to 100, for a party: the calls that name it with pacer.Lane. The others get none
+// of that, until the party has used it or the last quarter of the window begins: from then on it is let go evenly, so that nothing is lost
+// at the end. The party may use more than that, as everybody may. Calls that name no party have what is not reserved. It is for Fixed and
+// calendar windows: a desk that works from 9 to 17 finds its part of a daily quota, whatever a batch job has done at night.
 //
 // The part kept for a party is a policy of its own, named after both ("daily.support"). All of them together keep 100 per cent at most.
 func (p Policy) Reserve(party string, percent int64) Policy {
