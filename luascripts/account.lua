@@ -37,8 +37,8 @@ local function foreign(key)
   error('HEADWAYFOREIGN ' .. key .. ' holds a value that Headway did not write', 0)
 end
 
--- unknown ends the script because of an unknown value in its arguments. Nothing is to go on as if it were something else: that would let
--- calls go that nobody counts.
+-- unknown ends the script because of an unknown value in its arguments. It must not be taken for something else: calls would go that nobody
+-- counts.
 local function unknown(what, n)
   error('headway: unknown ' .. what .. ' ' .. (n or '(none)'), 0)
 end
@@ -50,13 +50,13 @@ local function number(v, key)
   return n
 end
 
--- missing is what MGET's answer for a key is worth that has no value: it gives none for a key of another type, too.
+-- missing is the value that MGET returns for an absent key, or a key of another type.
 local function missing(key)
   if redis.call('TYPE', key)['ok'] ~= 'none' then foreign(key) end
   return nil
 end
 
--- paused returns until when an account is an allowance of which nothing is left, if that is after an instant.
+-- paused returns the end of an exhausted allowance, if that is after an instant.
 local function paused(o, after) return o.unit == 'a ' and o.low == 1 and o.till > after and o.till or nil end
 
 -- said returns the end of an account's allowance that was stated, if that is in the future; 0 otherwise.
@@ -70,7 +70,7 @@ local function reset(o, now, till)
   if o.remembers <= now then o.mark, o.remembers = 0, 0 end
 end
 
--- before reports whether a charge was made before its account was reset, as long as that matters.
+-- before reports whether a charge was made before its account was reset, while that matters.
 local function before(o, made, now) return made > 0 and made <= o.mark and now < o.remembers end
 
 -- spent counts the work of a run, in questions to an account, more or less. A run that has spent enough leaves the calls that
@@ -257,8 +257,8 @@ local function open(entries, now)
   end
 end
 
--- share has windows know what they keep for parties, which comes after them in a stack. Of which accounts calls only leave what they keep, bits
--- say: a call in no party leaves all.
+-- share has windows know what they keep for parties, which comes after them in a stack. bits are the accounts of which calls only leave
+-- those parts: a call in no party leaves all.
 local function share(entries, bits)
   local whole
   for i = 1, #entries do

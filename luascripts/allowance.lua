@@ -13,7 +13,7 @@ local fields = {
   'maybe', 'said', 'dated', 'own', 'waits', 'zero', 'first', 'recent', 'reported', 'period', 'known',
 }
 
--- clear makes an account one of which nothing is known.
+-- clear makes an account an unknown one.
 local function clear(o)
   for i = 1, #fields do o[fields[i]] = 0 end
 end
@@ -149,7 +149,7 @@ end
 
 -- heeding defines what calls that look for a slot can do without.
 function allowance.heeding()
-  -- drop takes a call out of what is open that was granted at an instant.
+  -- drop subtracts a call that was granted at an instant from what is open.
   local function drop(o, now, slot, n, made)
     o.dirty = true
     if slot > now and o.early > 0 and made < o.at then
@@ -164,7 +164,7 @@ function allowance.heeding()
     end
   end
 
-  -- blind takes a call out of what is open of which only the cost is known, and returns what slot it is taken to have.
+  -- blind subtracts a call with only a known cost from what is open, and returns its assumed slot.
   local function blind(o, now, n)
     if n == 0 then return now end
     local older = math.min(o.older, n)
@@ -178,7 +178,7 @@ function allowance.heeding()
     if o.step > 0 and slot >= now and made >= o.at then o.next_ = math.max(0, o.next_ - taking(o, now, n)) end
   end
 
-  -- news returns what became of what was believed to be left: the kind of change that is to be published; nil for none.
+  -- news returns the kind of change to publish; nil for none.
   local function news(o, was, gated)
     local left = o.low - 1 - o.open - o.older - o.early
     if o.till == 0 then return nil end
@@ -325,7 +325,7 @@ function allowance.heeding()
     return C.ChangePaused
   end
 
-  -- answer applies an answer: see Answered in allowance_answer.go. It returns what is to be published.
+  -- answer applies an answer: see Answered in allowance_answer.go. It returns the change to publish.
   function allowance.answer(o, now, slot, cost, left, wait, flags)
     begin(o, now)
     local known = flags % C.AnswerOpen

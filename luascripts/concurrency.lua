@@ -55,7 +55,7 @@ concurrency.most = most
 -- free returns how many more calls may begin now. Where only long ones count, and there are not too many, it is any number.
 function concurrency.free(o, now)
   if o.after == 0 then return most(o, now) - redis.call('ZCARD', o.leases) end
-  -- Of which it is not known when they began, they count.
+  -- Calls whose start is unknown count.
   local short = redis.call('ZCOUNT', o.begun, '(' .. string.format('%.0f', now - o.after), '+inf')
   local free = most(o, now) - redis.call('ZCARD', o.leases) + short
   return free > 0 and math.huge or free

@@ -59,7 +59,7 @@ function gcra.parse(algorithm, account)
   return o
 end
 
--- loadstring reads the string. An account is plain as long as its tail is all that there is to know.
+-- loadstring reads the string. An account is plain while its tail is all that is known.
 function gcra.loadstring(o, v, now)
   if not v then
     return
@@ -179,7 +179,7 @@ function gcra.rest()
     return o.since + (n - n % C.WholeShare) / C.WholeShare + 1
   end
 
-  -- unfold makes an account one of which there may be more to know.
+  -- unfold makes an account one that may have more than a tail.
   function gcra.unfold(o)
     if o.tau then return end
     o.last, o.widest, o.learned, o.till, o.share, o.since, o.slowed = 0, 0, 0, 0, 0, 0, 0
@@ -499,8 +499,8 @@ function gcra.rest()
     return number(found[1], o.gaps), number(found[2], o.gaps), found[1]
   end
 
-  -- claim: somebody remembers from..to as charged. Of the gaps that it meets, only the first and the last are read: those in
-  -- between go as they are. It returns whether anything of it that is to come was free.
+  -- claim: somebody remembers from..to as charged. Of the gaps that it meets, only the first and the last are read: those in between go as
+  -- they are. It returns whether any future part of it was free.
   function gcra.claim(o, now, from, to)
     forget(o, now)
     logged(o)

@@ -25,8 +25,8 @@
 -- Store time never goes back by more than a second, as far as those know who are there: if the server's clock stepped back, because of a
 -- failover to a machine whose clock is late, the upstream's key holds by how much.
 --
--- That an epoch begins is published on the channel of report.lua, as "5 0 key": a process whose calls wait and that knows the
--- epoch before is to report what it remembers, now and not with its next heartbeat.
+-- A new epoch is published on the channel of report.lua, as "5 0 key": a process whose calls wait and that knows the epoch before must
+-- report its memory now, and not with its next heartbeat.
 
 local entries, up, now = stack()
 everything(entries)

@@ -12,12 +12,12 @@ local queue, changes = {}, {}
 -- kept is for how long a queue's keys live after they were written, in µs.
 local kept = 6000000
 
--- say notes what is to be published.
+-- say records a change to publish.
 function queue.say(kind, n, name)
   changes[#changes + 1] = string.format('%d %.0f %s', kind, n, name)
 end
 
--- publish notifies those who listen of what was noted. A failure to publish is ignored: then sleeping calls receive nothing.
+-- publish sends the recorded changes to the listeners. A failure to publish is ignored: then sleeping calls receive nothing.
 function queue.publish(up, now)
   if #changes == 0 then return end
   redis.pcall('PUBLISH', up.key .. '/pauses', string.format('%.0f', now) .. '\n' .. table.concat(changes, '\n'))

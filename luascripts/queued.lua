@@ -122,7 +122,7 @@ return function(entries, c, up, now, reply, size, changed)
     return { class = permits and goes or sleeps, at = s, binds = binds, kinds = kinds }
   end
 
-  -- queued returns the verdict that the call is to be queued for an account.
+  -- queued returns the verdict to queue the call for an account.
   local function queued(i, again)
     local rank, score = position(of[i])
     return { class = waits, binds = i, again = again, rank = rank, score = score }

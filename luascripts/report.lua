@@ -62,7 +62,7 @@ open(entries, now)
 keepturned(entries)
 
 local answered
-local deliberate -- lines of what is forgotten on purpose: see anew
+local deliberate -- lines of deliberate resets: see anew
 for _ = 1, notes do
   local kind, i, a, b, c, d, e = arg(), arg(), arg(), arg(), arg(), arg(), arg()
   local o, did = entries[i], false

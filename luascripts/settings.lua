@@ -1,4 +1,4 @@
--- settings.lua: what operators have set for an upstream, in place of what its processes declare.
+-- settings.lua: the operators' settings for an upstream, in place of its processes' own.
 --
 -- KEYS   upstream: its key (see account.lua)
 --        settings: a hash, field = what is set, value = "until since value": until when, and since when (µs since the epoch); and

@@ -117,8 +117,7 @@ function starts.tidy(o, was, now)
   o.expire = true
 end
 
--- write sets the log's TTL. It is good for as long as the tail stays in the window where it is: whatever else moves the tail on sets
--- o.expire.
+-- write sets the log's TTL. It is good while the tail stays in its window: whatever else moves the tail on sets o.expire.
 function starts.write(o, now)
   if o.expire then redis.call('PEXPIRE', o.starts, lasting(o.tat - o.tat % o.within + 3 * o.within - now)) end
 end

@@ -24,14 +24,14 @@
 --        m: buckets before its own that a bucket counts
 --        guard: at the end of a window, in which nothing goes (µs)
 --        floor, ahead: of algorithm 9: how much is kept for a party; how much of a window may start ahead of its pace; 0 for none
---        bounds: how many follow: begins of calendar windows (µs since the epoch), ascending; none for windows that arithmetic can
---        tell
+--        bounds: how many follow: begins of calendar windows (µs since the epoch), ascending; none for windows that are
+--        computed
 -- TTL    until ends, until and noted are past
 
 local window = {}
 
--- To read the list takes as long as all else. So an account is folded as long as its calls go in its last bucket or after, as those of a
--- line do, and of the list, only what counts no more is read. Any other look at its buckets unfolds it.
+-- Reading the whole list would double the time of a call. While calls only touch the last bucket or later ones, an account is folded: only
+-- the buckets that have expired are read. Any other look at its buckets unfolds it.
 local folded, unfold = { at = true, held = true, low = true, size = true, place = true, same = true }, nil -- what it knows then
 
 function folded.__index(o, name)
@@ -47,7 +47,7 @@ local function fold(o)
   setmetatable(o, folded)
 end
 
--- blank returns an account of which nothing is known yet. Lua makes a table with all of its fields in much less time than one that grows.
+-- blank returns an empty account. Lua makes a table with all of its fields in much less time than one that grows.
 function window.blank(account, unit, limit, width, m, tail)
   local o = {
     key = account, unit = unit, limit = limit, most = limit, width = width, m = m, back = m * width, tail = tail, guard = tail,
@@ -122,8 +122,8 @@ function unfold(o)
   o.place, o.same = place, math.max(1, size) -- where the buckets begin in the list; it is as it was before this one
 end
 
--- since returns what the buckets of a folded account hold that do not begin before b, the first of them, and where that is in the
--- list. It goes on from a bucket that it returned before; the last one is passed by the first of what it returns only.
+-- since returns what the buckets of a folded account hold from b on, the first of them, and where that is in the list. It continues from a
+-- bucket that it returned before; the result's first bucket passes the last one only.
 local function since(o, b, sum, first, from)
   while first < b and first < o.last do
     local n, distance, rest = string.match(o.list, '^(%d+):?(%d*) ()', from)
@@ -214,8 +214,8 @@ local function ending(o, k)
   return sum, from, to
 end
 
--- fullest returns what the fullest of the windows holds that have bucket k in them, or of late held: it is not looked for anew
--- as long as even what was added since leaves room for n more.
+-- fullest returns what the fullest of the windows with bucket k holds, or held of late: it is not searched anew while even what was added
+-- since leaves room for n more.
 local function fullest(o, k, n)
   if o.peakat == k and o.peak + n <= o.most then return o.peak end
   local sum, from, to = ending(o, k)

@@ -40,8 +40,8 @@ func Early(d time.Duration) RedeemOption {
 func SlackOf(tok string) time.Duration { return bookings.SlackOf(tok, maxToken) }
 
 // Book charges the earliest slot at which the call may go, and returns it as a token: a short text to keep with a job, for whichever
-// process is to run it. Most tokens have 100 to 200 bytes; none has more than 2,048. Nothing of the call stays in this process. wait is how long from now until the slot: have the queue wake the job
-// up to [RedeemEarly] before that, and then call [Pacer.Redeem] with the token.
+// process runs it. Most tokens have 100 to 200 bytes; none has more than 2,048. Nothing of the call stays in this process. wait is how long
+// from now until the slot: have the queue wake the job up to [RedeemEarly] before that, and then call [Pacer.Redeem] with the token.
 //
 // The options and the context describe the call, as for [Pacer.Reserve]; [MaxWait] bounds how far away the slot may be, and holds again if
 // the booking has to move. Defaults to Config.MaxWait. The context's deadline bounds the booking, not the slot.

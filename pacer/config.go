@@ -60,9 +60,9 @@ type Config struct {
 	// sets no bound. For a call that must not wait at all, use [Pacer.TryAcquire]. Defaults to one minute.
 	MaxWait time.Duration
 
-	// MaxPause caps for how long calls heed what an upstream states: a Retry-After, or the reset of a limit of which nothing is left. A ban
-	// of a day is common, so the default is 31 days. A wait beyond 31 days and MaxPause, such as "Retry-After: 999999999", cannot be
-	// meant: it pauses calls for an hour. Defaults to 31 days.
+	// MaxPause caps for how long calls heed a Retry-After, or the reset of an exhausted limit. A ban of a day is common, so the default is
+	// 31 days. A wait beyond 31 days and MaxPause, such as "Retry-After: 999999999", cannot be meant: it pauses calls for an hour. Defaults
+	// to 31 days.
 	MaxPause time.Duration
 
 	// Hooks receive events. Each set of hooks receives all of them. Defaults to none.

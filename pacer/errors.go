@@ -44,13 +44,13 @@ const (
 	TooFar Reason = "too far"
 	// Paused is the reason of a call that the upstream, or an operator, has stopped: until LimitError.Until, not so much is left.
 	Paused Reason = "paused"
-	// NoPermit is the reason of a call of which a policy counts those in flight: all its permits are taken, LimitError.Limit of them.
+	// NoPermit is the reason of a call that a policy counts in flight: all its permits are taken, LimitError.Limit of them.
 	NoPermit Reason = "no permit"
 	// Queued is the reason of a call that was queued, and whose turn did not come in time. If it was queued for a permit, LimitError.Limit
 	// is the number of permits, and the error matches NoPermit, too.
 	Queued Reason = "queued"
-	// NoCredential is the reason of a call of a [Pool] of which no credential is in use: each was left ([Pool.Leave]), as package transport
-	// does if the upstream answers 401.
+	// NoCredential is the reason of a call of a [Pool] without a credential in use: each was left ([Pool.Leave]), as package transport does
+	// if the upstream answers 401.
 	NoCredential Reason = "no credential" //nolint:gosec // its text states that there is none
 	// TooEarly is the reason of a booking that may not go now: have the queue wake the job again after LimitError.Wait, or up to
 	// [RedeemEarly] sooner, and redeem the same token then.
@@ -71,8 +71,7 @@ const (
 	BadToken Reason = "bad token"
 	// TokenSpent is the reason for a booking that was redeemed or cancelled before. A later attempt of the job needs [Attempt].
 	TokenSpent Reason = "token spent"
-	// TokenLost is the reason for a booking of which nobody knows whether it was redeemed: it has expired (see [Keep]), or the store has lost
-	// its data.
+	// TokenLost is the reason for a booking that may have been redeemed: it has expired (see [Keep]), or the store has lost its data.
 	TokenLost Reason = "token lost"
 )
 

@@ -52,7 +52,7 @@ func TestADeskFindsItsPartOfTheDay(t *testing.T) {
 	})
 }
 
-// With a burst, a batch job does not spend a daily quota at night, and Status says when one without will be spent.
+// With a burst, a batch job does not spend a daily quota at night, and Status shows when one without will be spent.
 func TestAWindowWithABurstLasts(t *testing.T) {
 	t.Parallel()
 	for burst, c := range map[int64]struct {

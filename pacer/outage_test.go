@@ -686,7 +686,7 @@ func TestAResetIsNotUndone(t *testing.T) {
 	})
 }
 
-// What the store was to have back while it was away stays charged. What was spent meanwhile is reported, and given back if it was not used.
+// Refunds that the store missed while it was away stay charged. Spending meanwhile is reported, and given back if it was not used.
 func TestWhatIsOwedIsPaid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

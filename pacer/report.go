@@ -28,7 +28,7 @@ import (
 // upstream; it never admits more than the policies do. After the reset one call goes first, and others when it was answered, or one each
 // 100 ms.
 //
-// Of what you report before a shared store has answered this process for the first time, only pauses reach the store, at the first
+// Reports before a shared store has answered this process for the first time are dropped, except pauses, which reach the store at the first
 // contact.
 //
 // It returns a [*ConfigError] for a negative time or an unknown policy, a [*LimitError] for [NoScope] if a named policy

@@ -25,10 +25,10 @@ type Reservation struct {
 	call     binding.Reservation
 	observed atomic.Pointer[observe.Observation] // by the policies that are observed; nil if none is
 	made     atomic.Bool                         // Acquire returned it again, or the call is over
-	pool     *Pool                               // any of whose credentials may make the call; nil if none
+	pool     *Pool                               // its credentials may make the call; nil if none
 }
 
-// newReservation reads what a call requests that its caller is to see.
+// newReservation reads a call's request for its caller.
 func newReservation[O any](ctx context.Context, p *Pacer, opts []O) (*Reservation, binding.Ask, error) {
 	r := &Reservation{pacer: p}
 	r.call.Init()
@@ -70,11 +70,11 @@ func (r *Reservation) NotUsed(ctx context.Context) error {
 }
 
 // Wait sleeps until the call may go, and returns nil: make the call now. If the context ends or the Pacer is closed first, Wait gives the
-// slot back and returns the context's error or [ErrClosed]. If the reservation is being moved at that moment, its slot is given back
-// after Wait has returned. If a pause is reported meanwhile that ends after the slot, the reservation moves behind the pause. If the
-// process was suspended and wakes long after the slot (see Config.MaxLate), it moves to the next free slot. If that slot is further away
-// than the deadline or MaxWait allows, Wait returns a [*LimitError]. If the reservation is of a [Pool] of which no credential is in use any
-// more, it returns a [*LimitError] for [NoCredential]. If the reservation was used or cancelled before, Wait returns [ErrSpent].
+// slot back and returns the context's error or [ErrClosed]. If the reservation is being moved at that moment, its slot is given back after
+// Wait has returned. If a pause is reported meanwhile that ends after the slot, the reservation moves behind the pause. If the process was
+// suspended and wakes long after the slot (see Config.MaxLate), it moves to the next free slot. If that slot is further away than the
+// deadline or MaxWait allows, Wait returns a [*LimitError]. If no credential of the reservation's [Pool] is in use any more, it returns a
+// [*LimitError] for [NoCredential]. If the reservation was used or cancelled before, Wait returns [ErrSpent].
 func (r *Reservation) Wait(ctx context.Context) error {
 	err := r.pool.whileInUse(ctx, r.call.Wait)
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// rolling is an upstream that admits 700 calls in any minute, and says in how many seconds the oldest counts no more.
+// rolling is an upstream that admits 700 calls in any minute, and states in how many seconds the oldest counts no more.
 type rolling struct {
 	mu            sync.Mutex
 	calls         []time.Time // of the last minute

@@ -70,8 +70,8 @@ type PolicyStatus struct {
 	// an adaptive rate that has slowed down, and future slots. It ignores the margin, which is small and shrinks slowly. For a policy of
 	// calls in flight it is how long until the last lease runs out at the latest.
 	Full time.Duration
-	// Gone is how long until nothing is left of a [policies.Fixed] or calendar window, at its mean pace so far; 0 if it lasts to its end at that
-	// pace, as one with a burst does, or if not even a tenth is spent, which says little. Of what is kept for a party, it is that.
+	// Gone is how long until nothing is left of a [policies.Fixed] or calendar window, at its mean pace so far; 0 if it lasts to its end at
+	// that pace, as one with a burst does, or if not even a tenth is spent, which shows little. Of what is kept for a party, it is that.
 	Gone time.Duration
 
 	_ struct{}
@@ -104,7 +104,7 @@ func (p *Pacer) Status(ctx context.Context, opts ...ScopeOption) (*Status, error
 	return s, nil
 }
 
-// attribute sets where pauses and allowances were stated, of what processes have reported: see [store.About].
+// attribute sets where pauses and allowances were stated, by the processes' reports: see [store.About].
 func (s *Status) attribute(stated []store.Statement) {
 	s.PausedBy = s.statedBy(stated, "", "", s.PausedFor)
 	for i := range s.Policies {

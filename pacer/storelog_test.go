@@ -227,7 +227,7 @@ func TestWhoLogsALostStore(t *testing.T) { //nolint:paralleltest // it replaces 
 	})
 }
 
-// What a store that was away did not get back is counted, for hooks and in the log.
+// Refunds that an absent store missed are counted, for hooks and in the log.
 func TestWhatWasDroppedIsLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -71,10 +71,9 @@ type lane struct {
 	kept    bool
 }
 
-// Lane returns a copy of which the calls of a lane may use only the given percentage, from 1 to 100. The rest is kept free for calls of
-// other lanes and for calls without a lane, which may use all of it. Call Lane once for each lane. Set the lane of a call with
-// pacer.Lane. A lane's part is a policy of its own, named after both ("peak.batch"), which binds calls of that lane in
-// addition to this one.
+// Lane returns a copy in which a lane's calls may use only the given percentage, from 1 to 100. The rest is kept free for calls of other
+// lanes and for calls without a lane, which may use all of it. Call Lane once for each lane. Set the lane of a call with pacer.Lane. A
+// lane's part is a policy of its own, named after both ("peak.batch"), which binds calls of that lane in addition to this one.
 //
 // Calls in a lane of a rate queue, and get their slots shortly before they start, so that other calls, which get their slots at once, need
 // not wait behind them. They may also use slots that other calls leave unused, at the last moment before these would be lost. A lane of a

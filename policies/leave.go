@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Leave returns a copy of the profile that leaves n of what the upstream reports to other programs: wherever a reply reports what is left, it
-// reports n less, and n less as the limit, but at least 1. Limits of which replies do not report what is left stay as they are. If replies
-// report several limits of different size, use [Profile.LeavePercent].
+// Leave returns a copy of the profile that leaves n of what the upstream reports to other programs: wherever a reply reports what is left,
+// it reports n less, and n less as the limit, but at least 1. Limits stay as they are if replies do not report what is left of them. If
+// replies report several limits of different size, use [Profile.LeavePercent].
 //
 // A limit of n or less lets one call through in each window. Leave panics with an [*Error] if n is negative.
 func (p Profile) Leave(n int64) Profile {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Bounds of what ParseAll reads.
+// Bounds of ParseAll's text.
 const (
 	maxTexts    = 256 << 10 // bytes
 	maxPolicies = 1000

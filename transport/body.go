@@ -105,7 +105,7 @@ type tee struct {
 	done func(body []byte, complete bool)
 }
 
-// memory keeps some of what is written to it, and returns what it can show of that, and whether that is all of it.
+// memory keeps some of the bytes written to it, and returns those that it can show, and whether they are all.
 type memory interface {
 	io.Writer
 

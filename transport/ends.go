@@ -2,7 +2,7 @@ package transport
 
 import "github.com/headway-go/headway/policies"
 
-// ends keeps the first and the last MaxPeek bytes of what is written to it.
+// ends keeps the first and the last MaxPeek bytes that are written to it.
 type ends struct {
 	kept []byte // in order, and once something is lost, the second half is a ring
 	next int    // where the oldest byte of the ring is

@@ -107,5 +107,5 @@ func instead(body, old io.ReadCloser) io.ReadCloser {
 	}{body, w}
 }
 
-// writeCloser is a connection of which one direction can be closed, such as [net.TCPConn].
+// writeCloser is a connection with a direction that can be closed by itself, such as [net.TCPConn].
 type writeCloser interface{ CloseWrite() error }

@@ -92,8 +92,8 @@ func (r *retrier) reserve(ctx context.Context, a *attempt) bool {
 	return err == nil
 }
 
-// repeats reports whether a request is to be sent again after its last outcome, if there is a slot for it. An attempt that
-// still has its slot was not made, because its body could not be had again.
+// repeats reports whether to send a request again after its last outcome, if there is a slot for it. An attempt that still has its slot was
+// not made, because its body could not be had again.
 func (r *retrier) repeats(ctx context.Context, a *attempt) bool {
 	return a.next == nil && a.number <= r.paced.retries && ctx.Err() == nil && a.repeatable(ctx)
 }

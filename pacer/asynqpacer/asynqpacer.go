@@ -79,8 +79,8 @@ func delayOf(task *asynq.Task) time.Duration {
 	return DefaultDelay
 }
 
-// due returns in which time from now a task is due, of which asynq cuts off the fraction of a second: so late that it is not early when it
-// comes at once, if its slack lasts until it comes, and otherwise so early that it comes in time.
+// due returns in which time from now a task is due. asynq truncates it to a second, so it is late enough not to be early when it comes at
+// once, if its slack lasts until it comes, and otherwise early enough to come in time.
 func due(now time.Time, wait, slack, delay time.Duration) time.Duration {
 	at := now.Add(max(0, wait-pacer.RedeemEarly))
 	if at.Equal(now) {

@@ -45,7 +45,7 @@ func Load(path string) (*File, error) {
 	return Parse(path, data)
 }
 
-// read returns the content of a file, of which it reads no more than is too much. Errors call it by the name.
+// read returns the content of a file, up to a little more than the bound. Errors call it by the name.
 func read(path, name string) ([]byte, error) {
 	f, err := os.Open(path) //nolint:gosec // the program chooses the file
 	if err != nil {

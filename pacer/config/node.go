@@ -14,7 +14,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// Bounds of what a file may make this package do.
+// Bounds of the work for a file.
 const (
 	maxMistakes = 100    // that are reported
 	maxAliased  = 10_000 // nodes that are read by way of an alias

@@ -40,7 +40,7 @@ func (u *upstreamReader) readProfile(v value) {
 	u.profileName = name
 }
 
-// readLeave reads how much of what replies report is for other programs: a number, or a percentage.
+// readLeave reads how much of the reported allowances is for other programs: a number, or a percentage.
 func (u *upstreamReader) readLeave(v value) {
 	s, ok := v.text("a number such as 500, or a percentage such as 50%")
 	if !ok {

@@ -47,7 +47,7 @@ type endpoint struct {
 	username, password string
 }
 
-// known is what upstreams may name: stores, of which one is the default, and what is known of vendors.
+// known is what upstreams may name: stores, with a default one, and vendors.
 type known struct {
 	stores    map[string]*storeDef
 	otherwise *storeDef

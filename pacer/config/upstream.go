@@ -37,7 +37,7 @@ type upstream struct {
 	overrides   []string // each as a text, for comparing
 	profile     policies.Profile
 	profileName string
-	changes     []func(policies.Profile) policies.Profile // what the file changes of what the profile reports
+	changes     []func(policies.Profile) policies.Profile // the file's changes of the profile's reports
 	changed     string                                    // the same, for comparing
 	hosts       []string
 	hostsAt     place

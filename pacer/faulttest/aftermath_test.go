@@ -20,10 +20,10 @@ import (
 // happens only while the store does not answer a process, which is what trouble means here. A call that was cancelled or
 // refused in trouble is charged once, instead of not at all, for the same reason; its cost is added to the bound.
 //
-// A Cancel whose answer was lost is not asked for again: it may stay charged. All that a process has spent is reported when the store is back,
-// and charged once. So nothing is missing, and nothing else is too much.
+// A Cancel whose answer was lost is not repeated: it may stay charged. All that a process has spent is reported when the store is back, and
+// charged once. So nothing is missing, and nothing else is too much.
 //
-// What is charged late is waited for: a machine may be slow.
+// Late charges are awaited: a machine may be slow.
 func (r *run) account() (charged, least float64) {
 	r.ops.status.Add(1)
 	var broken string

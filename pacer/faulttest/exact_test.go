@@ -142,9 +142,9 @@ func (r *run) newcomer(m *member, while time.Duration) {
 	}
 }
 
-// refund has one process after the other give reservations back while it gets no answers, and looks whether each charge came back at most once.
-// The others do nothing meanwhile: a process that returns tells the store what it held at least, and does not know what others have given
-// back since. So nothing is judged if a busy machine has made one of them pace locally.
+// refund has one process after the other give reservations back while it gets no answers, and looks whether each charge came back at most
+// once. The others do nothing meanwhile: a process that returns reports what the store held at least, and does not know what others have
+// given back since. So nothing is judged if a busy machine has made one of them pace locally.
 func (r *run) refund() {
 	const each = 12
 	if now := time.Now().UTC(); now.Add(5*time.Minute).Day() != now.Day() {
@@ -193,8 +193,8 @@ func (r *run) refund() {
 	}
 }
 
-// renew has one process after the other hold a part of a budget that is then reset and spent anew by another process. What the first gives
-// back while it gets no answers is of the time before the reset: it makes no room for a third, unless that one paces locally.
+// renew has one process after the other hold a part of a budget that is then reset and spent anew by another process. A refund of the first
+// while it gets no answers is of the time before the reset: it makes no room for a third, unless that one paces locally.
 func (r *run) renew() {
 	const held = 4
 	rng := rand.New(rand.NewPCG(r.seed, 98))

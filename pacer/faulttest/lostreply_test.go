@@ -292,7 +292,7 @@ func TestLostReplyWhilePacing(t *testing.T) {
 	}
 }
 
-// What is given back or settled with a lost reply is done once: others may have had it meanwhile. Only what a call cost more is asked for again.
+// A refund or settlement with a lost reply is done once: others may have had it meanwhile. Only the higher cost of a call is sent again.
 func TestLostReplyOfWhatIsGivenBack(t *testing.T) {
 	t.Parallel()
 	program := scripts.New()

@@ -119,7 +119,7 @@ func (v *view) named(policy string) *limit {
 	return nil
 }
 
-// read takes what processes have reported.
+// read adds the processes' reports.
 func (v *view) read(index *store.Index) {
 	v.Alive = index.Alive
 	for _, w := range index.Went {

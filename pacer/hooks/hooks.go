@@ -48,7 +48,7 @@ type Set struct {
 	// from the start, and must be closed.
 	Paused  func(Pause)
 	Resumed func(Pause)
-	// FeedbackApplied is called for each note that the store received because of what the upstream reported to this process.
+	// FeedbackApplied is called for each note that the store received because of an upstream's report to this process.
 	FeedbackApplied func(context.Context, FeedbackApplied)
 	// Failover is called when this process loses a shared store, from when on it paces as Config.Outage defines, and when the store is
 	// back.
@@ -191,7 +191,7 @@ type FeedbackApplied struct {
 	_ struct{}
 }
 
-// SourceGuess is the Source of what no upstream stated.
+// SourceGuess is the Source of a guessed wait.
 const SourceGuess = "guess"
 
 // A Failover is the start or the end of an outage of the store, during which the process paces locally or waits for its first contact.

@@ -9,7 +9,7 @@ import (
 
 var _ store.Booker = (*Store)(nil)
 
-// bookings are the records of what became of bookings. The lock of the Store guards them.
+// bookings are the records of bookings. The lock of the Store guards them.
 type bookings struct {
 	byID map[bookingKey]*record
 	ring []*record // all of them, as eviction walks
@@ -32,7 +32,7 @@ func (b *bookings) text(key bookingKey, now int64) string {
 	return ""
 }
 
-// set keeps a record, and looks at some others whether they are to be forgotten. It reports whether there is room for it.
+// set keeps a record, and drops some others if they have expired. It reports whether there is room for it.
 func (b *bookings) set(key bookingKey, text string, until, now, most int64) bool {
 	n := evictBeside
 	if int64(len(b.ring)) >= most {
@@ -94,7 +94,7 @@ func (m *Store) Redeem(_ context.Context, upstream string, all []store.Booking) 
 	return answers, nil
 }
 
-// redeem returns, besides, which queued calls are to wake.
+// redeem also returns which queued calls to wake.
 func (m *Store) redeem(stack *store.Stack, b *store.Booking) (r store.Redemption, called []int64, err error) {
 	var o opened
 	entries, err := m.open(nil, &o, stack, 0, false)

@@ -94,8 +94,8 @@ const (
 	// evictGrace is for how long a key is kept past its last effect, in µs: a clock that steps back a little
 	// still finds it.
 	evictGrace = 1_000_000
-	// evictBeside is how many keys are looked at for each that is made. With two, a shard shrinks faster than it can
-	// grow, as long as keys expire.
+	// evictBeside is how many keys are looked at for each that is made. With two, a shard shrinks faster than it can grow, while keys
+	// expire.
 	evictBeside = 2
 	// sweepEvery is how often, in µs, somebody looks at sweepKeys keys of a shard that need not be its own: what nobody
 	// uses any more goes, too.
@@ -105,8 +105,7 @@ const (
 	roomKeys = 512
 )
 
-// A location is where the account of a key is to be found. It is made of hashes that add up, so that what many keys have in
-// common is hashed once.
+// A location is where the account of a key is. It is made of hashes that add up, so that what many keys have in common is hashed once.
 type location struct{ shard, hash uint64 }
 
 // hash hashes a part of a key.

@@ -6,8 +6,8 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// A listener receives pauses, and which queued calls are to wake. Receiving one may make the next news, so they are queued: a
-// goroutine that is already calling the listener delivers the rest, too.
+// A listener receives pauses, and which queued calls to wake. Receiving one may make the next news, so they are queued: a goroutine that is
+// already calling the listener delivers the rest, too.
 type listener struct {
 	upstream string
 	receive  func(store.News)

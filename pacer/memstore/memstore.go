@@ -83,7 +83,7 @@ func (m *Store) Reserve(_ context.Context, stack store.Stack, calls []store.Call
 	return err
 }
 
-// reserve returns, besides, which queued calls are to wake.
+// reserve also returns which queued calls to wake.
 func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Grant) (called []int64, err error) {
 	reach := store.ReachOf(calls)
 	var (

@@ -29,7 +29,7 @@ const (
 	keyError     = attribute.Key("error.type")
 )
 
-// about makes the attributes of what a policy of an upstream is about.
+// about makes the attributes of a policy's upstream and key.
 func about(upstream, policy, scope string, scopes []string, more ...attribute.KeyValue) []attribute.KeyValue {
 	attrs := append(make([]attribute.KeyValue, 0, len(more)+2), more...)
 	attrs = append(attrs, keyUpstream.String(upstream))

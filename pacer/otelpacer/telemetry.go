@@ -62,7 +62,7 @@ type Telemetry struct {
 	gauges gauges
 
 	mu   sync.Mutex
-	lost map[string]bool // upstreams of which it is known whether this process has lost their store
+	lost map[string]bool // whether this process has lost the store, by upstream
 }
 
 // New returns a Telemetry with the settings in c. It returns a [*pacer.ConfigError] that names the first field at fault, or the

@@ -40,7 +40,7 @@ type use struct {
 	Waiting int64  `json:"w,omitempty"`
 }
 
-// Bounds of what is believed of a description.
+// Bounds of a description.
 const (
 	maxDescription = 16 << 10
 	maxUses        = 256

@@ -1,4 +1,4 @@
-// Package redisstore is a shared store for pacers in Redis or Valkey: it keeps, for each limit, the account of what was spent.
+// Package redisstore is a shared store for pacers in Redis or Valkey: it keeps an account for each limit.
 //
 //	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
 //	store, err := redisstore.New(rdb)

@@ -2,12 +2,12 @@ package redisstore
 
 import "strings"
 
-// prefix begins every key and channel of this package. It has the number of the schema: of the names of keys and of what their values mean.
+// prefix begins every key and channel of this package. It has the number of the schema: the names of keys and the meaning of their values.
 // The number changes whenever an older release could not read what a newer one writes. Then neither meets the keys of the other: both count
 // apart, as the release notes mention. Values that an older release only lacks change nothing. Permissions name pacer:* and hold for all
 // numbers.
 //
-// TestTwoReleasesSideBySide runs the release before beside this one as long as both have the same number.
+// TestTwoReleasesSideBySide runs the release before beside this one while both have the same number.
 const prefix = "pacer:6:"
 
 // gapsMark sets the key of a rate's gaps apart. It cannot stand in a policy's name.

@@ -36,7 +36,7 @@ const maxInstant = 1 << 53
 // maxRefused is the latest slot of a call that is refused: it may want to go as late as a time.Duration reaches.
 const maxRefused = maxInstant + math.MaxInt64/1000
 
-// upTo returns the next number, which is to be from least to most: every number of a reply is hostile until that is known.
+// upTo returns the next number, and requires it to be from least to most: every number of a reply is hostile until then.
 func (r *reply) upTo(least, most int64) int64 {
 	n := r.int()
 	if n < least || n > most {
@@ -52,7 +52,7 @@ func (r *reply) instant() store.Instant { return store.Instant(r.upTo(0, maxInst
 
 func (r *reply) count() int64 { return r.upTo(0, maxInstant) }
 
-// binds returns the index of what binds a call, of which so many limits could: see reserve.lua.
+// binds returns the index of the binding limit, out of so many: see reserve.lua.
 func (r *reply) binds(limits int) int {
 	if n := int(r.upTo(0, int64(limits))); n > 0 {
 		return n - 1

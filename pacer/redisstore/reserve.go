@@ -264,7 +264,7 @@ func (r *reply) charge(l *store.Limit, now int64) store.Charge {
 	return c
 }
 
-// deferAll makes grants of calls of which nothing was decided.
+// deferAll makes grants of undecided calls.
 func deferAll(grants []store.Grant) {
 	for i := range grants {
 		grants[i] = store.Grant{Deferred: true, Binds: store.BindsNothing, Charges: grants[i].Charges[:0]}

@@ -16,7 +16,7 @@ import (
 
 var _ store.Settable = (*Store)(nil)
 
-// settingsMark ends the name of the hash of what operators have set, and resetsMark that of the hash of what was reset.
+// settingsMark ends the name of the hash of settings, and resetsMark that of the hash of resets.
 const (
 	settingsMark = "/settings"
 	resetsMark   = "/resets"

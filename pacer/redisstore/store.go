@@ -176,8 +176,8 @@ func (s *Store) Fault(err error) store.Fault {
 	return store.Unreachable
 }
 
-// isForeign reports whether a script ended because of what a key holds. Servers differ in how they wrap the
-// error of a command inside a script.
+// isForeign reports whether a script ended because of a foreign value in a key. Servers differ in how they wrap the error of a command
+// inside a script.
 func isForeign(err error) bool {
 	msg := err.Error()
 	return strings.Contains(msg, "HEADWAYFOREIGN") ||
@@ -298,7 +298,7 @@ func (s *Store) Report(ctx context.Context, stack store.Stack, notes []store.Not
 	return store.Instant(now), changed, r.done()
 }
 
-// notes adds what is to be heeded.
+// notes adds the notes.
 func (r *request) notes(notes []store.Note) {
 	r.numbers(int64(len(notes)))
 	for i := range notes {

@@ -18,7 +18,7 @@ const (
 	// DefaultDelay is how long after it is available a job comes to a worker, at most, with River's defaults: a client fetches jobs every
 	// second.
 	DefaultDelay = 1250 * time.Millisecond
-	// Lead is how long before its slot a job is to be available at least.
+	// Lead is how long before its slot a job must be available at least.
 	Lead = 25 * time.Millisecond
 	// scheduledEvery is how often River looks for jobs that are scheduled. One whose time comes sooner is made available at once, and
 	// snoozed: https://pkg.go.dev/github.com/riverqueue/river#JobSnooze.
@@ -43,8 +43,8 @@ var _ rivertype.WorkerMiddleware = (*Middleware)(nil)
 // An Option sets something of a [Middleware], or of [InsertOpts].
 type Option func(*Middleware)
 
-// WithOptions sets what jobs carry that were inserted without a token: scopes, costs, lanes. Their slots may be as far away as [pacer.MaxWait]
-// allows, of which the default is that of the Pacer. Defaults to none.
+// WithOptions sets what jobs carry that were inserted without a token: scopes, costs, lanes. Their slots may be as far away as
+// [pacer.MaxWait] allows, by default that of the Pacer. Defaults to none.
 func WithOptions(options func(*rivertype.JobRow) []pacer.BookOption) Option {
 	return func(m *Middleware) { m.options = options }
 }
@@ -56,7 +56,7 @@ func ComesWithin(d time.Duration) Option {
 	return func(m *Middleware) { m.delay = max(Lead, d) }
 }
 
-// lead returns how long before its slot a job is to be available that may be so much late.
+// lead returns how long before its slot a job must be available that may be so much late.
 func (m *Middleware) lead(slack time.Duration) time.Duration { return max(Lead, m.delay-slack) }
 
 // New returns a middleware for the calls of a Pacer. It panics if the Pacer is nil.

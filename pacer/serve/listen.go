@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Bounds of what clients may send.
+// Bounds of clients' requests.
 const (
 	headersWithin = 10 * time.Second // from the first byte of a request, or of a connection
 	idleFor       = 2 * time.Minute

@@ -33,7 +33,7 @@ type Booker interface {
 	Booked(stack Stack, g Grant)
 }
 
-// ErrNoBookings is the error of what stands in front of a store that is no [Redeemer].
+// ErrNoBookings is the error of a wrapper around a store that is no [Redeemer].
 var ErrNoBookings = errors.New("pacer: the store keeps no bookings: see store.Redeemer")
 
 // A Booking is a change of the record of a booking.

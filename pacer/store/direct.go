@@ -31,7 +31,7 @@ const (
 	FewLimits = 4
 )
 
-// An Admission is a call that is to go now or not at all. It is passed by value, so that nothing needs to be allocated.
+// An Admission is a call that goes now or not at all. It is passed by value, so that nothing needs to be allocated.
 type Admission struct {
 	Cost   int64
 	Len    int // how many limits there are

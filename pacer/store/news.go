@@ -12,7 +12,7 @@ type Notifier interface {
 // An Exchanger is a [Store] that grants slots by itself while it is without the one that others share. When it has that back,
 // it sends a [Change] of the kind [Resync].
 type Exchanger interface {
-	// Exchangeable reports whether a grant is such a slot and still to come: it is to be given up for one of the shared store.
+	// Exchangeable reports whether a grant is such a slot and still to come: the caller then exchanges it for one of the shared store.
 	Exchangeable(g *Grant) bool
 	// Returning reports whether a grant is such a slot that is not to be used yet: the store is back, and may grant it to others.
 	Returning(g *Grant) bool
@@ -35,7 +35,7 @@ type Change struct {
 	Policy, Scope string // of a [Limit]; both "": the whole upstream
 	Now           Instant
 	Until         Instant // when a pause ends
-	ID            int64   // of a call that is to wake
+	ID            int64   // of a call to wake
 
 	_ struct{}
 }
@@ -53,7 +53,7 @@ const (
 	Slowed
 	// Wake: a queued call must poll now.
 	Wake
-	// EpochBegan: an epoch of the store's data has begun. A process that knows another one is to check at once.
+	// EpochBegan: an epoch of the store's data has begun. A process that knows another one must check at once.
 	EpochBegan
 	// Resync: this process was without its store and has it back. Its own grants are given up: see [Exchanger].
 	Resync

@@ -24,7 +24,7 @@ func (n *Note) Change(stack Stack, now Instant, slower bool) (Change, bool) {
 	return c, true
 }
 
-// A Note is something that a store is to heed about one limit of a stack.
+// A Note is a fact about one limit of a stack that a store must heed.
 type Note struct {
 	Kind  NoteKind
 	Limit int // index into the stack's limits
@@ -73,7 +73,7 @@ const (
 	// NoteLearn lowers a limit for a time.
 	NoteLearn
 	// NoteAnswer reports that a call was answered that an allowance binds, and what the upstream states as left. It made a difference if
-	// calls that wait are to go earlier or later than they know.
+	// calls that wait may go earlier or must go later than they know.
 	NoteAnswer
 	// NoteSettle gives back, or charges, the difference between what a call was charged and what it really cost. A call that was charged
 	// nothing has a zero Charge: it is charged now.
@@ -89,8 +89,8 @@ const (
 	NoteRenew
 	// NoteRelease gives back the permit of a call that is done, or the position of one that has left the queue.
 	NoteRelease
-	// NoteStray reports that a call was refused though its account had room: the limit takes its period to be a little longer for a
-	// while. It made a difference to others if it was not the only one within For: then a pause is to follow.
+	// NoteStray reports that a call was refused though its account had room: the limit takes its period to be a little longer for a while.
+	// It made a difference to others if it was not the only one within For: then a pause follows.
 	NoteStray
 )
 

@@ -25,7 +25,7 @@ type Registry interface {
 	// all agree, 0 if that is not known. No call depends on it: if it fails, it is repeated later.
 	Describe(ctx context.Context, upstream string, about About) (versions int, err error)
 
-	// Index returns what processes have reported of an upstream. An upstream of which nothing is known has no policies.
+	// Index returns what processes have reported of an upstream. An unknown upstream has no policies.
 	Index(ctx context.Context, upstream string) (*Index, error)
 
 	// Upstreams returns the names of the upstreams that are known, in order.

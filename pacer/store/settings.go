@@ -73,10 +73,10 @@ func (*SettingsError) Error() string {
 	return "pacer: an upstream has at most 1024 settings: remove those that are not needed any more"
 }
 
-// ErrNoSettings is the error of what stands in front of a store that is not [Settable].
+// ErrNoSettings is the error of a wrapper around a store that is not [Settable].
 var ErrNoSettings = errors.New("pacer: the store keeps no settings: see store.Settable; change what each process declares instead")
 
-// SortSettings sorts settings by what they are about.
+// SortSettings sorts settings by their subject.
 func SortSettings(all []Setting) {
 	slices.SortFunc(all, func(a, b Setting) int {
 		return cmp.Or(strings.Compare(a.Policy, b.Policy), strings.Compare(a.Scope, b.Scope))

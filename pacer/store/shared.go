@@ -59,7 +59,7 @@ type Bulk interface {
 	// of the stacks have in common has the same Spec in all of them.
 	CancelAll(ctx context.Context, batches []Batch) error
 
-	// Pauses is Status of which only Now and what is Paused are needed: it takes little, however much is charged.
+	// Pauses is Status with only Now and Paused: it takes little time, however much is charged.
 	Pauses(ctx context.Context, stack Stack) (StackStatus, error)
 }
 
@@ -84,8 +84,8 @@ type Heartbeat struct {
 	// Barrier is for how long a process that was without the store waits for the others that were; 0 if it was not. The
 	// first one that sets it does so for all.
 	Barrier time.Duration
-	// Limits are those of which the process wants to know what they hold, to go on by itself if it loses the store. They are no more than
-	// one request can have.
+	// Limits are those whose charges the process wants to know, to go on by itself if it loses the store. They are no more than one request
+	// can have.
 	Limits []Limit
 
 	_ struct{}

@@ -99,7 +99,7 @@ func (h *history) policy(i int) policies.Policy {
 	if (kind == 4 || kind == 7) && h.rng.IntN(2) == 0 {
 		p = p.Burst(1 + h.rng.Int64N(limit))
 	}
-	if p.Validate() != nil { // more than one call per microsecond, say
+	if p.Validate() != nil { // such as more than one call per microsecond
 		p = policies.PerSecond(limit)
 	}
 	return p.Named(fmt.Sprintf("p%d", i))

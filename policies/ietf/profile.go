@@ -141,7 +141,7 @@ func (l *limit) counts() (policies.Feedback, bool) {
 	return meant(f), l.calls && (limited || counted)
 }
 
-// known are the fields of which a reply must have one to report anything about limits.
+// known are the fields about limits: a reply without any of them reports nothing.
 var known = [...]string{
 	"Ratelimit", "Ratelimit-Policy",
 	"Ratelimit-Remaining", "Ratelimit-Limit", "Ratelimit-Reset", "Ratelimit-Resettime",

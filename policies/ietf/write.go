@@ -13,7 +13,7 @@ import (
 // UnitInFlight is the [Quota].Unit of a limit on requests that run at once, as the draft registers it.
 const UnitInFlight = "concurrent-requests"
 
-// Bounds of what is written.
+// Bounds of the fields.
 const (
 	// maxInteger is the largest Integer of a structured field: RFC 9651 section 3.3.1.
 	maxInteger = 999_999_999_999_999
@@ -40,8 +40,7 @@ type Quota struct {
 	_ struct{}
 }
 
-// QuotaOf returns the quota of a policy of which so much remains, and which has more after reset; a reset of 0 means that this is not
-// known.
+// QuotaOf returns the quota of a policy with so much left, which has more after reset; a reset of 0 means that this is not known.
 //
 // The fields have whole seconds, and no bursts. So the window of a policy is as many of its periods as come to whole seconds and hold its
 // burst: PerSecond(10) is 10 in 1 s, Every(1500 * time.Millisecond) is 2 in 3 s, and PerSecond(1).Burst(5) is 5 in 5 s. If no number of

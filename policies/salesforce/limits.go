@@ -22,8 +22,8 @@ const (
 // An Edition is what an org has bought.
 type Edition int
 
-// Editions, by what they allow in 24 hours.
-// Source: https://developer.salesforce.com/docs/platform/salesforce-app-limits-cheatsheet/guide/salesforce-app-limits-platform-api.html
+// Editions, by their calls in 24 hours. Source:
+// https://developer.salesforce.com/docs/platform/salesforce-app-limits-cheatsheet/guide/salesforce-app-limits-platform-api.html
 const (
 	// Developer has 15,000 calls.
 	Developer Edition = iota + 1

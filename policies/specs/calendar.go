@@ -49,7 +49,7 @@ const maxBounds = 64
 type Calendar struct {
 	unit Unit
 	loc  *time.Location
-	memo atomic.Pointer[[]int64] // the longest list of late, of which shorter ones are parts
+	memo atomic.Pointer[[]int64] // the longest late list; shorter ones are parts of it
 }
 
 // NewCalendar returns a Calendar.

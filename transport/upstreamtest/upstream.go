@@ -46,7 +46,7 @@ type Upstream struct {
 	Now func() time.Time
 
 	mu       sync.Mutex
-	accounts []map[string]*account // of each limit, by what the limit is per
+	accounts []map[string]*account // of each limit, by its scope
 	calls    []Call
 	refused  int
 	injected []http.Handler
@@ -67,7 +67,7 @@ type Reply struct {
 	Limits   []State // in the order of [Upstream.Limits], without those of calls in flight
 }
 
-// Tightest returns the limit of which the smallest part is left.
+// Tightest returns the limit with the smallest part left.
 func (r Reply) Tightest() State {
 	return slices.MinFunc(r.Limits, func(a, b State) int { return a.Remaining*b.Limit - b.Remaining*a.Limit })
 }
@@ -124,7 +124,7 @@ func (u *Upstream) travel(ctx context.Context) error {
 	}
 }
 
-// judge counts a call, and returns what answers it and what is to be called when it has been answered.
+// judge counts a call, and returns its answer and a function to call when it has been answered.
 func (u *Upstream) judge(h http.Header, r *http.Request, body []byte) (answer http.Handler, end func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

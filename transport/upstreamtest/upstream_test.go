@@ -155,7 +155,7 @@ func TestInjectedAnswersAndOthers(t *testing.T) {
 	})
 }
 
-// What is left is stated as vendors state it, by the clock of the upstream.
+// Allowances are stated as vendors state them, by the clock of the upstream.
 func TestWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,14 +21,14 @@ const maxSending = 4
 // PerRequest returns how many calls of a stack that move, or are given back, are enough for one request.
 func PerRequest(s *store.Stack) int { return max(1, min(MaxCalls, maxRefunds/max(1, len(s.Limits)))) }
 
-// Cancels batches grants that are to be given back.
+// Cancels batches grants to give back.
 type Cancels struct {
 	requests[*Refund]
 
 	seed maphash.Seed
 }
 
-// A Refund is grants of one stack that are to be given back: no more than are enough for one request.
+// A Refund is grants of one stack to give back, few enough for one request.
 type Refund struct {
 	Ctx    context.Context //nolint:containedctx // for its values
 	Stack  store.Stack

@@ -56,7 +56,7 @@ func (r *requests[T]) run() {
 	}
 }
 
-// next takes what waits for a request; nothing if nothing does, and then run is over.
+// next returns those that wait for a request; none if run is over.
 func (r *requests[T]) next() []T {
 	r.mu.Lock()
 	defer r.mu.Unlock()

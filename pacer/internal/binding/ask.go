@@ -21,12 +21,12 @@ type Reader struct {
 	MaxWait    time.Duration // how long calls may wait by default
 	MaxWeight  int64         // the highest weight of a call
 	Flow       int64         // of this process, where it is one tenant
-	Counts     bool          // what the upstream reports of what is left is applied: so it matters which calls are tracked
+	Counts     bool          // stated allowances apply: so it matters which calls are tracked
 	Policies   *Policies
 	Direct     store.Direct   // the store, if it is one; nil otherwise
 	Leases     *leases.Leases // of the calls in flight
 	Dispatcher *dispatch.Dispatcher
-	Learner    Learner // of what calls cost
+	Learner    Learner // learns the costs of calls
 	Errors     Errors
 }
 
@@ -75,7 +75,7 @@ func (a *Ask) Passed(d time.Duration) {
 	a.NotBefore = max(0, a.NotBefore-d)
 }
 
-// Call is [Reader.New] for a call that is to be made: not if its context has ended or the Pacer is closed.
+// Call is [Reader.New] for a call that will be made: not if its context has ended or the Pacer is closed.
 func (r *Reader) Call(ctx context.Context, opts []Option) (Ask, error) {
 	a := Ask{Options: opts}
 	err := r.CallInto(ctx, &a)

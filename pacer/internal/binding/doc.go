@@ -17,8 +17,8 @@
 //
 // The operators' policies for the fleet hold, or else those that the process declares, with the operators' settings for single keys. A
 // setting ends by the store's clock. The latest version counts: an older answer is ignored. A store that knows of no version has lost what
-// was set. A text that this version of the program does not understand does not hold, and the Set's Source contains why. Of what only other
-// processes share fairly, this process is one tenant: see [Policies.SetFair].
+// was set. A text that this version of the program does not understand does not hold, and the Set's Source contains why. If only other
+// processes share a policy fairly, this process is one tenant of it: see [Policies.SetFair].
 //
 // # Which calls
 //

@@ -90,7 +90,7 @@ func (r *Reader) heldBy(outer *callContext) []heldPermit {
 	return all
 }
 
-// share returns the limits that bind a call, without those of which it shares the permits of outer calls.
+// share returns the limits that bind a call, without those whose permits it shares with outer calls.
 func (a *Ask) share(limits []store.Limit) []store.Limit {
 	if len(a.held) == 0 || a.Scope(NestedScope) == "" {
 		return limits

@@ -17,7 +17,7 @@ type Config struct {
 	Upstream string
 	Direct   store.Direct      // the store, if it is one; nil otherwise
 	MaxPause time.Duration     // the longest pause that feedback makes
-	Counts   bool              // what an upstream reports of its limits and of what is left of them is applied, and not only pauses and refusals
+	Counts   bool              // stated limits and allowances apply, and not only pauses and refusals
 	Declared []policies.Policy // which are valid and go together; they are not copied
 	// Changed is called when other policies are in force, under the lock of the Policies.
 	Changed func(before, now *Set)
@@ -121,8 +121,7 @@ func (p *Policies) Close() {
 	}
 }
 
-// settle has those policies hold that are to hold now: what is set for the fleet, or else what is declared, and what is set for keys. The
-// caller holds mu.
+// settle applies the policies that hold now: the fleet's, or else the declared ones, and the settings of keys. The caller holds mu.
 func (p *Policies) settle() {
 	list, source := p.declared, ""
 	special := make(map[store.Key]policies.Policy)

@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// A Pool is credentials, any one of which may make a call, and what binds the usual calls by them.
+// A Pool is credentials, any one of which may make a call, and the limits of the usual calls by them.
 type Pool struct {
 	*pools.Pool
 

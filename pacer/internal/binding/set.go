@@ -72,7 +72,7 @@ type Set struct {
 
 	Rules *readings.Rules
 
-	byName map[string]*Limit // with those of the sets before, of which calls may still be on their way
+	byName map[string]*Limit // with those of earlier sets, whose calls may still be on their way
 	fixed  []store.Limit     // the stack of every call, if no limit has a scope
 	met    sync.Map          // the values of keys that have numbers of their own and have been met, by store.Key
 	owned  atomic.Int64      // how many those are

@@ -54,7 +54,7 @@ func (s *Bookings) until(t *token) time.Duration {
 	return max(0, t.slot.Sub(store.NowOf(s.Store))-s.lead())
 }
 
-// lead returns how long before a slot its booking is to be redeemed: the request may have to wait until the one before it is answered.
+// lead returns how long before a slot to redeem its booking: the request may have to wait until the one before it is answered.
 func (s *Bookings) lead() time.Duration { return 2 * s.way.Longest() }
 
 // carry writes the options and the context's values to a token.

@@ -27,7 +27,7 @@
 //     when they were charged. A slot that was charged in vain, because somebody else had booked another, is given back at once.
 //   - A call goes within its slot and its slack, by the store's clock.
 //   - While a Redemption waits for a slot that is not near, the booking is not spent: a process that dies then has lost nothing.
-//   - A booking holds no permit: a Redemption takes what the call needs when it goes, and gives it back if the call does not.
+//   - A booking holds no permit: a Redemption takes the permits when the call goes, and gives them back if the call does not.
 //   - A token is trusted in nothing that was not checked: it is read only if it is what was written, byte by byte.
 //   - A Redemption looks at most [maxTurns] times.
 //

@@ -120,7 +120,7 @@ func (x *Redemption) Cancel(ctx context.Context) error {
 	return &dispatch.StoreError{Op: OpRedeem, Err: errRestless}
 }
 
-// turn does what is to be done next, and reports whether the call may go.
+// turn takes the next step, and reports whether the call may go.
 func (x *Redemption) turn(ctx context.Context) (went bool, err error) {
 	if x.a.Set != x.Calls.Policies.Now() {
 		if err = x.bindAnew(ctx); err != nil {

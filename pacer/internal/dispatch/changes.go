@@ -24,8 +24,8 @@ func (s *Dispatcher) storeTime(now time.Time) store.Instant {
 	return s.clock.estimate(now)
 }
 
-// outdated reports whether what the store answered to a call is not good any more: the policies are others by now, a pause covers the slot,
-// or slots that are still to come are to be had anew. The caller holds mu.
+// outdated reports whether the store's answer to a call is no longer good: the policies are others by now, a pause covers the slot, or
+// future slots must be requested anew. The caller holds mu.
 func (s *Dispatcher) outdated(c *Call, now time.Time) bool {
 	return c.isStale() || s.paused(c) || !c.free && now.Before(c.due) && s.renewed(c.stack.Limits, c.known)
 }
@@ -39,8 +39,8 @@ func (s *Dispatcher) paused(c *Call) bool {
 	return s.anyChanged(c.stack.Limits, is) || c.binder == nil && s.anyAllowance(c.stack.Limits, is)
 }
 
-// anyAllowance reports whether something holds of what this process received of an allowance that binds calls of some limits from now on. It
-// is for those that nobody binds anew. The caller holds mu.
+// anyAllowance reports whether a condition holds for this process's news of an allowance that binds calls of some limits from now on. It is
+// for those that nobody binds anew. The caller holds mu.
 func (s *Dispatcher) anyAllowance(limits []store.Limit, is func(changed) bool) bool {
 	for k, e := range s.changed {
 		of := readings.PolicyOf(k.Policy)
@@ -51,12 +51,12 @@ func (s *Dispatcher) anyAllowance(limits []store.Limit, is func(changed) bool) b
 	return false
 }
 
-// renewed reports whether slots of calls that some limits bind are to be had anew after more changes than these. The caller holds mu.
+// renewed reports whether slots of calls under some limits must be requested anew after more changes than these. The caller holds mu.
 func (s *Dispatcher) renewed(limits []store.Limit, known int64) bool {
 	return s.anyChanged(limits, func(e changed) bool { return known < e.again })
 }
 
-// anyChanged reports whether something holds of what this process received of one of some limits, or of too many. The caller holds mu.
+// anyChanged reports whether a condition holds for this process's news of one of some limits, or of too many. The caller holds mu.
 func (s *Dispatcher) anyChanged(limits []store.Limit, is func(changed) bool) bool {
 	return len(s.changed) > 0 &&
 		(is(s.changed[store.Key{}]) || slices.ContainsFunc(limits, func(l store.Limit) bool { return is(s.changed[l.Key()]) }))
@@ -68,13 +68,13 @@ func (s *Dispatcher) pausedNow(limits []store.Limit, now time.Time) bool {
 	return s.anyChanged(limits, func(e changed) bool { return e.until > at })
 }
 
-// record records pauses, and returns which pauses and resumptions are news, which limits are paused for longer than before, and for
-// which ones slots are to be had anew. The caller holds mu.
+// record records pauses, and returns which pauses and resumptions are news, which limits are paused for longer than before, and for which
+// ones to request slots anew. The caller holds mu.
 func (s *Dispatcher) record(changes []store.Change) (news []store.Change, fresh, again map[store.Key]bool) {
 	n := s.changes.Add(1)
 	if len(s.changed) >= maxChanged {
 		maps.DeleteFunc(s.changed, func(_ store.Key, e changed) bool { return e.until < changes[0].Now })
-		s.changed[store.Key{}] = changed{again: n} // calls of which the others knew better poll once more than they need to
+		s.changed[store.Key{}] = changed{again: n} // calls of other limits poll once more than they need to
 	}
 	if s.changed == nil {
 		s.changed = make(map[store.Key]changed)
@@ -148,7 +148,7 @@ func (s *Dispatcher) overdue(c *Call, now time.Time) bool {
 	return now.Sub(c.requested) > c.grant[0].Wait()+c.grant[0].Slack+s.MaxLate
 }
 
-// exchangeable reports whether a grant is to be exchanged.
+// exchangeable reports whether a grant must be exchanged.
 func (s *Dispatcher) exchangeable(g *store.Grant) bool {
 	e, ok := s.Store.(store.Exchanger)
 	return ok && e.Exchangeable(g)

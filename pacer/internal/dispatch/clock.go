@@ -11,10 +11,10 @@ import (
 // between the request and the answer, and never early means to count from the answer. But a slow answer must not make its call late, and
 // bring it closer to the next: the distance of the clocks that a fast answer showed still holds.
 //
-// The store's clock decides, in microseconds. The store answers how long to wait, and the process sleeps that long on its monotonic
-// clock; its own time of day does not matter. All rounding is against the caller. Store time does not go back by more than a second,
-// even if the store's clock does, as long as one process remembers: it goes on, a 64th slower, until the clock has caught up. If the
-// clock goes forward, what was charged seems to be longer ago: a burst more may go, and a window's count more.
+// The store's clock decides, in microseconds. The store answers how long to wait, and the process sleeps that long on its monotonic clock;
+// its own time of day does not matter. All rounding is against the caller. Store time does not go back by more than a second, even if the
+// store's clock does, while one process remembers: it goes on, a 64th slower, until the clock has caught up. If the clock goes forward,
+// what was charged seems to be longer ago: a burst more may go, and a window's count more.
 type storeClock struct {
 	mu    sync.Mutex
 	base  time.Time     // by this machine

@@ -32,7 +32,7 @@ type Config struct {
 
 	// Reread is called when what operators have set may have changed; nil if a Member looks after that.
 	Reread func()
-	// Reported is called with the names of limits of which others report that nothing is left, before that is heeded.
+	// Reported is called with the names of limits that others report as exhausted, before that is heeded.
 	Reported func(policies []string)
 }
 

@@ -58,11 +58,11 @@
 //
 // # When the policies change
 //
-// Each call knows the generation of the policies of which it is known how they bind it. [Dispatcher.Replan] begins another one: the calls
-// are bound anew, under no lock, and those whose limits are the same stay where they are. Stale calls with slots give them back and go to
-// the queues of their new stacks, while no queue makes requests ("frozen"). Then all of them are queued anew, in the order in which they
-// came. A slot to come that a request under way grants to a stale call is given back. The old queues serve the calls that they have, and no
-// others. Changes that come meanwhile are one change, whose turn comes then.
+// Each call knows under which generation of the policies it was last bound. [Dispatcher.Replan] begins another one: the calls are bound
+// anew, under no lock, and those whose limits are the same stay where they are. Stale calls with slots give them back and go to the queues
+// of their new stacks, while no queue makes requests ("frozen"). Then all of them are queued anew, in the order in which they came. A slot
+// to come that a request under way grants to a stale call is given back. The old queues serve the calls that they have, and no others.
+// Changes that come meanwhile are one change, whose turn comes then.
 //
 // # The reach
 //
@@ -117,8 +117,8 @@
 // # When things fail
 //
 // If a request fails, its calls fail, and the next call makes a new one; if the store panics, the caller in whose goroutine that was
-// panics, and the calls of the request fail. A slow store makes the reach longer, by what its answers took. A process that stalls holds at
-// most the slots within its reach: the others are not delayed by those that wait behind them. After news that may have been missed, all
+// panics, and the calls of the request fail. A slow store makes the reach longer, by the time of its answers. A process that stalls holds
+// at most the slots within its reach: the others are not delayed by those that wait behind them. After news that may have been missed, all
 // queued calls poll, and the process reads which limits are paused; it learns of resumptions and resets by the epoch of the store's data,
 // with its next heartbeat. A slot that cannot be given back is lost; a permit comes back when its lease runs out. Close wakes all calls,
 // and waits until they have given their slots back.

@@ -183,8 +183,8 @@ func (s *Dispatcher) Paused(limits []store.Limit) bool {
 	return s.pausedNow(limits, time.Now())
 }
 
-// PassOn gives the permits of a call that is over to the next call of this process that waits for the same ones. If all such calls have
-// a request under way, it keeps the permits until one of them has its answer. It returns false if they are to go back to the store.
+// PassOn gives the permits of a call that is over to the next call of this process that waits for the same ones. If all such calls have a
+// request under way, it keeps the permits until one of them has its answer. It returns false if the permits must go back to the store.
 func (s *Dispatcher) PassOn(f *leases.Lease) bool {
 	now := time.Now()
 	slice := f.Passed.Part * float64(min(maxSlice, sliceOfWays*s.way.Longest()))

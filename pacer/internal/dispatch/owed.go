@@ -11,7 +11,7 @@ import (
 // maxOwed bounds for how many flows a process remembers that.
 const maxOwed = 1 << 14
 
-// A flow is whose share of which limit it is.
+// A flow is a tenant's share of a limit.
 type flow struct {
 	store.Key
 

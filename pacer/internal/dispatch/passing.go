@@ -13,8 +13,8 @@ import (
 // waits for the same permits and nothing else, without a request: for the store, the call before is still running. Other processes are not
 // kept out for long: after a slice of time the permit goes back to the store, which gives it to the first queued call, of whatever process.
 
-// The slice is sliceOfWays times the round trip to the store, of which two round trips are idle when the permit goes back, and no longer
-// than maxSlice.
+// The slice is sliceOfWays times the round trip to the store (two round trips are idle when the permit goes back), and no longer than
+// maxSlice.
 const (
 	sliceOfWays = 200
 	maxSlice    = 30 * time.Second
@@ -111,7 +111,7 @@ func (s *Dispatcher) hasRequests(q *queue) bool {
 
 // yield gives what a call gives up in the store, a slot or a position in a queue, to those of the process that wait behind it: each gets
 // what the one before it had. The call is left with the last of it. If the first call of the process's queue took that over, yield returns
-// true, and nothing is to be given back. The caller holds mu.
+// true, and nothing has to be given back. The caller holds mu.
 func (s *Dispatcher) yield(c *Call) (taken bool) {
 	q := s.heirsOf(c)
 	if q == nil || !s.isOfUse(c) {

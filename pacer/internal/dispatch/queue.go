@@ -108,8 +108,8 @@ func (s *Dispatcher) sweepQueues() {
 	s.queues.swept = len(s.queues.byStack)
 }
 
-// dropIfIdle removes a queue in which no call waits and of which no slot is still to come. Its timer may fire late, and find another
-// queue in its place. The caller holds mu.
+// dropIfIdle removes a queue without waiting calls and future slots. Its timer may fire late, and find another queue in its place. The
+// caller holds mu.
 func (s *Dispatcher) dropIfIdle(q *queue) {
 	if s.queues.byStack[q.hash] != q || !q.isIdle() {
 		return
@@ -145,7 +145,7 @@ func (q *queue) isIdle() bool {
 	return q.length == 0 && !q.asking && len(q.held) == 0 && len(q.out) == 0 && len(q.idle) == 0
 }
 
-// isStale reports whether a call in the queue is bound by other limits than the queue has, or is to be.
+// isStale reports whether a call in the queue is, or will be, bound by other limits than the queue has.
 func (q *queue) isStale() (is bool) {
 	q.each(func(c *Call) { is = is || c.isStale() || !alike(q.limits, c.stack.Limits) })
 	return is
@@ -200,7 +200,7 @@ func (q *queue) queuedInStore() (n int) {
 	return n
 }
 
-// expectSooner forgets when the next slot is to be had: it may be sooner by now.
+// expectSooner forgets the expected time of the next slot: it may be sooner by now.
 func (q *queue) expectSooner() { q.last.At, q.window.sleep, q.window.front = 0, 0, 0 }
 
 // insert adds a call at its place, which is at one of the ends as a rule.

@@ -93,8 +93,8 @@ func (s *Dispatcher) replanNow() {
 	})
 }
 
-// old returns the calls of which it is not known yet how the policies that hold now bind them. Others are known only to their owners. After
-// Close there are none. The caller holds mu.
+// old returns the calls that are not bound yet by the policies that hold now. Others are known only to their owners. After Close there are
+// none. The caller holds mu.
 func (s *Dispatcher) old() (all []*Call) {
 	add := func(c *Call) {
 		if c.isOld(s.declared) && !s.IsClosed() {

@@ -133,7 +133,7 @@ func (s *Dispatcher) unending(ctx context.Context) context.Context {
 	return context.WithoutCancel(ctx)
 }
 
-// tookSince takes what an answer took.
+// tookSince records the round trip that began at an instant.
 func (s *Dispatcher) tookSince(began time.Time) {
 	if !s.Direct {
 		s.way.Took(time.Since(began))

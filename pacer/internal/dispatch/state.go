@@ -22,7 +22,7 @@ type Dispatcher struct {
 	made     time.Time      // a little earlier, so that no call waits since 0
 	way      Way            // the round trip to the store
 	clock    storeClock     // the store's
-	news     subscription   // of what the store reports
+	news     subscription   // receives the store's news
 	closed   chan struct{}  // closed under mu
 	busy     sync.WaitGroup // calls that wait, and goroutines that move them. Add to it under mu, unless closed
 
@@ -83,8 +83,8 @@ func (s *Dispatcher) IsClosed() bool {
 // sinceMade returns an instant in the windows' time, counted from when the Dispatcher was made; 0 for instants before that.
 func (s *Dispatcher) sinceMade(at time.Time) time.Duration { return max(0, at.Sub(s.made)) }
 
-// A Call is one call on its way to its slot: see the package's drawing. Its zero value is to be reserved for: see [Dispatcher.Reserve].
-// Then it is safe for concurrent use.
+// A Call is one call on its way to its slot: see the package's drawing. Its zero value is ready for [Dispatcher.Reserve]. Then it is safe
+// for concurrent use.
 type Call struct {
 	set *Dispatcher
 	wanted
@@ -108,8 +108,8 @@ type wanted struct {
 	arrived    time.Time
 	came       int64  // how many came to the queues of this process before it
 	binder     Binder // binds it anew; nil if nobody does
-	generation int64  // of the policies of which it is known how they bind it
-	anew       *Bound // how it is to be bound anew; nil if that is as it is
+	generation int64  // of the policies by which it was bound last
+	anew       *Bound // its new binding; nil if it has none
 }
 
 // flags are what is known of a call. Small fields are adjacent, so that a Call is no larger than it needs to be: most calls make one.
@@ -165,7 +165,7 @@ const (
 // inQueue reports whether the call is in the queue of its process. The caller holds mu.
 func (c *Call) inQueue() bool { return c.state == queued || c.state == asked }
 
-// isStale reports whether a call is to be bound anew, by other limits than it has. The caller holds mu.
+// isStale reports whether a call must be bound anew, by other limits than it has. The caller holds mu.
 func (c *Call) isStale() bool { return c.anew != nil }
 
 // isOld reports whether it is not known yet how the policies of a generation bind a call. The caller holds mu.
@@ -295,7 +295,7 @@ type changed struct {
 	since store.Instant // when the store decided on that pause
 	ended store.Instant // when it decided on a resumption after that
 	pause int64         // the pause was this change
-	again int64         // the latest change after which slots are to be had anew
+	again int64         // the latest change after which slots must be requested anew
 }
 
 // A subscription receives changes that other processes report, from when the first call waits until the Dispatcher is closed. A call that

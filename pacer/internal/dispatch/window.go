@@ -45,7 +45,7 @@ func (w *Window) Reach() time.Duration { return w.way.Reach() }
 // zero value knows of none. It is safe for concurrent use.
 type Way struct{ longest atomic.Int64 }
 
-// Took takes what an answer took. Where two are taken at once, one of them is enough.
+// Took records a round trip of d. Concurrent calls may overwrite each other; one of the values is enough.
 func (w *Way) Took(d time.Duration) {
 	before := w.longest.Load()
 	w.longest.Store(max(int64(d), before-before/8))
@@ -54,7 +54,7 @@ func (w *Way) Took(d time.Duration) {
 // Longest returns how long the way took at most, of late; 0 if that is not known.
 func (w *Way) Longest() time.Duration { return time.Duration(w.longest.Load()) }
 
-// Reach returns how far ahead of now slots are to be reserved, so that the next ones are there in time.
+// Reach returns how far ahead of now to reserve slots, so that the next ones are there in time.
 func (w *Way) Reach() time.Duration {
 	return min(MaxReach, max(MinReach, ways*time.Duration(w.longest.Load())))
 }
@@ -166,7 +166,7 @@ type StoreQueue struct {
 	gap    time.Duration // between two calls that are served; 0: not known
 }
 
-// Served takes that a call has got what it was queued for, while so many others wait in the process.
+// Served records that a queued call was granted, with so many others still waiting in this process.
 func (q *StoreQueue) Served(now, reach time.Duration, waiting int) {
 	switch {
 	case waiting == 0:
@@ -182,7 +182,7 @@ func (q *StoreQueue) Served(now, reach time.Duration, waiting int) {
 	}
 }
 
-// Most returns how many calls are to be in the store's queue.
+// Most returns how many calls belong in the store's queue.
 func (q *StoreQueue) Most(reach time.Duration) int {
 	if q.gap <= 0 {
 		return MinQueued

@@ -142,7 +142,7 @@ func (a *Allowance) begin(l *Limit, now int64) {
 	}
 }
 
-// drop takes a call out of what is open that was granted at an instant.
+// drop subtracts a call that was granted at an instant from what is open.
 func (a *Allowance) drop(now, slot, n, made int64) {
 	switch {
 	case slot > now && a.early > 0 && made < a.at: // wherever its slot is: until may have moved by less than Apart

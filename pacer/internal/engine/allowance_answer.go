@@ -32,7 +32,7 @@ func (a *Allowance) Answer(l *Limit, now int64, r Answered) News {
 	a.opened(now)
 	a.older += r.Open
 	open := a.open + a.older + a.early
-	left := a.low - 1 - open // as it was believed; it counts while until is to come
+	left := a.low - 1 - open // by the old belief; it counts while until is in the future
 	a.reported = a.reported || r.Slot != 0 || r.Cost > 0 && !r.Refused
 	if a.since = now; r.Slot == 0 {
 		r.Slot = a.blind(now, r.Cost)
@@ -157,7 +157,7 @@ func (a *Allowance) outdated(r Answered, left int64) News {
 	return a.news(left, false)
 }
 
-// news returns what became of what was believed to be left.
+// news returns the change that listeners must receive.
 func (a *Allowance) news(was int64, gated bool) News {
 	left := a.low - 1 - a.open - a.older - a.early
 	switch {

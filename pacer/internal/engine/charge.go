@@ -42,7 +42,7 @@ func permitOf(id int64, has bool) Charge {
 }
 
 // A mark is the instant of an account's reset. Earlier charges are not given back, and do not count, because others may have used them
-// since. The mark is kept for as long as such a charge could matter.
+// since. The mark is kept while such a charge could matter.
 type mark struct{ at, until int64 }
 
 // reset returns the mark of an account that is reset, whose charges mattered until an instant.
@@ -53,7 +53,7 @@ func (m mark) reset(now, until int64) mark {
 	return mark{now, until}
 }
 
-// covers reports whether a charge was made before the reset, for as long as that matters.
+// covers reports whether a charge was made before the reset, while that matters.
 func (m mark) covers(c Charge, now int64) bool { return c.Made > 0 && c.Made <= m.at && now < m.until }
 
 // permit returns the call, and whether it has its permit.

@@ -188,7 +188,7 @@ type Call struct {
 	Costs     []int64 // for each entry; nil: Cost
 	NotBefore int64   // relative to now
 	MaxWait   int64   // the longest wait that is granted
-	Kept      uint64  // the entries of what is kept for others: see place
+	Kept      uint64  // the entries of parts kept for others: see place
 
 	// Of ReserveQueued.
 	ID     int64    // of the call; 0 for others
@@ -283,8 +283,8 @@ func Reserve(now int64, stack []Entry, c Call, charges []Charge) (Grant, []Charg
 	return g, charges
 }
 
-// A Choice is one of several stacks, any one of which may bind a call, what the call costs each of its accounts (nil: the same for all), and
-// which of them are what is kept for others.
+// A Choice is one of several stacks, any one of which may bind a call, with the call's cost for each of its accounts (nil: the same for all),
+// and which of them are parts kept for others.
 type Choice struct {
 	Stack []Entry
 	Costs []int64

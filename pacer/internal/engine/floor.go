@@ -13,9 +13,9 @@ import (
 //	share = min(floor - spent by the party, floor * the rest of the window / a quarter of it, floor * 2^(3 - idle)), at least 0
 //	idle = whole windows in which others called and the party did not
 //
-// or the call costs no more than what is kept for its own party. So nothing is lost if a party does not come, and what is let go in the last
-// quarter can still be used. What halves with each idle window is never less than a 32nd: a party that comes back must find something, because
-// a refusal notes nothing.
+// or the call costs no more than what is kept for its own party. So nothing is lost if a party does not come, and what is let go in the
+// last quarter can still be used. A part that halves with each idle window is never less than a 32nd: a party that comes back must find
+// something, because a refusal notes nothing.
 //
 // A window may have a pace, too: what is beyond the floors is spread over the time that is left, and calls may be so much ahead of that.
 //
@@ -25,12 +25,8 @@ import (
 // The line goes on at the pace, up to what was spent beyond the floors: what nobody used is spread anew. It is kept in thousandths, as of the
 // last call that was paced. So what is settled, given back or claimed counts at once, and no pace of before outlives what made it.
 //
-// A sliding window keeps nothing free, because what is spent comes back all the time. All its calls move its front on, at the pace of the limit, and
-// a call beyond the floor of its party does not start before the front, but for what may be ahead of it. So others leave room by the time that a
-// period is over.
-//
-// What is kept shrinks with time, and the line goes on. So if a call must wait within a window, the first instant at which it need not is found
-// by halving.
+// The kept part shrinks with time, and the line goes on. So if a call must wait within a window, the first instant at which it need not is
+// found by halving.
 
 // isPart reports whether an entry is what a window keeps for a party.
 func isPart(stack []Entry, i int) bool { return i < len(stack) && stack[i].Limit.Spec.Floor > 0 }
@@ -194,7 +190,7 @@ func (w *Window) halvings(l *Limit, now, begin int64) int64 {
 	return min(max(0, idle-numbers.IdleWindows), numbers.IdleHalvings)
 }
 
-// charge charges a call, of whose stack this is entry i. What is kept for others costs it nothing.
+// charge charges a call, of whose stack this is entry i. Parts kept for others cost it nothing.
 func (e *Entry) charge(now int64, p Placement, c *Call, i int) (Charge, int64) {
 	if e.Limit.Spec.Floor > 0 {
 		own := c.Kept>>i&1 == 0

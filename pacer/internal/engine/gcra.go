@@ -257,7 +257,7 @@ func (g *GCRA) front(now int64) int64 {
 	return g.tat
 }
 
-// opens reports whether the account is to be opened for a faster limit: see opened.
+// opens reports whether the account must be opened for a faster limit: see opened.
 func (g *GCRA) opens(l *Limit, now int64) bool {
 	return 2*l.Spec.Interval <= g.unit && g.front(now) > now
 }

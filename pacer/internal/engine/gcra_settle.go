@@ -49,7 +49,7 @@ func (g *GCRA) pack(l *Limit, now int64, c gap, to int64) int64 {
 	first := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to > now })
 	for i := first; i < min(len(g.gaps), first+numbers.MaxLooks) && g.gaps[i].to <= c.from; i++ {
 		ends := g.gaps[i].to
-		from := max(g.gaps[i].from, now) + to - c.from // of what is left of the gap
+		from := max(g.gaps[i].from, now) + to - c.from // of the rest of the gap
 		switch {
 		case ends == c.from:
 			g.gaps = slices.Delete(g.gaps, i, i+1)

@@ -42,7 +42,7 @@ func AreRunning(s *specs.Spec) bool { return s.Algorithm == specs.Concurrency }
 // NewKept returns an account as it is kept, which has the grid of a limit.
 func NewKept(l *Limit, a Account) Kept { return Kept{a, gridOf(l.Spec)} }
 
-// Serves reports whether the account can be used under a limit as it is: by calls, or by what takes nothing.
+// Serves reports whether the account can be used under a limit as it is: by calls, or by requests that charge nothing.
 func (k *Kept) Serves(l *Limit, now int64, calls bool) bool {
 	if k.grid != gridOf(l.Spec) {
 		return false

@@ -27,7 +27,7 @@ type Queue struct {
 	least   int64           // no call was shorter that came since there is a queue, for weight 1
 }
 
-// lengthOf returns how long a call of weight 1 is in virtual time: as long as a rate takes for its cost. Permits are alike, whatever a call
+// lengthOf returns the length of a call of weight 1 in virtual time: the rate's time for its cost. Permits are alike, whatever a call
 // costs.
 func lengthOf(l *Limit, cost int64) int64 {
 	switch {

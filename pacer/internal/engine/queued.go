@@ -128,10 +128,10 @@ type queuedCall struct {
 // A verdict is what becomes of a call by a stack. It changes nothing until it is carried out: see queuedCall.charge and queuedCall.enqueue.
 type verdict struct {
 	at    Grant // neither OK nor Queued: it is refused
-	kinds kind  // of a grant: of which limits
+	kinds kind  // of a grant: the kinds of its limits
 	early bool  // of a grant: it gets its slot before its turn, and without its permits
 
-	// Of a call that is to be queued for the limit at.Binds, behind at.Ahead others.
+	// Of a call that is queued for the limit at.Binds, behind at.Ahead others.
 	again int64 // when it must poll by default
 	score int64
 	need  int64 // how many permits have to be given back until it has one: of so many
@@ -174,7 +174,7 @@ func (v *verdict) isBetter(than *verdict) bool {
 	return v.of == 0
 }
 
-// ReserveQueued is Reserve for such a call. It also returns which queued calls are to retry.
+// ReserveQueued is Reserve for such a call. It also returns which queued calls must retry.
 func ReserveQueued(now int64, stack []Entry, c Call, charges []Charge) (g Grant, charged []Charge, called []int64) {
 	choice := [1]Choice{{stack, c.Costs, c.Kept}}
 	_, g, charged, called = ReserveAnyQueued(now, stack, choice[:], 0, c, charges)
@@ -283,7 +283,7 @@ func (q *queuedCall) lastMoment() int64 { return q.near - numbers.Near/2 }
 // Next returns the queued calls whose turn it is, except one.
 func (e *Entry) Next(now, but int64) []int64 { return e.next(now, but, 0, numbers.CalledLives) }
 
-// next is Next, and returns at least so many, which are to retry in so much time.
+// next is Next, and returns at least so many, which must retry in so much time.
 func (e *Entry) next(now, but, least, lives int64) []int64 {
 	q := e.queue()
 	if q == nil {
@@ -370,7 +370,7 @@ func (q *queuedCall) decide() verdict {
 	return q.granted(v.at, v.kinds|leases)
 }
 
-// inTurn returns the call's slot, if it is its turn for one, and of which kinds of limits. If it is not, the call is queued, or is refused
+// inTurn returns the call's slot, if it is its turn for one, and for which kinds of limits. If it is not, the call is queued, or is refused
 // because that takes too long.
 func (q *queuedCall) inTurn(begin, slot Grant) verdict {
 	turn, fairTurn := slot.At-q.now <= q.near, true
@@ -427,7 +427,7 @@ func (q *queuedCall) inTurn(begin, slot Grant) verdict {
 	return q.queued(blocks, again)
 }
 
-// mayBorrow reports whether a call may start at a slot that is lent now, because nobody else uses it before it is lost.
+// mayBorrow reports whether a call may start at a slot that is lent now, because it would be lost otherwise.
 func (q *queuedCall) mayBorrow(lent Grant, lost int64) bool {
 	return lent.At-q.now <= q.near && lost-q.now <= q.lastMoment()
 }
@@ -475,7 +475,7 @@ func (q *queuedCall) permit(i int) (v verdict, has bool) {
 	return v, false
 }
 
-// queued returns that the call is to be queued for a limit.
+// queued returns the verdict to queue the call for a limit.
 func (q *queuedCall) queued(i int, again int64) verdict {
 	e := &q.stack[i]
 	rank, score := e.queue().position(&q.call, q.now, e.fairly())

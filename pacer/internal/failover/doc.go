@@ -24,12 +24,12 @@
 //
 // # Local and back
 //
-// Slots that were granted before the store was lost stay good. The local queue of a process begins behind the last slot that the fleet
-// is known to have been granted. A process that the store has not known for long has no share (standing.go says why): its calls wait as
-// before the first contact, and those that wait in its queues ask again. Processes take turns on a grid of store time, so that their local
+// Slots that were granted before the store was lost stay good. The local queue of a process begins behind the last slot that the fleet is
+// known to have been granted. A process that the store has not known for long has no share (standing.go has the reason): its calls wait as
+// before the first contact, and those that wait in its queues poll. Processes take turns on a grid of store time, so that their local
 // queues together are as even as the shared one was; under a strict rate also after they were idle: see localStore.share. The share of each
 // limit is the limit divided by the number of processes that the fleet had, which each learns from the heartbeats that all of them send;
-// [policies.Policy.Share] defines it for each policy. What is spent, paused and released meanwhile is reported to the store later.
+// [policies.Policy.Share] defines it for each policy. Spending, pauses and releases are reported to the store later.
 //
 // A process that finds its store first checks whether it answers, and then requests a barrier, an instant that the first of them sets for
 // all: a barrier in a reply that was lost would be over for those who come next.
@@ -41,10 +41,10 @@
 //
 // # Once
 //
-// What was spent locally, and what calls cost more than they were charged, must not be charged twice. Such a report has a number
-// ([store.Once]), and is repeated with that number until it is answered: the store remembers the numbers for store.OnceTTL. What is given
-// back is given back now or not at all, as what is resumed and reset is: later, others may have it. It stays charged until it is past; only
-// permits are given back later, by the numbers of their calls.
+// Local spending, and the excess of real costs over charges, must not be charged twice. Such a report has a number ([store.Once]), and is
+// repeated with that number until it is answered: the store remembers the numbers for store.OnceTTL. Refunds take effect now or not at all,
+// as resumptions and resets do: later, others may have them. It stays charged until it is past; only permits are given back later, by the
+// numbers of their calls.
 //
 // After a failure the store gets no request for a moment, and then one request at a time. A process that comes back reports what it knew,
 // in case the store has forgotten: what it was granted by rates, what was counted in windows, and pauses. If any of its own intervals of a
@@ -93,10 +93,10 @@
 //   - Local spending is reported to the store, once it answers, before this process is granted anything by it. A process that leaves before
 //     that tries for as long as one request may take.
 //   - Nothing is given back twice, nor to a store that has lost its data since.
-//   - A deliberate reset begins a new epoch, and so does a setting. A process that meets it asks the store what was reset
-//     (store.Settings.Resets), and reserves again at the same time. Before the answer to that counts, the process forgets what was reset and
-//     nothing else; everything, if the store does not know any more. It has calls that wait for it reserve again. Nobody brings back what
-//     was reset. If epochs begin within a second of each other, the process asks with each reservation, and is not refused first.
+//   - A deliberate reset begins a new epoch, and so does a setting. A process that meets it reads what was reset (store.Settings.Resets),
+//     and reserves again at the same time. Before the answer to that counts, the process forgets what was reset and nothing else;
+//     everything, if the store does not know any more. It has calls that wait for it reserve again. No process restores the old state. If
+//     epochs begin within a second of each other, the process reads the resets with each reservation, and is not refused first.
 //   - Memory is bounded: maxRecords keys, maxSpans intervals or maxBuckets buckets of each, maxOwed notes.
 //
 // # Failures

@@ -34,7 +34,7 @@ type localStore struct {
 	spent     map[store.Key]*record    // of what has gone
 	owed      []debt
 	owing     int // notes of those
-	dropped   int // slots and notes that the store will not hear of
+	dropped   int // slots and notes that the store will not receive
 }
 
 // A localGrant is a slot that was granted locally.
@@ -333,8 +333,8 @@ func (a *localStore) spentOn(l *store.Limit) *record {
 	return t
 }
 
-// report applies notes to the local accounts. What concerns the fleet as well, it keeps for the store. What calls did not need of slots that the
-// store granted stays charged there.
+// report applies notes to the local accounts. It keeps notes that concern the fleet for the store. The unused part of slots that the store
+// granted stays charged there.
 //
 // If they were on their way to the store, as an operation with a number, it may have heeded them.
 func (a *localStore) report(ctx context.Context, stack *store.Stack, notes []store.Note, away absence, number int64) (store.Instant, int, error) {
@@ -413,7 +413,7 @@ func (a *localStore) drop(stack *store.Stack, grants []store.Grant) {
 	}
 }
 
-// droppedSince returns how many slots and notes were dropped since it was last asked.
+// droppedSince returns how many slots and notes were dropped since its last call.
 func (a *localStore) droppedSince() (n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

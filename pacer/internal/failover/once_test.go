@@ -39,8 +39,8 @@ func (s *scene) others(t *testing.T, n int64) {
 // away has the store lose its answers, or answer again.
 func (s *scene) away(loses bool) { s.shared.set(func() { s.shared.loses = loses }) }
 
-// What a call really cost is charged once, however often the answer is lost. What it did not need, or what was cancelled, is given back once, or
-// not at all if the store does not answer, and that is counted.
+// A call's real cost is charged once, however often the answer is lost. Unused or cancelled slots are given back once, or not at all if the
+// store does not answer, and that is counted.
 func TestASettlementIsNotDoneTwice(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -167,8 +167,8 @@ func TestAResumptionIsNotLate(t *testing.T) {
 	}
 }
 
-// What a call did not need is somebody else's by the time that the store is back, though the answer to that was lost: that it is granted again
-// is no loss, and it is not brought back.
+// A settled difference is somebody else's by the time that the store is back, though the answer was lost: to grant it again is no loss, and
+// it is not restored.
 func TestASettlementWhoseAnswerIsLostIsNoLoss(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -219,7 +219,7 @@ func TestWhatACallDidNotNeedIsNotBroughtBack(t *testing.T) {
 	}
 }
 
-// What is owed is bounded. What charges something is kept all the same, and what is dropped is reported.
+// Debts are bounded. Charges are kept all the same, and dropped debts are reported.
 func TestTooMuchIsOwed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

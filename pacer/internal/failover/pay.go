@@ -7,7 +7,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// pay reports to the store what was spent locally, and what else it does not know. What is paid leaves the bill.
+// pay reports to the store what was spent locally, and what else it does not know. Paid debts leave the bill.
 func (w *Store) pay(ctx context.Context, b *bill) error {
 	var due readings.Reports
 	for i := range b.owed {

@@ -107,7 +107,7 @@ func (w *Store) received(b *store.Batch) error {
 	return nil
 }
 
-// sendCancels gives refunds back in one request. What is not known to have been given back stays charged until it is past.
+// sendCancels gives refunds back in one request. Grants that may not have been given back stay charged until they are past.
 func (w *Store) sendCancels(all []*batch.Refund) []error {
 	batches, places := w.cancels.Batches(all)
 	failed := w.giveBack(all[0].Ctx, batches)

@@ -64,7 +64,7 @@ type Passing struct {
 	Part   float64       // of a slice, one half to one and a half, so that those that were granted at the same time do not end so
 }
 
-// New returns leases of which there are none yet.
+// New returns an empty set of leases.
 func New(c Config) *Leases {
 	return &Leases{config: c, inFlight: make(map[int64]*Lease), turn: make(chan struct{}, 1)}
 }
@@ -243,7 +243,7 @@ func (s *Leases) send(all []*Lease, kind store.NoteKind, closed bool) {
 	telemetry.Guard("a store", func() { s.config.Report(pack(all, kind), closed) })
 }
 
-// Close gives back what is to be given back, and renews nothing any more.
+// Close gives back the pending permits, and renews nothing any more.
 func (s *Leases) Close() {
 	s.mu.Lock()
 	if s.closed {

@@ -49,8 +49,7 @@ func (s *Leases) ended() map[*Lease]bool {
 	return over
 }
 
-// live returns the calls whose leases are to be renewed, and sees to it that this is done again. It forgets those whose leases have
-// run out.
+// live returns the calls whose leases must be renewed, and schedules the next renewal. It forgets those whose leases have run out.
 func (s *Leases) live(ended map[*Lease]bool) (all []*Lease) {
 	now, next := time.Now(), time.Duration(0)
 	s.mu.Lock()

@@ -164,8 +164,9 @@ const LongerBy = 24
 // of it at one and a half times the mean pace or less; a party that comes later than that finds less than its part.
 const LetGo = 4
 
-// What is kept for a party that does not call, while others do, is as it was for IdleWindows whole windows, and then halves with each further one, so
-// often at most: a party that comes back must find something, because a refusal notes nothing. With fewer windows, a weekend would halve it.
+// A part kept for a party that does not call, while others do, is whole for IdleWindows whole windows, and then halves with each further
+// one, so often at most: a party that comes back must find something, because a refusal notes nothing. With fewer windows, a weekend would
+// halve it.
 const (
 	IdleWindows  = 3
 	IdleHalvings = 5

@@ -94,7 +94,7 @@ func (o *Observer) Retire() {
 	}
 	o.inBackground(func() {
 		o.giveBack(o.life, all)
-		o.Calls.Dispatcher.Changed(o.life, []store.Change{{Kind: store.Slowed}}) // of everyone: slots are to be had anew
+		o.Calls.Dispatcher.Changed(o.life, []store.Change{{Kind: store.Slowed}}) // of everyone: slots must be requested anew
 	})
 }
 

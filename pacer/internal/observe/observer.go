@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// Bounds of what is observed, in each process.
+// Bounds of observation, in each process.
 const (
 	// maxPending bounds the calls that wait for their request. Further ones are lost.
 	maxPending = 8192
@@ -32,7 +32,7 @@ type Config struct {
 	Member   store.Member    // the store, if it is one; nil otherwise
 	Direct   bool            // the store is in memory: calling it takes no time
 	Timeout  time.Duration   // of a request to a store that does not bound its requests itself
-	Meter    *usage.Meter    // of what goes
+	Meter    *usage.Meter    // counts the calls that go
 	Calls    *binding.Reader // binds calls: see Observe
 	Events   Events
 }
@@ -80,7 +80,7 @@ type Observation struct {
 	Delay  time.Duration    // when it goes, if not at once
 	Ends   bool             // the context's deadline bounds its wait
 	Free   []store.Limit    // that the call cost nothing at first
-	Learns []binding.Lesson // what is to be learned from its costs
+	Learns []binding.Lesson // the lessons of its costs
 
 	of    *Observer
 	ctx   context.Context //nolint:containedctx // for its values
@@ -107,7 +107,7 @@ type state uint8
 const (
 	isPending state = iota
 	isRefused       // or lost: it holds nothing
-	isVirtual       // its slot is to come
+	isVirtual       // its slot is in the future
 	isPast
 	isOver // given back, or settled
 )

@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// Lessons returns what is to be learned from what the call costs.
+// Lessons returns the lessons of the call's costs.
 func (one *Observation) Lessons() []binding.Lesson {
 	if one == nil {
 		return nil

@@ -30,7 +30,7 @@ func (o *Observer) advance(ctx context.Context, now store.Instant) {
 	}
 }
 
-// A virtualQueue is the slots that are to come, the first one first.
+// A virtualQueue is the future slots, the first one first.
 type virtualQueue []*Observation
 
 // Len implements [heap.Interface].

@@ -18,9 +18,9 @@
 // # Invariants
 //
 //   - Credentials are picked at random, by their weights, from those of the account that are in use.
-//   - A Stick keeps its credential for as long as that is in use.
+//   - A Stick keeps its credential while that is in use.
 //   - A call whose account has been chosen always gets a credential: if all are left, that which comes back first.
-//   - An account is to be paused only if all of its credentials are left, and for no longer than until the first of them comes back.
+//   - An account is paused only if all of its credentials are left, and for no longer than until the first of them comes back.
 //   - Each refusal of a call that went after the refusal before it doubles the rest of its account, until a call is accepted.
 //   - If no credential of the pool is in use, no call waits for one: the last account is not paused, and OnOut reports it.
 //

@@ -46,7 +46,7 @@ const (
 	longestRest  = time.Minute
 )
 
-// New returns a pool of credentials whose IDs differ, by whose accounts some scopes are.
+// New returns a pool of credentials with different IDs, whose accounts some scopes distinguish.
 func New(credentials []Credential, scopes []string) *Pool {
 	l := &Pool{Scopes: slices.Clone(scopes), left: make(map[string]time.Time), watchers: make(map[*func()]struct{}), refused: make(map[string]refusals)}
 	for _, c := range credentials {

@@ -45,7 +45,7 @@
 //   - Counts are right although answers overtake each other and calls are in flight: an allowance knows which calls are not answered.
 //   - A name that comes from a header is a part of a key only if it could name a policy.
 //   - A Memory has one mutex, and a Reporter another: no function calls out while it holds one. A Memory has at most 69,632 keys.
-//   - Calls of this process that wait do not need the store's news of what this process reports itself, which may be late or lost.
+//   - Waiting calls of this process do not need the store's news of its own reports, which may be late or lost.
 //
 // # Failures
 //

@@ -93,7 +93,7 @@ func (m *Memory) watch(name string, a *Answer, left int64, reset time.Duration) 
 // apartMark is between the name of an allowance of the upstream's and the scope whose values are counted apart.
 const apartMark = "/"
 
-// ApartBy returns the scope for each of whose values there is one allowance, by its name; "" if there is one for all.
+// ApartBy returns the scope with one allowance for each value, by the allowance's name; "" if there is one for all.
 func ApartBy(name string) string {
 	_, tag, _ := strings.Cut(name, leftMark)
 	_, scope, _ := strings.Cut(tag, apartMark)

@@ -52,7 +52,7 @@ func (m *Memory) answered(at store.Instant, cost int64) good {
 }
 
 const (
-	// maxStated bounds the limits of which a process knows what the upstream stated.
+	// maxStated bounds the limits with a statement that a process keeps.
 	maxStated = 1 << 12
 	// A wait of more than longWait is long. It is again if it ends more than longerBy later.
 	longWait = time.Hour
@@ -155,7 +155,7 @@ func (m *Memory) Stated(n int, describe func(*store.Limit) string) []store.State
 // isFirst reports whether it is called about an allowance for the first time.
 func (m *Memory) isFirst(k store.Key) bool { return m.isNews(k, 1, time.Time{}, longestStated) }
 
-// isNews reports whether the store is to receive a value of a key: it has another one, or received it longer ago.
+// isNews reports whether to send a value of a key to the store: it has another one, or received it longer ago.
 func (m *Memory) isNews(k store.Key, value int64, now time.Time, ago time.Duration) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -30,8 +30,8 @@ type Notes struct {
 	Limits  []store.Limit // what the notes are about: those of the answer, and allowances that feedback is about and that did not bind the call
 	Rates   []store.Note  // adaptive rates that slow down, and lower limits
 	Answers []store.Note  // what is left, of each allowance
-	Soon    bool          // the Answers are to be sent at once
-	Near    bool          // a limit is nearly spent, as far as that is known: they are to be sent soon
+	Soon    bool          // send the Answers at once
+	Near    bool          // a limit is nearly spent, as far as that is known: send them soon
 }
 
 // Notes returns the notes of some feedback on a call, received at now. Refusals bind only the call if they are alone: see [Rules.Strays]. It
@@ -235,7 +235,7 @@ func (r *Rules) reading(
 		case one.For == 0 && left == 0:
 			one.For, one.Guessed, one.Source = r.release(&n.Limits[j], now), true, ""
 		case one.For == time.Second && !one.Refused && r.specOf(&n.Limits[j]).Algorithm == specs.GCRA:
-			one.For = Apart // of a rate, some comes back all the time, and a second is the least that a header in seconds can say
+			one.For = Apart // of a rate, some comes back all the time, and a header in seconds cannot state less than a second
 		}
 		if before, found := said[j]; !found || left < before.Remaining {
 			said[j] = one
@@ -276,7 +276,7 @@ func (r *Rules) wait(said map[int]store.Note, n *Notes, m *Memory, a *Answer, f 
 	}
 }
 
-// shorten makes a time the shorter one of two of which 0 is none, and with it where it was stated.
+// shorten makes a time the shorter one of two (0 is none), and keeps where that was stated.
 func shorten(d *time.Duration, source *string, other time.Duration, by string) {
 	if other > 0 && (*d == 0 || other < *d) {
 		*d, *source = other, by

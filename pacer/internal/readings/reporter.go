@@ -25,7 +25,7 @@ type Reporter struct {
 	Far      bool // the store is shared: what need not be known at once is sent in batches
 
 	Events Events
-	Memory Memory // of what the upstream stated to this process
+	Memory Memory // the upstream's statements to this process
 
 	mu      sync.Mutex
 	pending Reports
@@ -40,7 +40,7 @@ type Reporter struct {
 type Events interface {
 	// Unbound receives the names of limits that readings are about and that did not bind the call.
 	Unbound(names []string)
-	// Applied receives what the store has received of feedback, when, by its clock, and what calls of this process that wait are to heed.
+	// Applied receives the feedback that the store has, when, by its clock, and the changes for waiting calls of this process.
 	Applied(ctx context.Context, at store.Instant, stack store.Stack, notes []store.Note, changes []store.Change)
 }
 
@@ -162,8 +162,8 @@ func (r *Reporter) send(ctx context.Context, stack store.Stack, all []store.Note
 	return changed, nil
 }
 
-// Undo sends a note about each of some limits, or of those that are allowances: store.NoteReset or store.NoteResume. It returns what
-// calls of this process that wait are to heed, even if the store cannot.
+// Undo sends a note about each of some limits, or of those that are allowances: store.NoteReset or store.NoteResume. It returns the changes
+// for waiting calls of this process, even if the store fails.
 func (r *Reporter) Undo(ctx context.Context, kind store.NoteKind, limits []store.Limit) ([]store.Change, error) {
 	stack := store.Stack{Upstream: r.Upstream, Limits: limits}
 	var all []store.Note

@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// Rules are what is to be known of an upstream's policies. They do not change.
+// Rules are the facts about an upstream's policies. They do not change.
 type Rules struct {
 	policies map[string]policy
 	maxPause time.Duration
@@ -54,7 +54,7 @@ type Answer struct {
 	Limits  []store.Limit // that bound it, each of a policy of the Rules
 	Partial bool          // the call lacks a scope: Limits are those of which it has one
 
-	// Of a call of which it is known when it was admitted; nil otherwise. It does not change any more.
+	// Of a call with a known time of admission; nil otherwise. It does not change any more.
 	Grant *store.Grant
 	Again bool          // the call was answered before: this is more of the same answer
 	Took  time.Duration // how long after its slot it was answered
@@ -64,7 +64,7 @@ type Answer struct {
 
 	Flying int64 // the cost of calls of this process that are not answered, and whose answers will be reported
 
-	Blind int64 // the cost of a call that was answered, of which nothing else is known; 0 if there was none
+	Blind int64 // the known cost of a call that was answered; 0 if there was none
 }
 
 // An UnboundError means that feedback names a policy that does not bind the call.

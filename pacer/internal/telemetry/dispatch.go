@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Bounds of what hooks can do to others.
+// Bounds of the harm that hooks can do to others.
 const (
 	// MaxQueued is how many events wait for one set of hooks. Further ones are dropped.
 	MaxQueued = 8192

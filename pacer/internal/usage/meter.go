@@ -137,7 +137,7 @@ func (m *Meter) report(now store.Instant, until int64) (went []store.Went, spent
 	return went, m.spent(now)
 }
 
-// deliver takes that the store has what was spent before a second.
+// deliver records that the store has the spending before a second.
 func (m *Meter) deliver(until int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

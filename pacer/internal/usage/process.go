@@ -29,7 +29,7 @@ const (
 type Process struct {
 	Upstream string
 	Name     string
-	Meter    *Meter // of what it spends
+	Meter    *Meter // counts its spending
 	Source   Source
 
 	mu       sync.Mutex

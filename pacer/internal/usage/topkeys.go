@@ -100,7 +100,7 @@ func (b *TopKeys) Spent(now int64, sums map[store.Key]int64) {
 	}
 }
 
-// lastMinute returns how much of what was spent in the minute before belongs to the last sixty seconds, if it was spent evenly.
+// lastMinute returns how much of the spending in the minute before belongs to the last sixty seconds, if it was even.
 func lastMinute(n, now int64) int64 {
 	const minute = int64(time.Minute / time.Microsecond)
 	left := float64(minute-now%minute) / float64(minute)

@@ -14,7 +14,7 @@ import (
 const (
 	warnEvery   = time.Minute
 	warnSeldom  = 10 * time.Minute
-	maxWarnings = 1024 // upstreams of which it is remembered when there was one
+	maxWarnings = 1024 // upstreams with a remembered warning
 )
 
 // losses are of all Pacers of the process together.
@@ -32,7 +32,7 @@ type Store struct {
 	loss     failover.Change
 	back     failover.Change
 	warned   int // so many warnings about the present loss
-	returned int // so many returns are to be logged
+	returned int // so many returns wait to be logged
 	timer    *time.Timer
 }
 
@@ -77,7 +77,7 @@ func (l *Store) speakIn(d time.Duration) {
 	}
 }
 
-// speak has logged what is to be logged now.
+// speak has logged the pending lines.
 func (l *Store) speak() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

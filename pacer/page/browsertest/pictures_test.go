@@ -60,8 +60,8 @@ func takePictures(t *testing.T, dir string) {
 		scale         float64
 		dark          bool
 	}{
-		{"page-light", 1240, 1370, 1.5, false},
-		{"page-dark", 1240, 1370, 1.5, true},
+		{"page-light", 1240, 1620, 1.5, false},
+		{"page-dark", 1240, 1620, 1.5, true},
 		{"page-phone", 390, 1240, 2, false},
 	} {
 		t.Run(one.name, func(t *testing.T) {

@@ -30,7 +30,7 @@ type Source interface {
 
 var _ Source = (*fleet.Operator)(nil)
 
-// Bounds of what a page does.
+// Bounds of a page's work.
 const (
 	// DefaultInterval is how often a source is polled while somebody looks.
 	DefaultInterval = 500 * time.Millisecond

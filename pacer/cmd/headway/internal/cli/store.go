@@ -69,7 +69,7 @@ type quiet struct{}
 // Printf implements go-redis's logger.
 func (quiet) Printf(context.Context, string, ...any) {}
 
-// options returns what the client is to be made with.
+// options returns the client's options.
 func (w Where) options() (*redis.UniversalOptions, error) {
 	o, err := w.addresses()
 	if err != nil {

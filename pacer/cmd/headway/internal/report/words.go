@@ -189,7 +189,7 @@ func Until(now time.Time, d time.Duration) string {
 	return fmt.Sprintf("for %s, until %s", Duration(d), clock(now, now.Add(d)))
 }
 
-// Gone says when a window will be spent at its pace so far; "" if not before its end, or if that is not known.
+// Gone returns when a window will be spent at its pace so far; "" if not before its end, or if that is not known.
 func Gone(now time.Time, p *fleet.Policy) string {
 	if p.Gone == 0 {
 		return ""

@@ -37,9 +37,9 @@ type PolicyResult struct {
 	Policy string `json:"policy"`
 	Text   string `json:"text"`
 	Limits int    `json:"limits"` // how many values of its scopes there are; 1 without scopes
-	// Utilization is what was used of what the policy admits in this time, all limits together: the cost of the admitted calls,
-	// or the time in which permits were taken. Windows of the clock and of calendars admit all of their limit in each of them,
-	// however much of the first and the last is simulated.
+	// Utilization is the part that was used of all limits of the policy in this time: the cost of the admitted calls, or the time in which
+	// permits were taken. Windows of the clock and of calendars admit all of their limit in each of them, however much of the first and the
+	// last is simulated.
 	Utilization float64 `json:"utilization"`
 	Busiest     float64 `json:"busiest"` // of the limit that was used most
 	Waits       Waits   `json:"waits"`   // of the calls that this policy delayed
@@ -65,7 +65,7 @@ type LoadResult struct {
 	Waits    Waits   `json:"waits"`
 }
 
-// A Chart is the course of things: a value for each Every seconds, of which the last may be less.
+// A Chart is the course of things: a value for each Every seconds; the last may be of less time.
 type Chart struct {
 	Every    float64   `json:"everySeconds"`
 	Offered  []float64 `json:"offered"`  // calls per second

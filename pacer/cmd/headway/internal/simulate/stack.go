@@ -36,7 +36,7 @@ func parts(all []policies.Policy) []part {
 type stack struct {
 	store.Stack
 
-	parts    []int  // of each limit: of which policy it is
+	parts    []int  // of each limit: its policy
 	keys     []int  // of each limit: its number among all limits
 	hasQueue bool   // calls may have to queue
 	flow     int64  // by whom shares are fair

@@ -12,7 +12,7 @@ import (
 const (
 	chartRows  = 4
 	detailRows = chartRows + 3 // an empty line, two of words
-	listRows   = 4             // the least that is worth while: an empty line, a title, two of a list
+	listRows   = 4             // the fewest lines of a useful list: an empty line, a title, two of the list
 	sideBySide = 90            // from what width on two lists stand side by side
 )
 

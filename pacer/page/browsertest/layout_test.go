@@ -1,0 +1,65 @@
+package browsertest_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/fleet"
+)
+
+// misplaced returns what is wrong with the boxes of the page: each element that reaches beyond the window, whose text is cut, or that
+// overlaps a neighbour, and each grid of cards whose last row is not filled.
+const misplaced = `JSON.stringify((() => {
+	const found = [], width = document.documentElement.clientWidth;
+	const name = (e) => e.outerHTML.slice(0, 80);
+	const visible = (e) => e.checkVisibility() && !e.closest(".sr, .skip, .chart, noscript");
+	const all = [...document.querySelectorAll("body *")].filter(visible);
+	for (const e of all) {
+		const r = e.getBoundingClientRect(), free = !e.closest(".scroll *");
+		if (free && (r.right > width + 0.5 || r.left < -0.5)) found.push("beyond the window: " + name(e));
+		if (e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0 && !(e.matches(".scroll") && width < 1000)) found.push("cut: " + name(e));
+		if (e.matches("button") && r.height > 1.9 * parseFloat(getComputedStyle(e).fontSize) + 12) found.push("broken: " + name(e));
+	}
+	for (const parent of all) {
+		const boxes = [...parent.children].filter(visible).map((e) => [e, e.getBoundingClientRect()]).filter(([, r]) => r.width * r.height > 0);
+		for (const [i, [e, a]] of boxes.entries()) {
+			for (const [f, b] of boxes.slice(i + 1)) {
+				if (getComputedStyle(e).position === "fixed" || getComputedStyle(f).position === "fixed") continue;
+				if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1) {
+					found.push("overlap: " + name(e) + " and " + name(f));
+				}
+			}
+		}
+	}
+	const grid = document.getElementById("policies"), cards = [...grid.children].filter(visible).map((e) => e.getBoundingClientRect());
+	const last = cards.filter((r) => r.top === Math.max(...cards.map((c) => c.top)));
+	if (Math.max(...last.map((r) => r.right)) < grid.getBoundingClientRect().right - 1) found.push("an empty place beside the last card");
+	return found;
+})())`
+
+// Nothing is cut, hidden or left empty at the widths of a phone, a laptop and a large screen. Boxes are measured in the browser, since
+// pixels differ by machine.
+func TestLayout(t *testing.T) {
+	t.Parallel()
+	for _, width := range []int64{375, 1280, 1920} {
+		for _, dark := range []bool{false, true} {
+			n := 3 // the last card has a row of its own
+			if dark {
+				n = 4
+			}
+			t.Run(fmt.Sprintf("%d dark=%t", width, dark), func(t *testing.T) {
+				source := &fixture{}
+				source.requested.Store(fixtureSteps) // its clock has stopped
+				fewer := func(s *fleet.Snapshot) { s.Policies = s.Policies[len(s.Policies)-n:] }
+				source.more.Store(&fewer)
+				b := newTab(t, width, 1000)
+				b.dark(dark)
+				b.open(serveSource(t, source))
+				b.until(fmt.Sprintf(`document.querySelectorAll("#busiest tbody tr").length > 0 && document.querySelectorAll("canvas").length === %d`, 4*n))
+				require.JSONEq(t, "[]", value[string](b, misplaced))
+			})
+		}
+	}
+}
