@@ -7,7 +7,8 @@ import "strings"
 // apart, and the release notes say so. What a newer release reads and an older one does not write changes nothing. Permissions name
 // pacer:* and hold for all numbers.
 //
-// TestTwoReleasesSideBySide runs the release before beside this one as long as both have the same number.
+// Within v1 it stays: docs/operating.md has the promise, TestTheReleaseBeforeHasTheSameKeys holds it, and TestTwoReleasesSideBySide runs the
+// release before beside this one.
 const prefix = "pacer:6:"
 
 // gapsMark sets the key of a rate's gaps apart. It cannot stand in a policy's name.
