@@ -2,7 +2,6 @@ package bench_test
 
 import (
 	"context"
-	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
-	"github.com/hashicorp/go-retryablehttp"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
@@ -18,8 +16,6 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/policies"
-	"github.com/headway-go/headway/policies/zendesk"
-	"github.com/headway-go/headway/transport"
 )
 
 // The functions below hold the code of docs/migrating.md, letter for letter: TestTheMigrations checks that, and runs them.
@@ -119,27 +115,6 @@ func redisRateAfter(ctx context.Context, call func(context.Context) error, rdb *
 	return call(ctx)
 }
 
-func retriesBefore(use func(*http.Client)) {
-	// before
-	client := retryablehttp.NewClient().StandardClient()
-	use(client)
-}
-
-func retriesAfter(use func(*http.Client)) error {
-	// after
-	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Policies: zendesk.Limits(zendesk.SuiteEnterprise)})
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	client, err := transport.NewClient(p, transport.WithProfile(zendesk.Profile))
-	if err != nil {
-		return err
-	}
-	use(client)
-	return nil
-}
-
 func TestTheMigrations(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/migrating.md")
@@ -147,7 +122,7 @@ func TestTheMigrations(t *testing.T) {
 	here, err := os.ReadFile("migrating_test.go")
 	require.NoError(t, err)
 	blocks := goBlocks(string(page))
-	require.Len(t, blocks, 8)
+	require.Len(t, blocks, 6)
 	for _, block := range blocks {
 		if !strings.Contains(unindented(string(here)), unindented(block)) {
 			t.Fatalf("a snippet of docs/migrating.md is not what is tested:\n%s", block)
@@ -159,19 +134,13 @@ func TestTheMigrations(t *testing.T) {
 		calls++
 		return nil
 	}
-	use := func(c *http.Client) {
-		require.NotNil(t, c.Transport)
-		calls++
-	}
 	require.NoError(t, rateBefore(ctx, call))
 	require.NoError(t, rateAfter(ctx, call))
 	require.NoError(t, tenantsBefore(ctx, call, rate.NewLimiter(10, 5), new(sync.Mutex), map[string]*rate.Limiter{}, "acme"))
 	require.NoError(t, tenantsAfter(ctx, call, "acme"))
 	require.NoError(t, redisRateBefore(ctx, call, b.rdb))
 	require.NoError(t, redisRateAfter(ctx, call, b.rdb))
-	retriesBefore(use)
-	require.NoError(t, retriesAfter(use))
-	require.Equal(t, 8, calls)
+	require.Equal(t, 6, calls)
 }
 
 // unindented drops indentation.

@@ -185,7 +185,7 @@ func TestWhatIsLeft(t *testing.T) {
 			}
 			h := send(t, u, "").Header
 			if name == "by names" {
-				h = http.Header{"A": h.Values("RateLimit"), "B": h.Values("RateLimit-Policy")}
+				h = http.Header{"A": h.Values("Ratelimit"), "B": h.Values("Ratelimit-Policy")}
 			} else {
 				require.Equal(t, map[bool]string{true: "00", false: "37"}[name == "seconds"], h.Get("Date")[23:25])
 			}
