@@ -71,9 +71,14 @@ api: ## Compare what the modules export with their last release
 vuln: ## Look for known vulnerabilities in what each module calls
 	@./.ci/vuln
 
+.PHONY: vendors
+vendors: ## List the pages of vendors that were last read more than 180 days ago
+	@./.ci/vendors
+
 .PHONY: actions
-actions: ## Check the workflows of GitHub Actions
+actions: ## Check the workflows of GitHub Actions, and that each action is pinned by the hash of a commit
 	@"$$(./.ci/tools/build actionlint)/actionlint"
+	@! grep -rnE '^[^#]*uses: ' .github/workflows | grep -vE '@[0-9a-f]{40} # v[0-9.]+$$'
 
 .PHONY: release-check
 release-check: ## Rehearse a release of what is committed, and install it as users do

@@ -8,7 +8,7 @@
 -- The value of an account's key is "shape state", where
 --   shape  "r" and the shortest emission interval of a rate since its tail was last past; "w", or "c" if it has a calendar, the width of a
 --          bucket, "." and how many before its own a window counts; "p" of concurrency; "a" of an allowance
---   state  what the algorithm says: see gcra.lua, window.lua, concurrency.lua and allowance.lua
+--   state  of the algorithm: see gcra.lua, window.lua, concurrency.lua and allowance.lua
 --
 -- The upstream's own key holds a string, "epoch" or "epoch barrier shift since", where
 --   epoch  which life of the data this is, "began.resets": when it began (µs since the epoch of Unix), and how often something
@@ -37,8 +37,8 @@ local function foreign(key)
   error('HEADWAYFOREIGN ' .. key .. ' holds a value that Headway did not write', 0)
 end
 
--- unknown ends the script because it was asked for something that it does not know. Nothing is to go on as if it were something
--- else: that would let calls go that nobody counts.
+-- unknown ends the script because of an unknown value in its arguments. Nothing is to go on as if it were something else: that would let
+-- calls go that nobody counts.
 local function unknown(what, n)
   error('headway: unknown ' .. what .. ' ' .. (n or '(none)'), 0)
 end
@@ -59,7 +59,7 @@ end
 -- paused returns until when an account is an allowance of which nothing is left, if that is after an instant.
 local function paused(o, after) return o.unit == 'a ' and o.low == 1 and o.till > after and o.till or nil end
 
--- said returns until when an account is an allowance of which something was said, if that is still to come; 0 otherwise.
+-- said returns the end of an account's allowance that was stated, if that is in the future; 0 otherwise.
 local function said(o, now) return o and o.unit == 'a ' and o.till > now and o.till or 0 end
 
 -- reset marks an account that is reset, whose charges matter until an instant: what was charged by now is not given back later, because
@@ -92,24 +92,6 @@ end
 local function arg()
   nextarg = nextarg + 1
   return tonumber(ARGV[nextarg - 1])
-end
-
--- once begins a script whose operation may be requested again, because its reply was lost: it reads number and known, of ARGV, and
--- returns what reads the key that comes after those of the accounts and reports whether the operation was done before. It is to be asked
--- right before anything is written. A script that is asked for it again with the same number does nothing.
---   number  of the operation, of one process, from 1; 0: it may be done twice, and has no key
---   known   the process knows what became of all operations before this one
---   done    the key: a sorted set, member = score = number of an operation that was done, from known on
-local function once()
-  local number, known = arg(), arg()
-  return function()
-    if number == 0 then return false end
-    local done = key()
-    if redis.call('ZADD', done, number, number) == 0 then return true end
-    redis.call('ZREMRANGEBYSCORE', done, '-inf', '(' .. string.format('%.0f', known))
-    redis.call('PEXPIRE', done, ttl(C.OnceTTL))
-    return false
-  end
 end
 
 -- widened returns a length of time with a margin of so many millionths of it, rounded up.
@@ -164,8 +146,7 @@ local function lasting(us)
   return ttl(us)
 end
 
--- sweep takes those out of a sorted set that are past, the earliest first: if there are very many, in several runs. Nobody looks at those
--- that are left.
+-- sweep takes those out of a sorted set that are past, the earliest first: if there are very many, in several runs. The rest does no harm.
 local function sweep(set, past)
   local n = redis.call('ZCOUNT', set, '-inf', past)
   if n > 0 then redis.call('ZREMRANGEBYRANK', set, 0, math.min(n, C.MaxSwept) - 1) end
@@ -190,7 +171,7 @@ end
 -- anew begins an epoch in which something is forgotten on purpose, and notes what, so that nobody remembers it:
 --   u        the upstream, which is to be written
 --   resets   the key: a hash, field = one of the last C.KeptResets numbers of resets, value = "epoch now", and then for each account a
---            line: "=" and the key of what was forgotten, "-" and the key of an allowance of which nothing is said any more, or "*" for all there are
+--            line: "=" and the key of what was forgotten, "-" and the key of an allowance that was withdrawn, or "*" for all there are
 --   lines    of the accounts
 local function anew(u, resets, lines, now)
   local began, before = epochof(u)
@@ -233,7 +214,7 @@ local function writeupstream(u, keep)
 end
 
 -- turn loads an account that is kept under a limit of another shape. The reasoning is in package engine, kept.go. It writes nothing.
---   turned  the account was on another grid: the present one is written if something is charged or reported. What was charged before is not
+--   turned  the account was on another grid: the present one is written if something is charged or reported. Earlier charges are not
 --           given back
 local function turn(o, v, now)
   local from
@@ -276,6 +257,22 @@ local function open(entries, now)
   end
 end
 
+-- share has windows know what they keep for parties, which comes after them in a stack. Of which accounts calls only leave what they keep, bits
+-- say: a call in no party leaves all.
+local function share(entries, bits)
+  local whole
+  for i = 1, #entries do
+    local o = entries[i]
+    if not o.part then
+      whole, o.parts = o, entries[i + 1] and entries[i + 1].part and {}
+    elseif whole then
+      o.others = bits % 2 == 1
+      whole.parts[#whole.parts + 1] = o
+    end
+    bits = (bits - bits % 2) / 2
+  end
+end
+
 -- keepturned has accounts written that calls found under other numbers.
 local function keepturned(entries)
   for i = 1, #entries do
@@ -285,8 +282,8 @@ local function keepturned(entries)
 end
 
 -- stack reads accounts from KEYS and ARGV: the upstream's key, those of the accounts, and then of each account its other keys; the number
--- of accounts, then for each the algorithm and its parameters. It loads their state and returns the accounts, what the upstream's key
--- says, and the store time.
+-- of accounts, then for each the algorithm and its parameters. It loads their state and returns the accounts, the value of the upstream's
+-- key, and the store time.
 local function stack(usual)
   local entries, n = {}, arg()
   nextkey = n + 2

@@ -1,9 +1,9 @@
--- allowance.lua: what an upstream said is left of a limit. The reasoning is in package engine, allowance.go.
+-- allowance.lua: what is left of a limit by the upstream's statement. The reasoning is in package engine, allowance.go.
 --
--- KEYS   key: of the account: a string of integers: until low at open older mark before ahead early starved start since width most oks step span next maybe said
+-- KEYS   key: of the account: a string of integers: until low at open older mark before ahead early starved start since width most oks step span next maybe states
 --        dated own waits zero first recent reported period known, the last two of which may be negative, as in allowance.go
--- ARGV   limit: how much it says at most
---        first: how much may be open before anything is said, and no policy limits calls; 0: any number
+-- ARGV   limit: the most that it states
+--        first: how much may be open before anything is stated, and no policy limits calls; 0: any number
 -- TTL    until C.AllowanceLives after until, after the last call, and after the next one may go at the pace that refusals taught
 
 local allowance = {}
@@ -82,7 +82,7 @@ local function floor(a, b) return (a - a % b) / b end
 
 local function ceil(a, b) return floor(a + b - 1, b) end
 
--- widest returns how much may be open if nothing is said.
+-- widest returns how much may be open if nothing was stated.
 local function widest(o) return o.most > 0 and math.max(1, math.min(o.width, o.most - o.oks)) or o.width end
 
 -- paced returns when the next call may go at the pace that refusals taught.
@@ -190,7 +190,7 @@ function allowance.heeding()
     return nil
   end
 
-  -- outdated applies an answer that says nothing of this window.
+  -- outdated applies an answer that states nothing about this window.
   local function outdated(o, cost, was)
     if o.till == 0 and o.width > 0 then o.width = math.max(1, o.low - 1, o.width - cost) end
     return news(o, was, false)
@@ -214,7 +214,7 @@ function allowance.heeding()
     return o.zero - o.zero % period + period
   end
 
-  -- nexttime returns how long to wait if nobody says when there is more.
+  -- nexttime returns how long to wait if nothing states when there is more.
   local function nexttime(o, now)
     if o.start <= o.zero or o.zero == 0 then
       o.zero = now
@@ -325,7 +325,7 @@ function allowance.heeding()
     return C.ChangePaused
   end
 
-  -- answer applies what an answer said: see Answered in allowance_answer.go. It returns what is to be published.
+  -- answer applies an answer: see Answered in allowance_answer.go. It returns what is to be published.
   function allowance.answer(o, now, slot, cost, left, wait, flags)
     begin(o, now)
     local known = flags % C.AnswerOpen

@@ -1,9 +1,7 @@
 -- cancel.lua: give back what some reservations of one upstream were charged, in order.
 --
 -- KEYS   as in reserve.lua
---        done: if the operation has a number: see once
--- ARGV   number, known: see once
---        accounts: how many follow; for each
+-- ARGV   accounts: how many follow; for each
 --          algorithm
 --          its parameters
 --        then, to the end, reservations of one stack after the other; for each stack
@@ -14,13 +12,11 @@
 -- Reply  now (µs since the epoch)
 -- TTL    as in reserve.lua; a key that means nothing any more is deleted
 --
--- What is past is not given back: nobody could use it. An interval that is free already stays free. Those queued whose turn
--- it may be are called, as in report.lua.
+-- The elapsed part is not given back: nobody could use it. An interval that is free already stays free. Queued calls whose turn it may be
+-- are woken, as in report.lua.
 
-local repeated = once()
 local all, up, now = stack()
 everything(all)
-if repeated() then return { now } end
 
 while nextarg <= #ARGV do
   local entries, refs = all, arg() - 1

@@ -3,11 +3,14 @@
 --   a rate        from, to: an interval of virtual time; 0, 0 if its slot was lent to it, and nothing was charged
 --   a window      the start of the bucket, and a cost; in a reply, what the bucket then holds
 --   an allowance  the slot, and the cost
---   concurrency   the id of the call, and 1 if it has its permit, 0 if it asks for that when its slot comes
+--   concurrency   the id of the call, and 1 if it has its permit, 0 if it requests that when its slot comes
 --
--- Of n calls that go at once, the charge of a rate is followed by others of the same length, each where the one before ends, and
--- a bucket holds the cost more with each call. Who claims a charge (see report.lua) says of a window how many calls the bucket
--- held at least. Package engine has the same in charge.go.
+-- Of n calls that go at once, the charge of a rate is followed by others of the same length, each where the one before ends, and a bucket
+-- holds the cost more with each call. A claim of a charge (see report.lua) carries how much a window's bucket held at least. Package engine
+-- has the same in charge.go.
+
+-- Lua 5.1, which Redis and Valkey have, calls it unpack; later versions table.unpack.
+local unpack = table.unpack or unpack
 
 -- permit returns the charge of a call that has a permit, or will.
 local function permit(id, has) return tonumber(id), has and 1 or 0 end

@@ -1,26 +1,26 @@
--- describe.lua: a process says what it is, what its policies are, and what went.
+-- describe.lua: a process reports what it is, what its policies are, and what went.
 --
 -- KEYS   upstream: its key (see account.lua)
 --        index: a hash. Its fields:
---          process/ID        what a process says of itself
---          policy/NAME       "said until text": a policy, when that was last said, and until when it is remembered
---          policies/VERSION  "said until texts": all policies of some processes, one on each line
---          versions          "version until version until …": which lists of policies processes have, and until when one counts that nobody says
+--          process/ID        a process's description of itself
+--          policy/NAME       "reported until text": a policy, when that was last reported, and until when it is remembered
+--          policies/VERSION  "reported until texts": all policies of some processes, one on each line
+--          versions          "version until version until …": which lists of policies processes have, and until when one counts that nobody reports
 --          went/SLOT/NAME    "second cost waits waited": what went of a policy in a second; SLOT is the second modulo 128
 --          swept             the minute in which what is over was last taken out
 --        alive: who is there (see heartbeat.lua)
 -- ARGV   id: of the process
---        about: what it says of itself ('': it leaves)
+--        about: its description of itself ('': it leaves)
 --        keep: for how long its policies are remembered (µs)
 --        version: a name of all of its policies ('': it leaves)
---        counts: how long its version counts, unless a process says it again (µs)
+--        counts: how long its version counts, unless a process reports it again (µs)
 --        policies: how many follow; for each
 --          name
 --          text
 --        then, to the end, what went; for each
 --          name: of the policy
 --          second: since the epoch
---          cost, waits: in that second, besides what was said; a negative cost takes back
+--          cost, waits: in that second, besides earlier reports; a negative cost takes back
 --          waited: µs
 -- Reply  now (µs since the epoch), how many are there, how many versions of the policies count
 -- TTL    the index: for as long as its policies are remembered
@@ -62,7 +62,7 @@ end
 local lines = table.concat(texts, '\n')
 if version ~= '' and #lines <= longest then put('policies/' .. version, said .. lines) end
 
--- Which versions there are: each counts for a while after it was said last.
+-- The versions: each counts for a while after its last report.
 local all = { { version, now + counts } }
 for name, till in string.gmatch(redis.call('HGET', index, 'versions') or '', '(%x+) (%d+)') do
   till = tonumber(till)
@@ -88,7 +88,7 @@ while nextarg <= #ARGV do
   if s <= second then put(field, whole(second) .. ' ' .. whole(cost) .. ' ' .. whole(waits) .. ' ' .. whole(waited)) end
 end
 
--- What is over goes, once a minute.
+-- Once a minute, expired ones are removed.
 local this = whole((now - now % minute) / minute)
 if redis.call('HGET', index, 'swept') ~= this then
   local fields = redis.call('HGETALL', index)

@@ -1,7 +1,7 @@
--- heartbeat.lua: a process says that it is there, and learns how many are.
+-- heartbeat.lua: a process reports that it is there, and learns how many are.
 --
 -- KEYS   upstream: its key (see account.lua)
---        then the keys of the accounts that the process asks about, as in reserve.lua
+--        then the keys of the accounts that the process reads, as in reserve.lua
 --        alive: who is there: a sorted set, member = id, score = until when that holds (µs since the epoch)
 --        came: in which order they came: a sorted set, member = id, score = when (µs since the epoch)
 -- ARGV   accounts: how many follow; for each
@@ -22,8 +22,8 @@
 --        or nothing after the first six numbers, if a calendar's table does not hold now
 -- TTL    the upstream's key: for as long as its accounts can matter; the sets: until the last member has gone
 --
--- Store time never goes back by more than a second, as far as those know who are there: if the server's clock stepped back,
--- because of a failover to a machine whose clock is late, the upstream's key says by how much.
+-- Store time never goes back by more than a second, as far as those know who are there: if the server's clock stepped back, because of a
+-- failover to a machine whose clock is late, the upstream's key holds by how much.
 --
 -- That an epoch begins is published on the channel of report.lua, as "5 0 key": a process whose calls wait and that knows the
 -- epoch before is to report what it remembers, now and not with its next heartbeat.

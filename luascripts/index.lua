@@ -1,4 +1,4 @@
--- index.lua: what processes have said of an upstream. It writes nothing.
+-- index.lua: the processes' reports about an upstream. It writes nothing.
 --
 -- KEYS   upstream: its key (see account.lua)
 --        index: see describe.lua

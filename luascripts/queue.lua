@@ -5,7 +5,7 @@
 --        waits: a sorted set, member = id, score = until when it is believed to be alive (µs since the epoch)
 --        flows: of fair shares: a sorted set, member = flow, score = the tag where its last call ends; member 0 has the start
 --        tag of the call that was served last, and member -1 the length of the shortest that came, negative
--- TTL    of all: longer than anybody queued is believed to be alive without asking
+-- TTL    of all: longer than a queued call is believed to be alive without a poll
 
 local queue, changes = {}, {}
 
@@ -17,8 +17,7 @@ function queue.say(kind, n, name)
   changes[#changes + 1] = string.format('%d %.0f %s', kind, n, name)
 end
 
--- publish notifies those who listen of what was noted. That nobody may publish there is no reason to fail: then those who sleep
--- already hear nothing.
+-- publish notifies those who listen of what was noted. A failure to publish is ignored: then sleeping calls receive nothing.
 function queue.publish(up, now)
   if #changes == 0 then return end
   redis.pcall('PUBLISH', up.key .. '/pauses', string.format('%.0f', now) .. '\n' .. table.concat(changes, '\n'))
@@ -33,8 +32,8 @@ function queue.keep(o)
   if o.flows then redis.call('PEXPIRE', o.flows, px) end
 end
 
--- isempty reports whether nobody is queued, as far as this run has asked. Of the credentials of a large pool, few have a queue: a call asks
--- that of the others, and then no more of their queues.
+-- isempty reports whether nobody is queued, as far as this run has looked. Of the credentials of a large pool, few have a queue: a call
+-- looks for the others, and then reads no more of their queues.
 local function isempty(o)
   if o.empty == nil then o.empty = redis.call('EXISTS', o.queue) == 0 end
   return o.empty
@@ -87,7 +86,8 @@ local function lengthof(o, cost)
   return math.min(math.min(cost * o.t, C.MaxDebt), C.MaxTagged) * C.TagMicro
 end
 
--- turn returns whether it is the turn of a call of fair shares within so much time, and for how long it need not ask because of those before it.
+-- turn returns whether it is the turn of a call of fair shares within so much time, and for how long it need not poll because of those
+-- before it.
 function queue.turn(o, c, rank, at, within)
   if rank == 0 then return true, 0 end
   local least, virtual = -redis.call('ZSCORE', o.flows, -1), score(o.flows, 0) or 0
@@ -127,7 +127,7 @@ function queue.leave(o, id)
   return true
 end
 
--- served notes in a fair queue that a call gets what it is for; inturn says that the queue has come so far.
+-- served records in a fair queue that a call was granted; inturn means that the queue has come so far.
 function queue.served(o, c, at, inturn, i)
   local first = redis.call('ZRANGE', o.queue, 0, 0, 'WITHSCORES')
   if not first[1] then return end
@@ -144,7 +144,7 @@ end
 -- isfirst reports whether a call is the first in the queue.
 function queue.isfirst(o, id) return redis.call('ZRANGE', o.queue, 0, 0)[1] == id end
 
--- call notifies the queued calls whose turn it is, but for one, and at least so many: they ask again, within so much time.
+-- call wakes the queued calls whose turn it is, but for one, and at least so many: they poll, within so much time.
 function queue.call(o, now, but, least, lives)
   local n = math.min(math.max(o.run.free and o.run.free(o, now) or 1, least or 0), C.MostCalled)
   if n <= 0 then return end

@@ -1,10 +1,10 @@
 -- queued.lua: a call bound by a limit that calls queue for. The reasoning is in package engine, queued.go.
 --
--- It returns a function that grants one call, queues it or refuses it, and adds to the reply what reserve.lua says.
+-- It returns a function that grants one call, queues it or refuses it, and adds it to the reply, which reserve.lua documents.
 
 local queue = queues()
 
--- Kinds of limits, in sets. What gives slots as far ahead as need be has none.
+-- Kinds of limits, in sets. A limit that gives slots however far ahead has none.
 local function set(...)
   local s = {}
   for _, kind in ipairs({ ... }) do s[kind] = true end
@@ -15,7 +15,7 @@ local others, shared, rates = set('atonce'), set('atonce', 'whole', 'fair'), set
 -- debt returns how long a rate takes for n calls, at most the longest period of a policy.
 local function debt(n, t) return math.min(n * t, C.MaxDebt) end
 
--- What is known of the slots that a stack has, as long as nothing is charged: calls of one request get the same answer.
+-- Known slots of a stack, while nothing is charged: calls of one request get the same answer.
 local known = {}
 
 -- rolesof returns the kinds of the entries of a stack, and of each lane, the index of the rate that it is a part of. A lane comes right
@@ -35,10 +35,10 @@ local function rolesof(entries)
   return { kind = kind, whole = whole }
 end
 
--- What rolesof returned, by stack: those of a run are few.
+-- Results of rolesof, by stack: a run has few.
 local roles = {}
 
--- What becomes of a call by a choice; each is better than those after it.
+-- Outcomes of a call by a choice; each is better than those after it.
 local goes, waits, sleeps, refused = 1, 2, 3, 4
 
 -- better reports whether a call had better have one verdict than another.
@@ -46,15 +46,17 @@ local function better(a, b)
   if a.class ~= b.class or a.class ~= waits then
     return a.class < b.class or a.class == b.class and a.at < b.at
   end
-  return a.need * b.of < b.need * a.of
+  if a.need and b.need then return a.need * b.of < b.need * a.of end
+  if a.need or b.need then return not a.need end
+  return a.again < b.again
 end
 
 return function(entries, c, up, now, reply, size, changed)
   if changed then known = {} end
   local near, lastmoment -- of the choice that is looked at
 
-  -- The choice that is looked at: its accounts, what the call costs them, how many they are, their roles, and how long before its slot
-  -- the call may go without asking again: near, or less if it would have permits for so long.
+  -- The choice that is looked at: its accounts, what the call costs them, how many they are, their roles, and how long before its slot the
+  -- call may go without another poll: near, or less if it would have permits for so long.
   local of, costs, p, kind, whole, lead
 
   local function cost(i) return costs and costs[i] or c.cost end
@@ -100,8 +102,8 @@ return function(entries, c, up, now, reply, size, changed)
     size = size + #values
   end
 
-  -- served takes the call out of a queue because it has what the queue is for. Who gets a slot before its turn does not move
-  -- the queue on; who had one has paid for its turn.
+  -- served takes the call out of a queue because it has what the queue is for. A slot before its turn does not move the queue on; a call
+  -- that had a slot has paid for its turn.
   local function served(i, early)
     local o = of[i]
     if o.flows and (o.kind == 'leases' or not c.held) then
@@ -128,7 +130,7 @@ return function(entries, c, up, now, reply, size, changed)
 
   -- enqueue puts the call in the queue of its verdict.
   local function enqueue(v)
-    -- They do not all ask again at the same time.
+    -- They do not all poll at the same time.
     local again = math.max(now + C.SoonAgain, math.min(v.again, now + C.FarAgain + c.id % C.FarAgain))
     queue.join(of[v.binds], c, v.score, again + C.WaitGrace, v.binds)
     answer(1, v.binds, again, v.rank)
@@ -219,7 +221,7 @@ return function(entries, c, up, now, reply, size, changed)
     if c.maxwait == 0 then return { class = refused, at = now, binds = i } end
     local before = rank - math.max(0, free)
     local v = queued(i, before < C.Front and now + C.FrontAgain or math.huge)
-    v.lease = o.after == 0 and before or nil -- when it runs out, the call asks again: looked up only for the queue that it joins
+    v.lease = o.after == 0 and before or nil -- when it runs out, the call polls: looked up only for the queue that it joins
     v.need, v.of, v.first = rank + 1 - free, o.run.most(o, now), before == 0
     return v
   end
@@ -244,7 +246,7 @@ return function(entries, c, up, now, reply, size, changed)
     end
     lead = permits and not turns and math.max(C.PermitNear, c.reach) or near
     turns = not c.held and turns -- who has a slot need not queue for one
-    local within = c.held and near or lead -- who has a slot knows when to ask for its permits
+    local within = c.held and near or lead -- a call with a slot knows when to request its permits
     if free - now > within or not turns and s - now > within then return granted(s, binds, rates, false) end
     local kinds = rates
     if turns then
@@ -266,7 +268,7 @@ return function(entries, c, up, now, reply, size, changed)
     of, costs, p = choice, theirs, #choice
     if not roles[of] then roles[of] = rolesof(of) end
     kind, whole = roles[of].kind, roles[of].whole
-    -- Who needs much of what is shared fairly goes when one that needs little would.
+    -- A call that needs much of a fair share goes when one that needs little would.
     local before = 0
     for i = 1, p do
       local o, from = of[i], now + c.notbefore
@@ -313,7 +315,7 @@ return function(entries, c, up, now, reply, size, changed)
     lives = C.MaxDebt -- it hurries nobody
     answer(-1, best.binds, best.at, said(of[best.binds], now))
   elseif best.class == waits then
-    -- While slots by other choices come nearer, the first in a queue asks again in time for them.
+    -- While slots by other choices come nearer, the first in a queue polls in time for them.
     if best.first then best.again = math.min(best.again, far - best.lead) end
     joined = of[best.binds]
     if best.lease then best.again = math.min(best.again, joined.run.expiry(joined, best.lease)) end
@@ -324,8 +326,8 @@ return function(entries, c, up, now, reply, size, changed)
   end
   for i = 1, #entries do
     local o = entries[i]
-    -- Who has been served has left the queue. Who leaves it otherwise makes room for the next one: if it goes by another choice, the next
-    -- one is now the first, and asks in time for the slots of other choices.
+    -- A served call has left the queue. One that leaves it otherwise makes room for the next one: if it goes by another choice, the next
+    -- one is now the first, and polls in time for the slots of other choices.
     if o.kind then
       local least = #choices > 1 and ok and queue.isfirst(o, c.id) and 1 or 0
       if o ~= joined and queue.leave(o, c.id) or freed[o] then queue.call(o, now, c.id, least, lives) end

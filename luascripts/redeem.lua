@@ -23,8 +23,8 @@
 --        now alone: as in reserve.lua
 -- TTL    of each record: keep
 --
--- What is to change is decided before anything is written. Of two bookings with the same record, the second one meets what the first one
--- makes of it.
+-- Changes are decided before anything is written. Of two bookings with the same record, the second one meets what the first one makes of
+-- it.
 
 local all, up, now = stack()
 everything(all)
@@ -33,7 +33,7 @@ if stale then return reply end
 local records, changes, freed = {}, {}, {}
 local epoch = string.format('%.0f', (epochof(up)))
 
--- decide decides about a change. It returns what the reply says of it. Numbers are read when they are needed: there are many.
+-- decide decides about a change. It returns its part of the reply. Numbers are read when they are needed: there are many.
 local function decide(b, began, known, expires, from, slot, till)
   local record = records[b.key] or redis.call('GET', b.key) or ''
   records[b.key] = record

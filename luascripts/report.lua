@@ -1,10 +1,11 @@
 -- report.lua: apply what was observed of the upstream.
 --
 -- KEYS   as in reserve.lua
---        done: if the operation has a number: see once
+--        done: if the operation has a number: a sorted set, member = score = number of an operation that was done, from known on
 --        allowances: if a note is of kind 4: a sorted set, member = the name of an allowance, score = until when it matters (µs since the epoch)
 --        resets: if a note is of kind 1, 4 or 7: see anew
--- ARGV   number, known: see once
+-- ARGV   number: of an operation of a process that is requested again, and done once, if its reply is lost, from 1; 0: it may be done twice
+--        known: the process knows what became of all operations before this one
 --        accounts: how many follow; for each
 --          algorithm
 --          its parameters
@@ -12,11 +13,11 @@
 --          kind
 --          entry: the account, from 1
 --          a, b, c, d, e: five integers, by kind:
---          1 resume     what was said of an allowance does not matter any more
+--          1 resume     the statement about an allowance does not matter any more
 --          2 slow       a call whose slot was a (µs since the epoch; 0: now) was refused: an adaptive rate slows down
 --          3 learn      for b µs the upstream allows less: the emission interval or limit a; 0: it does not any more
---          4 answer     a call was answered whose slot was a (µs since the epoch; 0: now) and which was charged b: c are left (−1: it does
---                       not say), and there is more in d µs (0: it does not say); e: C.AnswerRefused if it was refused because of this
+--          4 answer     a call was answered whose slot was a (µs since the epoch; 0: now) and which was charged b: c are left (−1: not
+--                       stated), and there is more in d µs (0: not stated); e: C.AnswerRefused if it was refused because of this
 --                       limit, C.AnswerGuessed more if d is a guess, C.AnswerTeaches if the refusal teaches a pace, and
 --                       C.AnswerOpen for each that is on its way and not known here. It is about an allowance
 --          5 settle     a call that was charged a, b at e (µs since the epoch; 0: not known, or the call may not have gone) at cost c really
@@ -33,18 +34,17 @@
 --        now alone: as in reserve.lua
 -- TTL    every key that is written gets one, as in reserve.lua
 --
--- What is nothing left of, resumptions and rates that slowed down are published on the channel KEYS[1] .. '/pauses', as lines "now" and
--- then "kind until key"; and who of those queued is to ask again, as "4 id key". That nobody may publish there is no reason to
--- fail: then those who sleep already hear nothing.
+-- Exhausted limits, resumptions and rates that slowed down are published on the channel KEYS[1] .. '/pauses', as lines "now" and then "kind
+-- until key"; and which queued calls must poll, as "4 id key". A failure to publish is ignored: then sleeping calls receive nothing.
 
-local repeated = once()
+local number, known = arg(), arg()
 local entries, up, now = stack()
 if stale then return { now } end
 everything(entries)
 local changed, queue = 0, queues()
 local say = queue.say
 
--- What is not known is found before anything is written.
+-- Unknown notes are found before anything is written.
 local notes = arg()
 for at = nextarg, nextarg + 7 * (notes - 1), 7 do
   local kind, entry = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
@@ -52,7 +52,12 @@ for at = nextarg, nextarg + 7 * (notes - 1), 7 do
   if not entries[entry] then unknown('limit', entry) end
   if (kind == C.NoteAnswer or kind == C.NoteResume) and not entries[entry].run.answer then unknown('allowance', entry) end
 end
-if repeated() then return { now, 0 } end
+if number > 0 then
+  local done = key()
+  if redis.call('ZADD', done, number, number) == 0 then return { now, 0 } end
+  redis.call('ZREMRANGEBYSCORE', done, '-inf', '(' .. string.format('%.0f', known))
+  redis.call('PEXPIRE', done, ttl(C.OnceTTL))
+end
 open(entries, now)
 keepturned(entries)
 

@@ -36,26 +36,26 @@
 -- Reply  now, then for each call or some at once, in order (slots: µs since the epoch; slacks: µs):
 --          n > 0, slack, charges            n calls go now; these are the charges of the first (see below); the slack is
 --                                           that of the windows (0 for a rate whose windows are exact), −1 if there is none
---          0, binds, slot, said, slack, charges   one call goes at its slot
---          −n, binds, slot, said            n calls are refused, whose slot this would have been
+--          0, binds, slot, till, slack, charges   one call goes at its slot
+--          −n, binds, slot, till            n calls are refused, whose slot this would have been
 --          1, i, again, ahead               of a call with an id: it is queued for account i behind so many, charged
---                                           nothing, and asks again then; it never is one of n that go now
+--                                           nothing, and polls then; it never is one of n that go now
 --        Charges are as in charge.lua. Of n calls, the slack of a call reaches to the first of its charges, and to that of the
 --        windows.
 --        The answer to a call with choices begins with the choice that binds it, or for which it is queued, from 1; it is none of the
 --        first form, and the accounts in it are those of the choice.
---        What binds: 0 nothing, i the limit of account i of the run; said: if that is an allowance of which not so much is left, until when
+--        Binds: 0 nothing, i the limit of account i of the run; till: if that is an allowance of which not so much is left, until when
 --        (µs since the epoch); 0 if not.
 --        A run that has worked enough leaves the rest of the calls without an answer: they are to be requested again. It decides one
 --        at least.
 --        now, −2^30 and the epoch in two numbers: the server has forgotten, or its clock stepped back by more than a second; nothing was
 --        done
---        now alone: a calendar's table does not hold it; nothing was done, compute the table for that now and ask again
+--        now alone: a calendar's table does not hold it; nothing was done, compute the table for that now and try again
 -- TTL    every key that is written gets one, with its value: until its last effect is past, rounded up.
 --
--- A refusal (the slot lies further away than max wait) writes nothing. Earliest is monotone and never goes
--- back, so asking the entries in turn until a whole round has moved nothing ends at the least common slot.
--- After 16 rounds, only longer and longer pieces of free time are tried: see package engine.
+-- A refusal (the slot lies further away than max wait) writes nothing. Earliest is monotone and never goes back, so trying the entries in
+-- turn until a whole round has moved nothing ends at the least common slot. After 16 rounds, only longer and longer pieces of free time are
+-- tried: see package engine.
 
 local epoch, known = ARGV[1], tonumber(ARGV[2])
 nextarg = 3
@@ -157,18 +157,7 @@ while nextarg <= #ARGV and spent < enough do
     costs = {}
     for i = 1, #entries do costs[i] = arg() end
   end
-  -- What a window keeps for parties comes after it.
-  local bits, whole = keeps and arg() or 0, nil
-  for i = 1, #entries do
-    local o = entries[i]
-    if o.part then
-      o.others = bits % 2 == 1
-      whole.parts[#whole.parts + 1] = o
-    else
-      whole, o.parts = o, entries[i + 1] and entries[i + 1].part and {}
-    end
-    bits = (bits - bits % 2) / 2
-  end
+  share(entries, keeps and arg() or 0)
   if first then
     choices = readchoices(entries, costs, choices)
     first = arg()

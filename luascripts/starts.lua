@@ -2,7 +2,7 @@
 --
 -- KEYS   of a rate whose windows are exact (algorithms 6 and 7), after the gaps:
 --        starts: a sorted set, one member for each unit of cost, score = when it goes, member = the start of its cell of
---        virtual time, negative if it cannot be given back. It means something as long as the account's own key says so
+--        virtual time, negative if it cannot be given back. It means something while the account's own key refers to it
 -- TTL    until the last start is out of the window; more generously, so that it need not be set with every call
 
 local starts = {}
@@ -31,7 +31,7 @@ function starts.crowded(o, s, n)
   local after = redis.call('ZRANGEBYSCORE', o.starts, s + 1, s + within - 1, 'WITHSCORES', 'LIMIT', 0, others)
   local behind = #after / 2
   local b = math.min(behind, others - 1)
-  -- Those that are the first of a group with b, b - 1, ... 0 starts after s.
+  -- Starts that are the first of a group with b, b - 1, ... 0 starts after s.
   local before = redis.call('ZREVRANGEBYSCORE', o.starts, s, s - within + 1, 'WITHSCORES', 'LIMIT', others - b - 1, b + 1)
   local at = s
   for i = 2, #before, 2 do

@@ -16,6 +16,7 @@
 local entries, _, now = stack()
 if stale then return { now } end
 everything(entries)
+share(entries, C.MaxInteger - 1)
 local reply = { now }
 
 local onlypauses = nextarg <= #ARGV

@@ -1,8 +1,8 @@
 -- window.lua: at most so many calls per window. The reasoning is in package engine, window.go.
 --
 -- KEYS   key: of the account: a string, "unit first last ends count total|buckets", or, if there is more to know,
---        "unit first last ends count total full limit learned until reset remembers margin raised fades|buckets", in one
---        line, where
+--        "unit first last ends count total full limit learned until reset remembers margin raised fades line since quiet noted|buckets",
+--        in one line, where
 --          unit     what distances are counted in, in µs: the width of a bucket, or 1 if that does not do
 --          first    begin of the first bucket that is kept
 --          last     begin of the last bucket that ever held a call
@@ -13,6 +13,8 @@
 --          learned  the upstream allows so few before until
 --          reset    what was charged by then is not given back, before remembers; 0 for none
 --          margin   by how much longer it took its period to be, in millionths, when raised came; less from then on, none after fades
+--          line     of a window with a pace: how far that had come at since, in thousandths
+--          quiet    of a part: begin of the first window since its party's last call; known until noted
 --          buckets  of each bucket but the last, in order: what it holds, ":" and the distance to the next one if that is not
 --                   1, and a space
 --        So a call that goes now need not read a hundred buckets (see quick.lua): the last one is at hand, those that count no
@@ -21,15 +23,15 @@
 --        width: of a bucket (µs)
 --        m: buckets before its own that a bucket counts
 --        guard: at the end of a window, in which nothing goes (µs)
---        floor: of what is kept for a party (algorithm 9): how much
+--        floor, ahead: of algorithm 9: how much is kept for a party; how much of a window may start ahead of its pace; 0 for none
 --        bounds: how many follow: begins of calendar windows (µs since the epoch), ascending; none for windows that arithmetic can
 --        tell
--- TTL    until ends and until are past
+-- TTL    until ends, until and noted are past
 
 local window = {}
 
--- To read the list takes as long as all else. So an account is folded as long as its calls go in its last bucket or after, as those of
--- a line do, and of the list, only what counts no more is read. What looks at its buckets in any other way unfolds it.
+-- To read the list takes as long as all else. So an account is folded as long as its calls go in its last bucket or after, as those of a
+-- line do, and of the list, only what counts no more is read. Any other look at its buckets unfolds it.
 local folded, unfold = { at = true, held = true, low = true, size = true, place = true, same = true }, nil -- what it knows then
 
 function folded.__index(o, name)
@@ -50,7 +52,7 @@ function window.blank(account, unit, limit, width, m, tail)
   local o = {
     key = account, unit = unit, limit = limit, most = limit, width = width, m = m, back = m * width, tail = tail, guard = tail,
     bounds = {}, run = window, dirty = false, mark = 0, remembers = 0, ends = 0, full = 0, fulllimit = 0,
-    learned = 0, till = 0, margin = 0, raised = 0, fades = 0,
+    learned = 0, till = 0, margin = 0, raised = 0, fades = 0, ahead = 0, line = 0, since = 0, quiet = 0, noted = 0,
     folded = true, total = 0, list = '', start = 1, step = width, first = 0, last = 0, count = 0,
   }
   fold(o)
@@ -59,10 +61,11 @@ end
 
 function window.parse(which, account)
   local limit, width, m, tail = arg(), arg(), arg(), arg()
-  local grid, part = ARGV[nextarg - 3] .. '.' .. ARGV[nextarg - 2] .. ' ', which == C.Part and arg()
+  local grid, part, ahead = ARGV[nextarg - 3] .. '.' .. ARGV[nextarg - 2] .. ' ', 0, 0
+  if which == C.Part then part, ahead = arg(), arg() end
   local n = arg()
   local o = window.blank(account, (n > 0 and 'c' or 'w') .. grid, limit, width, m, tail)
-  o.part = part
+  o.part, o.ahead = part > 0 and part, ahead
   for i = 1, n do o.bounds[i] = arg() end
   return o
 end
@@ -157,13 +160,14 @@ function window.loadstring(o, v, now, behind)
   if more == '' then
     if behind then o.counts, o.countslength, o.storedlast, o.storedends = behind + counts - 1, bar - counts, last, ends end
   else
-    local full, limit, learned, till, mark, remembers, margin, raised, fades =
-      string.match(more, '^ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+    local full, limit, learned, till, mark, remembers, margin, raised, fades, line, since, quiet, noted =
+      string.match(more, '^ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
     o.mark, o.remembers = number(mark, name), number(remembers, name)
     o.learned, o.till = number(learned, name), number(till, name)
     o.full, o.fulllimit = number(full, name), number(limit, name)
     if now < o.till and o.learned < o.limit then o.most = o.learned end
     o.margin, o.raised, o.fades = number(margin, name), number(raised, name), number(fades, name)
+    o.line, o.since, o.quiet, o.noted = number(line, name), number(since, name), number(quiet, name), number(noted, name)
     window.widen(o, now)
   end
   if bar < #v and string.byte(v, -1) ~= 32 then foreign(name) end
@@ -231,7 +235,7 @@ end
 -- these leaves room for as many as are wanted, as many as that.
 function window.room(o, now, n, many)
   if o.part then return many end
-  if o.parts then return 0 end
+  if o.parts or o.ahead > 0 then return 0 end
   local k = floor(o, now)
   if now >= after(o, k) - o.guard then return 0 end
   if o.fulllimit == o.most and floor(o, o.full) > k then return 0 end
@@ -257,6 +261,8 @@ local function tidy(o, now)
   if o.till <= now then o.learned, o.till = 0, 0 end
   if o.remembers <= now then o.mark, o.remembers = 0, 0 end
   if o.fades <= now then o.margin, o.raised, o.fades = 0, 0, 0 end
+  if o.since < k then o.line, o.since = 0, 0 end
+  if o.noted <= now then o.quiet, o.noted = 0, 0 end
   if o.full < after(o, k) then o.full, o.fulllimit = 0, 0 end
 end
 
@@ -299,6 +305,14 @@ local function add(o, k, n)
   return o.held[i]
 end
 
+-- note notes in a part that a call goes in a window, of its party or of another one.
+local function note(o, now, begin, own)
+  local quiet, noted = o.quiet, math.max(o.noted, begin + (C.IdleWindows + C.IdleHalvings) * o.width)
+  if own or now >= o.noted then quiet = math.max(quiet, after(o, begin)) end
+  o.dirty = o.dirty or quiet ~= o.quiet or noted ~= o.noted
+  o.quiet, o.noted = quiet, noted
+end
+
 -- take charges that many calls, which go now, and returns the charge and the slack of the first, and how many its bucket
 -- then holds: the others follow.
 function window.take(o, now, n, many)
@@ -327,7 +341,7 @@ local function written(o)
 end
 
 -- extended reports whether there is more to know of an account than its buckets.
-local function extended(o) return o.full > 0 or o.till > 0 or o.mark > 0 or o.fades > 0 end
+local function extended(o) return o.full > 0 or o.till > 0 or o.mark > 0 or o.fades > 0 or o.since > 0 or o.noted > 0 end
 
 -- text returns the state as it is written, and until when it matters.
 function window.text(o)
@@ -341,11 +355,11 @@ function window.text(o)
   end
   if extended(o) then
     more = string.format(
-      ' %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
-      o.full, o.fulllimit, o.learned, o.till, o.mark, o.remembers, o.margin, o.raised, o.fades)
+      ' %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
+      o.full, o.fulllimit, o.learned, o.till, o.mark, o.remembers, o.margin, o.raised, o.fades, o.line, o.since, o.quiet, o.noted)
   end
   local v = string.format('%.0f %.0f %.0f %.0f %.0f %.0f%s|%s', unit, first, last, o.ends, count, o.total, more, list)
-  return v, math.max(o.ends, o.till, o.remembers, o.fades)
+  return v, math.max(o.ends, o.till, o.remembers, o.fades, o.noted)
 end
 
 -- onlycounts reports whether the state is that which is stored, but for the counts of the last bucket and of all.
@@ -373,8 +387,8 @@ function window.rest()
     return #o.bounds > 0 and o.bounds[#o.bounds] or math.huge
   end
 
-  -- over returns the last of the buckets k..k+m whose sum would exceed the limit with n more calls, and with
-  -- one more; nil for none. A call that costs more than the upstream says it allows has a window to itself.
+  -- over returns the last of the buckets k..k+m whose sum would exceed the limit with n more calls, and with one more; nil for none. A call
+  -- that costs more than the upstream allows by its statement has a window to itself.
   local function over(o, k, n)
     local limit, width = o.most, o.width
     if o.total + n <= limit then return nil, nil end -- whatever the window
@@ -434,14 +448,22 @@ function window.rest()
     return { at = k > e and k or e, begin = k, full = frontier > present and frontier }
   end
 
-  -- kept returns what the parts of a window that begins then keep at t, for others and for the party of the call. No call starts after ends.
-  local function kept(o, begin, t, ends)
-    local others, own, last = 0, 0, ends - begin + 1
+  -- halvings returns how many times a part is halved in the window that begins then.
+  local function halvings(o, now, begin)
+    if now >= o.noted then return 0 end
+    local away = math.max(0, begin - o.quiet + math.floor(o.width / 2))
+    local idle = (away - away % o.width) / o.width
+    return math.min(math.max(0, idle - C.IdleWindows), C.IdleHalvings)
+  end
+
+  -- kept returns what the parts of a window keep at t, for others and for the party of the call.
+  local function kept(s, t)
+    local others, own, last = 0, 0, s.ends - s.begin + 1
     last = (last - last % C.LetGo) / C.LetGo
-    for i = 1, #o.parts do
-      local part = o.parts[i]
-      local most = part.part - count(part, begin)
-      if ends - t < last then most = math.min(most, math.floor(part.part * ((ends - t) / last))) end
+    for i = 1, #s.parts do
+      local part = s.parts[i]
+      local most = math.min(part.part - count(part, s.begin), math.floor(part.part / 2 ^ halvings(part, s.now, s.begin)))
+      if s.ends - t < last then most = math.min(most, math.floor(part.part * ((s.ends - t) / last))) end
       if most > 0 then
         if part.others then others = others + most else own = most end
       end
@@ -449,34 +471,68 @@ function window.rest()
     return others, own
   end
 
-  -- earliest returns where a call would be placed. The reasoning about parts is in package engine, floor.go.
+  -- sharing returns one window as a call of cost n finds it that leaves so much of it: see package engine, floor.go.
+  local function sharing(o, now, begin, n)
+    local s = { parts = o.parts or {}, now = now, begin = begin, ends = after(o, begin) - o.guard - 1, n = n, paced = o.ahead > 0 }
+    s.spare = math.max(0, o.most - count(o, begin) - n)
+    local beyond = count(o, begin)
+    for i = 1, #s.parts do
+      local part = s.parts[i]
+      local had = count(part, begin)
+      beyond = beyond - math.min(had, part.part)
+      if not part.others and had + n <= part.part then s.paced = false end
+    end
+    s.beyond, s.from, s.since = math.max(0, beyond) * C.LineUnit, 0, begin
+    if o.since >= begin then s.from, s.since = math.min(o.line, s.beyond), o.since end
+    s.over = s.beyond - s.from - o.ahead * C.LineUnit
+    return s
+  end
+
+  -- passed returns how far the line comes until t, if so much is kept for others.
+  local function passed(s, t, others)
+    local left = math.max(0, s.spare + s.n - others) * C.LineUnit + s.beyond - s.from
+    return left * ((t - s.since) / math.max(1, s.ends - s.since))
+  end
+
+  -- free reports whether a call that starts at t leaves what is kept for others, and is not too far ahead of the pace.
+  local function free(s, t)
+    local others = kept(s, t)
+    return s.spare >= others and (not s.paced or s.over <= 0 or s.over <= passed(s, t, others))
+  end
+
+  -- earliest returns where a call would be placed; with line: of the pace, now. The reasoning is in package engine, floor.go.
   function window.earliest(o, now, e, n, round)
     if o.part then return { at = e, begin = floor(o, e) } end
     local place = search(o, now, e, n, round)
-    while o.parts and place.begin < window.horizon(o) do
-      local next = after(o, place.begin)
-      local ends, spare = next - o.guard - 1, math.max(0, o.most - count(o, place.begin) - n)
-      local low, high, others, own = place.at, ends, kept(o, place.begin, place.at, ends)
-      if spare >= others or n <= own then return place end
-      if spare >= kept(o, place.begin, ends, ends) then
+    while (o.parts or o.ahead > 0) and place.begin < window.horizon(o) do
+      local s = sharing(o, now, place.begin, n)
+      local _, own = kept(s, place.at)
+      local fits = free(s, place.at) or n <= own
+      if not fits and free(s, s.ends) then
+        local low, high = place.at, s.ends
         while high - low > 1 do
           local mid = low + math.floor((high - low) / 2)
-          if spare < kept(o, place.begin, mid, ends) then low = mid else high = mid end
+          if free(s, mid) then high = mid else low = mid end
         end
-        place.at = high
+        place.at, fits = high, true
+      end
+      if fits then
+        if s.paced and s.begin <= now then place.line = math.floor(math.min(s.beyond, s.from + passed(s, now, (kept(s, now))))) end
         return place
       end
-      place = search(o, now, next, n, round)
+      place = search(o, now, after(o, place.begin), n, round)
     end
     return place
   end
 
   -- commit charges a call of cost n to its placement.
   function window.commit(o, now, place, n)
+    local k = place.begin
+    if o.part then note(o, now, k, not o.others) end
     if o.others then return 0, 0, math.huge, 0 end
     tidy(o, now)
-    local k = place.begin
     local holds = add(o, k, n)
+    if place.line then o.line, o.since = place.line, now end
     if place.full then o.full, o.fulllimit = place.full, o.most end
     return k, n, after(o, k) - o.guard - 1 - place.at, holds
   end
@@ -512,12 +568,12 @@ function window.heeding()
     if #o.bounds > 0 then unfold(o) end
     o.margin, o.raised, o.fades = 0, 0, 0
     window.widen(o, now)
-    o.ends, o.full, o.fulllimit, o.learned, o.till = 0, 0, 0, 0, 0
+    o.ends, o.full, o.fulllimit, o.learned, o.till, o.line, o.since, o.quiet, o.noted = 0, 0, 0, 0, 0, 0, 0, 0, 0
     o.most, o.dirty = o.limit, true
   end
 
   function window.stray(o, now, at, within, step, most)
-    if math.max(o.ends, o.till, o.fades) <= now then window.clear(o, now) end
+    if math.max(o.ends, o.till, o.fades, o.noted) <= now then window.clear(o, now) end
     if o.fades <= now then o.margin, o.raised, o.fades = 0, 0, 0 end
     local alone = stray(o, now, at, within, step, most)
     o.dirty = true

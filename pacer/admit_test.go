@@ -107,8 +107,8 @@ func (l *ledger) add(n int64, keys ...string) {
 	}
 }
 
-// The rule: a stack is decided as a whole. Whatever else is decided at the same time, no limit is exceeded, nothing is left that
-// somebody was refused for, and who was refused has charged nothing.
+// The rule: a stack is decided as a whole. Concurrent decisions exceed no limit and charge no refused call. Nothing remains for which
+// somebody was refused.
 func TestAStackIsDecidedAsAWhole(t *testing.T) {
 	t.Parallel()
 	const all, each, both, workers, tries = 3000, 120, 15, 16, 1500
@@ -251,7 +251,7 @@ func TestAPauseHoldsCallsThatWouldGoAtOnce(t *testing.T) {
 	})
 }
 
-// What is not plain is refused on the short way as it is on the long one.
+// A call that is not plain is refused on the fast path as on the slow one.
 func TestCallsThatCannotGoAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// requests returns what the store was asked since it was last asked this: for each request, how many calls of each stack.
+// requests returns the requests since its last call: for each one, how many calls of each stack.
 func (r *remote) requests() [][]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +84,7 @@ func TestBatchedCallsAreThemselves(t *testing.T) {
 	})
 }
 
-// Who hears of the store by its calls need not ask how it is.
+// Answers to calls take the place of heartbeats.
 func TestCallsSpareTheHeartbeat(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -136,8 +136,8 @@ func TestASlowStoreIsNotGivenUp(t *testing.T) {
 	})
 }
 
-// Calls batched behind a request without an answer wait no longer than its caller, and charge nothing. What hangs is in
-// nobody's way when the store is back.
+// Calls batched behind a request without an answer wait no longer than its caller, and charge nothing. The hanging request delays nobody
+// when the store is back.
 func TestNoBatchWaitsBehindAStoreThatHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestNoBatchWaitsBehindAStoreThatHangs(t *testing.T) {
 	})
 }
 
-// What began before the process lost its store, and fails when it has come back, says nothing about the store of now.
+// A request that began before the process lost its store, and fails after the return, does not count against the store.
 func TestAnOldFailureIsForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestACallThatEndsWhileItsBatchWaits(t *testing.T) {
 	})
 }
 
-// Whatever is batched, every answer reaches its caller: no call goes twice on one charge, or without one.
+// Every answer of a batch reaches its caller: no call goes twice on one charge, or without one.
 func TestEveryAnswerReachesItsCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -270,8 +270,8 @@ func (s *punctual) ReserveAll(ctx context.Context, batches []store.Batch) error 
 	return err
 }
 
-// A store that is punctual is asked in the goroutine of the call, and its timeout is kept all the same. Calls of a batch
-// meanwhile go as always; and a panic of the caller's harms nobody else.
+// A punctual store is called in the goroutine of the call, and its timeout still holds. Calls of a batch meanwhile go as always; and a
+// panic of the caller's harms nobody else.
 func TestAPunctualStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -22,9 +22,8 @@ const (
 // an hour.
 func Keep(d time.Duration) BookOption { return option{binding.Option{Kind: binding.Keep, N: int64(d)}} }
 
-// Attempt says which attempt of the job this is, from 1. Each attempt goes once.
-// The first one has the slot that was booked, each other one gets a slot when it is redeemed, whenever that is: that it was redeemed is
-// remembered for as long as [Keep] says from then on. Defaults to 1.
+// Attempt sets the number of the job's attempt, from 1. Each attempt goes once. The first has the booked slot; each later one gets a slot
+// when it is redeemed. [Keep] sets how long the redemption is remembered. Defaults to 1.
 func Attempt(n int64) RedeemOption {
 	return option{binding.Option{Kind: binding.Attempt, N: n}}
 }
@@ -44,8 +43,8 @@ func SlackOf(tok string) time.Duration { return bookings.SlackOf(tok, maxToken) 
 // process is to run it. Most tokens have 100 to 200 bytes; none has more than 2,048. Nothing of the call stays in this process. wait is how long from now until the slot: have the queue wake the job
 // up to [RedeemEarly] before that, and then call [Pacer.Redeem] with the token.
 //
-// The options and the context say what the call carries, as for [Pacer.Reserve]; [MaxWait] is how far away the slot may be, and holds
-// again if the booking has to move. Defaults to Config.MaxWait. The context's deadline bounds the booking, not the slot.
+// The options and the context describe the call, as for [Pacer.Reserve]; [MaxWait] bounds how far away the slot may be, and holds again if
+// the booking has to move. Defaults to Config.MaxWait. The context's deadline bounds the booking, not the slot.
 //
 // A booking takes no permit: Redeem takes it. In a lane, a booking takes the earliest slot that the part of the lane has left; it is not
 // queued behind calls that wait. Policies with fair shares cannot be booked.
@@ -99,8 +98,8 @@ func (p *Pacer) Redeem(ctx context.Context, tok string, opts ...RedeemOption) (*
 	return r, nil
 }
 
-// CancelBooking gives the slot of a booking back, so that another call can have it, and spends the token. What is past of the slot stays
-// charged. It returns a [*LimitError] for [TokenSpent] if the booking was redeemed or cancelled before, and otherwise the errors of
+// CancelBooking gives the slot of a booking back, so that another call can have it, and spends the token. The elapsed part of the slot
+// stays charged. It returns a [*LimitError] for [TokenSpent] if the booking was redeemed or cancelled before, and otherwise the errors of
 // [Pacer.Redeem] about the token and the store.
 func (p *Pacer) CancelBooking(ctx context.Context, tok string, opts ...RedeemOption) error {
 	x, err := p.redemption(ctx, tok, opts, func() *binding.Reservation { return new(binding.Reservation) })

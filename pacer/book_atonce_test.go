@@ -79,7 +79,7 @@ func (r *redeemer) each(n int, f func(i int)) {
 	all.Wait()
 }
 
-// sent returns how many requests for redemptions there were since it was asked last, and how often the store was lost.
+// sent returns how many requests for redemptions there were since its last call, and how often the store was lost.
 func (r *redeemer) sent() (requests, losses int) {
 	synctest.Wait()
 	r.mu.Lock()
@@ -98,7 +98,7 @@ func TestManyLateTokensAtOnce(t *testing.T) {
 		toks := p.book(n)
 		time.Sleep(n*step + time.Minute)
 		var mu sync.Mutex
-		var slots []store.Instant // At is when a call asked whose slot had come by the time of the answer
+		var slots []store.Instant // At is when the call was made; its slot had come by the time of the answer
 		waits := make([]time.Duration, n)
 		went := func(r *pacer.Reservation) {
 			r.Release()
@@ -184,8 +184,8 @@ func TestEachOutcomeOfManyIsKnown(t *testing.T) {
 	})
 }
 
-// If the store does not answer, callers learn that after one or two timeouts, however many they are. What was not done can be done when it
-// is back, and what was done is spent.
+// If the store does not answer, callers learn that after one or two timeouts, however many they are. An operation that was not done can be
+// done when the store is back; one that was done is spent.
 func TestManyTokensWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -224,7 +224,7 @@ func TestExpiredBookings(t *testing.T) {
 	})
 }
 
-// A store that keeps no bookings cannot say what was redeemed, so nothing is charged.
+// A store without bookings does not know which were redeemed, so nothing is charged.
 func TestStoresThatKeepNoBookings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tok, _ := book(t, booking(t, 1, perSecond)[0])
@@ -240,7 +240,7 @@ func TestStoresThatKeepNoBookings(t *testing.T) {
 	})
 }
 
-// What was redeemed is remembered for as long as the token would be good.
+// A redemption is remembered until its token expires.
 func TestSpentForAsLongAsItIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ps := booking(t, 1, perSecond)
@@ -414,8 +414,8 @@ func TestBookingBeyondItsMaxWait(t *testing.T) {
 	})
 }
 
-// A queue that looks at its jobs every few seconds runs them early. Redeem waits for the slot for as long as MaxWait says, wherever the
-// booking moves meanwhile, and takes nothing before.
+// A queue that looks at its jobs every few seconds runs them early. Redeem waits up to MaxWait for the slot, wherever the booking moves,
+// and redeems nothing before.
 func TestRedeemWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ps := booking(t, 2, perSecond, policies.InFlight(1).Named("permits"))

@@ -405,7 +405,7 @@ func TestWaitingCallsAreBoundAnew(t *testing.T) {
 				require.NoError(t, p.Declare(c.after...))
 				went := all()
 				require.LessOrEqual(t, time.Since(began), c.most+200*time.Millisecond, "%v", went)
-				if !queues(c.before) && !queues(c.after) { // those ask the store one by one, all at the same time
+				if !queues(c.before) && !queues(c.after) { // these calls reach the store one by one, all at the same time
 					nearlyInOrder(t, went, 2) // those of which a request is under way may come a little late
 				}
 			})
@@ -444,7 +444,7 @@ func TestBadPoliciesChangeNothing(t *testing.T) {
 	require.ErrorIs(t, fleet.Of(p).SetPolicies(t.Context(), policies.PerSecond(1)), pacer.ErrClosed)
 }
 
-// What is set holds for every process of the fleet, also for those that come later, until it is unset.
+// A setting holds for every process of the fleet, also for later ones, until it is unset.
 func TestSetPoliciesHoldForTheFleet(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
@@ -551,7 +551,7 @@ func TestSetPoliciesLimitCallsInFlight(t *testing.T) {
 	})
 }
 
-// Policies that are set have their overrides with them, in every process, also in those that come later. What is set for a key comes first.
+// Policies that are set have their overrides with them, in every process, also in those that come later. A setting of a key comes first.
 func TestSetPoliciesHaveOverrides(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
@@ -665,7 +665,7 @@ func TestPoliciesChangeAtRandom(t *testing.T) {
 	})
 }
 
-// What goes is counted for the policy that it went under, whatever the order of the policies is by then.
+// A call counts for the policy that admitted it, even if the order of the policies changed.
 func TestWhatGoesIsCountedByName(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -691,8 +691,8 @@ func TestWhatGoesIsCountedByName(t *testing.T) {
 	})
 }
 
-// What is set can be read: the policies of the fleet, and the limits of keys, since when and until when; and a store that keeps nothing
-// says so.
+// Settings can be read: the policies of the fleet, and the limits of keys, since when and until when. A store that keeps none returns an
+// error.
 func TestSettingsAreRead(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {

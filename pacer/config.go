@@ -48,9 +48,9 @@ type Config struct {
 	// It starts with a letter or digit and has at most 100 letters, digits, '.', '_' or '-'. Required.
 	Upstream string
 
-	// Policies are the upstream's limits. All of them must admit a call. Their names must differ. Without policies, calls are paced by what
-	// replies state alone: of calls whose answers are reported ([Pacer.Do], [Tracked]), three at a time go until an answer says what is
-	// left, and more with each good answer that does not. With IgnoreCounts, nothing limits calls but pauses. Defaults to none.
+	// Policies are the upstream's limits. All of them must admit a call. Their names must differ. Without policies, only replies pace
+	// calls: of calls whose answers are reported ([Pacer.Do], [Tracked]), three go at a time until an answer states what is left, and more
+	// with each good answer that does not. With IgnoreCounts, nothing limits calls but pauses. Defaults to none.
 	Policies []policies.Policy
 
 	// Store keeps the accounts. Defaults to a [memstore.Store] of its own, which paces only this process.

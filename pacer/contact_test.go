@@ -345,7 +345,7 @@ func TestHowLongACallWaitsForTheFirstContact(t *testing.T) {
 	})
 }
 
-// What a call waited for the first contact counts as its wait.
+// The wait for the first contact counts as the call's wait.
 func TestTheWaitForTheFirstContactCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -376,8 +376,8 @@ func TestTheWaitForTheFirstContactCounts(t *testing.T) {
 	})
 }
 
-// Who waits for the first contact costs nothing: one attempt is made for all, leaving is cheap, and when the store comes they are answered
-// by a few requests.
+// Waiting for the first contact costs nothing: one attempt is made for all calls, leaving is cheap, and few requests answer them when the
+// store comes.
 func TestThousandsWaitForTheFirstContact(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -433,8 +433,8 @@ func TestWhoNeedNotWaitForTheFirstContact(t *testing.T) {
 	})
 }
 
-// Every call of a process that loses its store before it has a share fails with an error that says so, also the call that finds the store
-// lost, and one that is queued for a permit. Calls that may wait for long enough go when the store is back.
+// Calls of a process that loses its store before it has a share fail with ErrNoShare, also the call that finds the store lost, and one that
+// is queued for a permit. Calls that may wait for long enough go when the store is back.
 func TestACallOfAProcessWithoutAShare(t *testing.T) {
 	t.Parallel()
 	permits := policies.InFlight(1).Named("permits")
@@ -563,7 +563,7 @@ func TestDeniedBeforeTheFirstContact(t *testing.T) {
 	})
 }
 
-// What is reported before the first contact is not lost: the calls that wait for the store obey it when it comes.
+// A pause that is reported before the first contact is not lost: the calls that wait for the store obey it.
 func TestAPauseBeforeTheFirstContact(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

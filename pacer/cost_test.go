@@ -74,7 +74,7 @@ func TestAnEstimateIsNoMoreThanALaneAdmits(t *testing.T) {
 	})
 }
 
-// What calls cost is learned for each scope, and charged in place of the estimate, in a lane as elsewhere.
+// Costs are learned for each scope, and charged in place of the estimate, in lanes too.
 func TestCostsAreLearned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestACallIsSettledAtWhatItCost(t *testing.T) {
 	})
 }
 
-// A policy that a call cost nothing at first is charged what the call turns out to cost it, if that is said of this policy.
+// A policy that a call cost nothing at first is charged if a later cost names it.
 func TestWhatCostNothingAtFirstIsSettled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

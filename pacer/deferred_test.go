@@ -57,7 +57,7 @@ func (b *brief) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	return nil
 }
 
-// What a store leaves undecided is asked for again, before what came later, and the next requests are no larger than it decides.
+// Calls that a store defers are sent again, before later ones, in requests no larger than the store decides.
 func TestWhatIsDeferredIsRequestedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -141,7 +141,7 @@ func TestDoOfAStrayRefusal(t *testing.T) {
 	})
 }
 
-// What is not stray is heeded by everyone: a wait that is longer than the period, and a second refusal.
+// A refusal that is not stray holds for everyone: a wait that is longer than the period, and a second refusal.
 func TestDoOfARefusal(t *testing.T) {
 	t.Parallel()
 	for name, waits := range map[string][]time.Duration{"long": {5 * time.Second}, "repeated": {time.Second, time.Second}} {

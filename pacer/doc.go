@@ -23,10 +23,10 @@
 //
 // Which function you need depends on the call:
 //
-//   - Package transport for HTTP: it paces calls below an [net/http.Client], and reports to the pacer what replies say about limits.
+//   - Package transport for HTTP: it paces calls below an [net/http.Client], and reports to the pacer the limits that replies state.
 //   - [Pacer.Do] for other protocols: it does the same for a call that you pass as a function.
 //   - [Pacer.Acquire], as above, if a policy counts calls in flight. With [Tracked] and [Reservation.Report], it is Do in parts.
-//   - [Pacer.Wait] if replies say nothing about limits: if p.Wait(ctx) returns nil, make the call now.
+//   - [Pacer.Wait] if replies state no limits: if p.Wait(ctx) returns nil, make the call now.
 //   - [Pacer.TryAcquire] if the call must not wait: it refuses a call that may not start now.
 //
 // Use [CostOf] if a call costs each policy a different amount, and [Reservation.Settle] if you learn the cost only afterwards. Use
@@ -40,12 +40,11 @@
 // and charged; you can cancel it. Slack is how much later than its slot a call may start and still conform. A pause stops every call
 // in its scope until a given time. A permit is a lease on one of the calls that may be in flight at once.
 //
-// Before each call, the pacer asks the store for a slot. In one operation, the store finds the first slot that every policy of the
-// stack admits, and charges all of these policies. The caller sleeps until the slot, and the call starts: callers do not poll or
-// compete. A process requests slots at most H = max(40 ms, 3 × the round trip to the store) ahead, and never more than 2 s, but
-// always holds at least one slot while calls wait. Its other calls wait in order, in a queue in the process, and hold nothing. A
-// call that waits for a permit, in a lane ([policies.Policy.Lane]) or for its fair share ([policies.Policy.Fair]) is queued in the
-// store instead.
+// Before each call, the pacer requests a slot from the store. In one operation, the store finds the first slot that every policy of the
+// stack admits, and charges all of these policies. The caller sleeps until the slot, and the call starts: callers do not poll or compete. A
+// process requests slots at most H = max(40 ms, 3 × the round trip to the store) ahead, and never more than 2 s, but always holds at least
+// one slot while calls wait. Its other calls wait in order, in a queue in the process, and hold nothing. A call that waits for a permit, in
+// a lane ([policies.Policy.Lane]) or for its fair share ([policies.Policy.Fair]) is queued in the store instead.
 //
 // # Guarantees
 //
@@ -57,14 +56,14 @@
 //     the queues are; for a window that is full, also for a turn of it. A queue is the calls that wait in one process for the same
 //     limits. (This bound is for stacks of rates and windows, and calls of a cost of 1, and does not count slots that are reserved
 //     far ahead.)
-//   - Work-conserving: the store gives a call the first slot at which all of its limits have room. That slot may lie before slots
-//     that others have reserved, and may be one that was cancelled. H bounds how far ahead the store is asked. A rate with a burst of 1
-//     has no room in a gap between two slots that is shorter than its interval: a rate of two or more calls per period that keys share
-//     has a burst of 2 by default.
+//   - Work-conserving: the store gives a call the first slot at which all of its limits have room. That slot may lie before slots that
+//     others have reserved, and may be one that was cancelled. H bounds how far ahead slots are requested. A rate with a burst of 1 has no
+//     room in a gap between two slots that is shorter than its interval: a rate of two or more calls per period that keys share has a burst
+//     of 2 by default.
 //   - Never early: no call starts before its slot. Jitter only delays a call, within the slack.
 //   - Deadline-aware: a call that cannot start before its context's deadline, or within MaxWait, is refused at once. For a call behind
-//     others in the queue of its process this is an estimate, based on the pace of that queue, and the error says "about".
-//     If the estimate was too optimistic, the call is refused when its time runs out.
+//     others in the queue of its process this is an estimate, based on the pace of that queue, and the error text has "about". If the
+//     estimate was too optimistic, the call is refused when its time runs out.
 //   - Stable slots: no call moves another call's slot.
 //   - Order: without cancellations and pauses, calls of one process that carry the same keys and cost about the same start in the
 //     order in which they arrived.
@@ -72,27 +71,26 @@
 //
 // The conformance suite in package storetest checks every store against these guarantees.
 //
-// The guarantees are about the moment at which Wait returns. They do not cover what happens afterwards: a goroutine that is not
-// scheduled, a connection that is slow to open, a network that brings two calls closer together. The fleet learns from refusals how
-// large this effect is, and keeps a margin: see [policies.Policy.Margin]. Headway learns of other consumers of the same quota only
-// from what the upstream reports: see [Pacer.Report]. What else can break conformance is in docs/guarantees.md.
+// The guarantees are about the moment at which Wait returns. They do not cover what happens afterwards: a goroutine that is not scheduled,
+// a connection that is slow to open, a network that brings two calls closer together. The fleet learns from refusals how large this effect
+// is, and keeps a margin: see [policies.Policy.Margin]. Headway learns of other consumers of the same quota only from what the upstream
+// reports: see [Pacer.Report]. docs/guarantees.md lists what else can break conformance.
 //
 // # Without the store
 //
-// A shared store can hang, fail, lose its data or report a wrong time. Every store operation has a time budget,
-// Config.StoreTimeout. When the store is out of reach, the process paces from memory, unless Config.Outage says otherwise. It then
-// uses its share of each limit, which is the limit divided by the number of processes that the fleet had, and stays behind every
-// slot that it knows the fleet was granted. When the store is back, each process reports what it spent, and calls that still wait
-// give their local slots up for slots from the store, which are earlier only if a rate makes them wait.
+// A shared store can hang, fail, lose its data or report a wrong time. Every store operation has a time budget, Config.StoreTimeout. When
+// the store is out of reach, the process paces from memory, unless Config.Outage is set. It then uses its share of each limit, which is the
+// limit divided by the number of processes that the fleet had, and stays behind every slot that it knows the fleet was granted. When the
+// store is back, each process reports what it spent, and calls that still wait give their local slots up for slots from the store, which
+// are earlier only if a rate makes them wait.
 //
 // If only one of n processes has lost the store, the others still share the whole limit, so the upstream can get up to 1/n more than
 // the limit.
 //
-// A process that starts while the store is out of reach does not know how large the fleet is, and does not guess. Its calls wait for
-// the first contact with the store, for as long as MaxWait and their contexts allow, and then fail with a [*StoreError] that matches
-// [ErrNoContact] and says what to check. [Pacer.Ready] detects this before a call depends on it. With Config.Processes, which says how
-// many processes there are, the process paces locally at once. With Config.Outage, it lets calls through ([LetThrough]) or refuses
-// them ([RefuseCalls]) at once.
+// A process that starts while the store is out of reach does not know how large the fleet is, and does not guess. Its calls wait for the
+// first contact with the store, for as long as MaxWait and their contexts allow, and then fail with a [*StoreError] that matches
+// [ErrNoContact] and names what to check. [Pacer.Ready] detects this before a call depends on it. With Config.Processes, the number of
+// processes, it paces locally at once. With Config.Outage, it lets calls through ([LetThrough]) or refuses them ([RefuseCalls]) at once.
 //
 // # Feedback from the upstream
 //
@@ -115,9 +113,8 @@
 //
 // # Changing limits
 //
-// Policies can change while calls wait: [Pacer.Declare] replaces those of this process; package fleet replaces those of every process
-// that shares the store, or the numbers of one key. What was spent still counts, waiting calls keep their order,
-// and none of them fails.
+// Policies can change while calls wait: [Pacer.Declare] replaces those of this process; package fleet replaces those of every process that
+// shares the store, or the numbers of one key. Earlier calls still count, waiting calls keep their order, and none of them fails.
 //
 // # Documentation
 //

@@ -24,7 +24,7 @@ var (
 	// ErrSpent is returned by Wait on a [Reservation] that was used or cancelled before, and by Settle also on one that was settled before:
 	// one charge is one call. It matches a [*LimitError] for [TokenSpent], too.
 	ErrSpent = dispatch.ErrSpent
-	// ErrUnreachable matches the [*StoreError] of a store that did not answer within [Config].StoreTimeout, or that the Pacer did not ask
+	// ErrUnreachable matches the [*StoreError] of a store that did not answer within [Config].StoreTimeout, or that the Pacer did not call
 	// because it failed to answer shortly before.
 	ErrUnreachable = store.ErrUnreachable
 	// ErrNoContact matches the [*StoreError] of a store that has never answered this process, so that the process does not know how many
@@ -35,8 +35,7 @@ var (
 	ErrClosed = store.ErrClosed
 )
 
-// A Reason says why a call may not go. It is an error, so that errors.Is(err, pacer.TooCostly) asks whether it is the reason of a
-// [*LimitError].
+// A Reason is why a call may not go. It is an error: errors.Is(err, pacer.TooCostly) reports whether it is the reason of a [*LimitError].
 type Reason string
 
 // Reasons of calls that may go later: their errors match [ErrNotYet].
@@ -52,7 +51,7 @@ const (
 	Queued Reason = "queued"
 	// NoCredential is the reason of a call of a [Pool] of which no credential is in use: each was left ([Pool.Leave]), as package transport
 	// does if the upstream answers 401.
-	NoCredential Reason = "no credential" //nolint:gosec // it says that there is none
+	NoCredential Reason = "no credential" //nolint:gosec // its text states that there is none
 	// TooEarly is the reason of a booking that may not go now: have the queue wake the job again after LimitError.Wait, or up to
 	// [RedeemEarly] sooner, and redeem the same token then.
 	TooEarly Reason = "too early"
@@ -123,7 +122,7 @@ func (e *LimitError) Error() string {
 
 // reason writes why the call is refused, and what to do.
 func (e *LimitError) reason(b *strings.Builder) {
-	switch e.Reason { //nolint:exhaustive // of the others, what there is to wait for is said
+	switch e.Reason { //nolint:exhaustive // the others: the text names what the call waits for
 	case TooCostly:
 		fmt.Fprintf(b, ": a call of cost %d can never start, because it admits at most %d at once: split the call, or raise the policy's burst or limit",
 			e.Cost, e.Limit)
@@ -261,7 +260,7 @@ func (e *LimitError) Is(target error) bool {
 	return errors.Is(e.Err, target)
 }
 
-// What RetryAfter returns at least.
+// Bounds of the waits that RetryAfter returns.
 const (
 	leastRetry   = time.Millisecond       // if it is known when the call could go
 	unknownRetry = 100 * time.Millisecond // if it is not

@@ -22,7 +22,7 @@ func newTelemetry(sets []*hooks.Set) *telemetry.Dispatcher[hooks.Set] {
 	return telemetry.New(sets, func(h *hooks.Set) func(int64) { return h.Dropped })
 }
 
-// events receive the events of the packages below, and answer what they ask of their Pacer.
+// events receive the events of the packages below, and answer their queries about the Pacer.
 type events struct{ *Pacer }
 
 // waitOf returns the event that describes a wait.
@@ -77,7 +77,7 @@ func (p *Pacer) costsOf(call *store.Call, limits []store.Limit) []hooks.PolicyCo
 	return all
 }
 
-// settled emits what a call really cost, of notes that say so.
+// settled emits the real costs that notes state.
 func (p *Pacer) settled(ctx context.Context, stack *store.Stack, notes []store.Note) {
 	if p.telemetry == nil {
 		return
@@ -136,7 +136,7 @@ func (e events) Applied(ctx context.Context, at store.Instant, stack store.Stack
 		one := hooks.FeedbackApplied{Upstream: e.upstream, Kind: n.Kind.String(), For: max(0, n.For), Value: n.Value, Source: n.Source}
 		if n.Kind == store.NoteAnswer {
 			if n.Remaining < 0 && n.Empties() == 0 && !n.Guessed {
-				continue // it says nothing
+				continue // no information
 			}
 			if one.Value = max(0, n.Remaining); n.Guessed {
 				one.Source = hooks.SourceGuess

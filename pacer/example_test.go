@@ -36,8 +36,8 @@ func Example() {
 	// Output: true
 }
 
-// A job queue should not block a worker for minutes: it snoozes the job instead. A slot that is near is
-// waited for, one that is far is refused without a charge, and the error says when to come back.
+// A job queue should not block a worker for minutes: it snoozes the job instead. It waits for a near slot. A far one is refused without a
+// charge, and the error contains when to come back.
 func ExamplePacer_Reserve_jobQueue() {
 	p, err := pacer.New(pacer.Config{Upstream: "reports", Policies: []policies.Policy{policies.Every(10 * time.Minute)}})
 	if err != nil {
@@ -139,13 +139,13 @@ func ExampleReservation_Settle() {
 	// Output: <nil>
 }
 
-// busyError is the error of a client when its upstream refuses a call: a status of gRPC, say, with its RetryInfo.
+// busyError is the error of a client when its upstream refuses a call, such as a gRPC status with RetryInfo.
 type busyError struct{ retryIn time.Duration }
 
 func (e *busyError) Error() string { return "busy: again in " + e.retryIn.String() }
 
-// A call without HTTP: Do waits, calls, and reports what the upstream said. A refusal that was an accident pauses nobody else, so that the
-// call that is repeated has to wait by itself.
+// A call without HTTP: Do waits, calls, and reports the limits that the upstream stated. A refusal that was an accident pauses nobody else,
+// so that the call that is repeated has to wait by itself.
 func ExamplePacer_Do() {
 	p, err := pacer.New(pacer.Config{Upstream: "messages", Policies: []policies.Policy{policies.AtMost(100, time.Second)}})
 	if err != nil {
@@ -180,7 +180,7 @@ func ExamplePacer_Do() {
 	// <nil>
 }
 
-// What an upstream says outside of any call, such as in a message of its own, is reported without one.
+// A limit that an upstream states outside of any call, such as in a message of its own, is reported without one.
 func ExamplePacer_Report() {
 	p, err := pacer.New(pacer.Config{
 		Upstream: "crm",

@@ -14,7 +14,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Tenants have equal parts of what their calls really cost, however much one of them says that its calls will cost, and however dear they are.
+// Tenants have equal parts of the real costs of their calls, however high one of them estimates its costs, and however dear its calls are.
 func TestFairSharesAreOfWhatCallsReallyCost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -234,7 +234,7 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// Pacers of one process that share a store hear of each other's pauses, until they are closed.
+// Pacers of one process that share a store receive each other's pauses, until they are closed.
 func TestPacersOnOneStoreHearOfPauses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -317,7 +317,7 @@ func TestRefusalsOfOneMomentCountOnce(t *testing.T) {
 	})
 }
 
-// A call that has its slot, and goes to sleep only after two pauses were said, heeds the longer one.
+// A call that has its slot, and goes to sleep only after two pauses were reported, heeds the longer one.
 func TestAShorterPauseDoesNotHideALongerOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -333,15 +333,14 @@ func TestAShorterPauseDoesNotHideALongerOne(t *testing.T) {
 	})
 }
 
-// What an upstream says is left until a reset binds the calls before it, and nothing of what comes after: whatever the policy, and whether
-// it says so first or last.
+// An allowance left until a reset binds calls before it, and none after: under any policy, and whether it is stated first or last.
 func TestWhatIsLeftBindsUntilTheReset(t *testing.T) {
 	t.Parallel()
 	for name, policy := range map[string]policies.Policy{
 		"sliding": policies.Sliding(1000, time.Hour), "a day": policies.Daily(10_000, time.UTC), "fixed": policies.Fixed(1000, 10*time.Minute),
 		"a rate": policies.PerMinute(6000).Burst(50), "at most": policies.AtMost(6000, time.Minute).Burst(50),
 	} {
-		for first := range int64(3) { // what the first answer says
+		for first := range int64(3) { // what the first answer states
 			t.Run(fmt.Sprintf("%s, %d", name, first), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
@@ -349,7 +348,7 @@ func TestWhatIsLeftBindsUntilTheReset(t *testing.T) {
 					start := time.Now()
 					reset := start.Add(30 * time.Second)
 					for n := first; n >= 0; n-- {
-						require.NoError(t, p.Do(t.Context(), says("p", n, time.Until(reset))))
+						require.NoError(t, p.Do(t.Context(), leaves("p", n, time.Until(reset))))
 						require.Less(t, time.Since(start), 5*time.Second)
 					}
 					require.NoError(t, p.Wait(t.Context()))
@@ -360,7 +359,7 @@ func TestWhatIsLeftBindsUntilTheReset(t *testing.T) {
 	}
 }
 
-// Calls that cost more than is left until a reset go after it, however slow their policy says that it is until then.
+// Calls that cost more than is left until a reset go after it, however slow their policy is until then.
 func TestDearCallsGoAfterTheReset(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -375,8 +374,8 @@ func TestDearCallsGoAfterTheReset(t *testing.T) {
 	})
 }
 
-// says returns a call whose answer says what is left of a policy.
-func says(policy string, n int64, reset time.Duration) func(context.Context) (policies.Reading, error) {
+// leaves returns a call whose answer states what is left of a policy.
+func leaves(policy string, n int64, reset time.Duration) func(context.Context) (policies.Reading, error) {
 	return func(context.Context) (policies.Reading, error) {
 		f := left(n, policy)
 		f.Reset = reset
@@ -428,7 +427,7 @@ func TestOneCallGoesFirstAfterAReset(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, limits(policies.Sliding(1000, time.Hour).Named("p")))
-		require.NoError(t, p.Do(t.Context(), says("p", 0, 10*time.Second)))
+		require.NoError(t, p.Do(t.Context(), leaves("p", 0, 10*time.Second)))
 		start := time.Now()
 		var went []time.Duration
 		var mu sync.Mutex
@@ -440,7 +439,7 @@ func TestOneCallGoesFirstAfterAReset(t *testing.T) {
 					went = append(went, time.Since(start))
 					mu.Unlock()
 					time.Sleep(150 * ms)
-					return says("p", 500, time.Minute)(ctx)
+					return leaves("p", 500, time.Minute)(ctx)
 				}))
 			})
 		}
@@ -474,7 +473,7 @@ func TestCallsOnTheirWayHaveTheirPartOfWhatIsLeft(t *testing.T) {
 	})
 }
 
-// What is used of a limit is what it allows and does not leave, and an old answer gives nothing back.
+// A limit's use is what it allows less what is left, and an old answer gives nothing back.
 func TestWhatIsUsedIsNotLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -538,7 +537,7 @@ func TestReadingsCostFewRequests(t *testing.T) {
 	}
 }
 
-// A booking has a slot behind what an upstream said before, and is moved behind what it says later.
+// A booking has a slot behind earlier feedback, and moves behind later feedback.
 func TestABookingHeedsWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -52,6 +52,50 @@ func TestADeskFindsItsPartOfTheDay(t *testing.T) {
 	})
 }
 
+// With a burst, a batch job does not spend a daily quota at night, and Status says when one without will be spent.
+func TestAWindowWithABurstLasts(t *testing.T) {
+	t.Parallel()
+	for burst, c := range map[int64]struct {
+		spent int64         // by noon
+		gone  time.Duration // from 3 o'clock on
+	}{0: {2400, time.Hour}, 24: {1224, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(time.Until(time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)))
+			policy := policies.Daily(2400, time.UTC).Named("day")
+			if burst > 0 {
+				policy = policy.Burst(burst)
+			}
+			p, err := pacer.New(pacer.Config{Upstream: "crm", Policies: []policies.Policy{policy}})
+			require.NoError(t, err)
+			defer p.Close()
+			ctx, end := context.WithTimeout(t.Context(), 24*time.Hour-time.Second)
+			defer end()
+			var spent int64
+			go func() {
+				for p.Wait(ctx, pacer.MaxWait(pacer.Forever)) == nil {
+					spent++
+					time.Sleep(6 * time.Second) // 600 an hour
+				}
+			}()
+			status := func() *pacer.PolicyStatus {
+				synctest.Wait()
+				s, err := p.Status(t.Context())
+				require.NoError(t, err)
+				return &s.Policies[0]
+			}
+			time.Sleep(6 * time.Minute)
+			require.Zero(t, status().Gone, "less than a tenth is spent")
+			time.Sleep(2*time.Hour + 54*time.Minute)
+			require.InDelta(t, c.gone, status().Gone, float64(10*time.Second))
+			time.Sleep(9 * time.Hour)
+			require.InDelta(t, c.spent, 2400-status().Remaining, 2)
+			<-ctx.Done()
+			synctest.Wait()
+			require.InDelta(t, 2400, spent, 2)
+		})
+	}
+}
+
 // Calls in no party are refused at once if they cannot wait until something is let go, and what is settled counts for the party alone.
 func TestWhatIsKeptIsSettledToo(t *testing.T) {
 	t.Parallel()

@@ -138,7 +138,7 @@ func (l *lagging) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	return err
 }
 
-// Who is moving while another pause comes, or the end of it, moves once more if need be.
+// A call that moves when another pause, or its end, arrives moves once more if necessary.
 func TestNewsOfThoseWhoAreMoving(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -176,21 +176,21 @@ func TestCloseDoesNotWaitForComingBack(t *testing.T) {
 		r.set(errBroken, 0)
 		require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", "new"), pacer.MaxWait(0)))
 		r.set(nil, 100*time.Millisecond)
-		time.Sleep(450 * time.Millisecond) // it tells
+		time.Sleep(450 * time.Millisecond) // it reports
 		start := time.Now()
 		closing(t, p)
 		require.LessOrEqual(t, time.Since(start), 250*time.Millisecond)
 	})
 }
 
-// However many processes there are, they do not speak more often to the store than it can well hear.
+// However many processes there are, they do not send more to the store than it can well receive.
 func TestLargeFleetsSpeakLess(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 5000; n++ {
 		heartbeat, ttl, describe, check := pacer.Schedule(n)
 		rate := func(every time.Duration) float64 { return float64(n) / every.Seconds() }
-		// Each heartbeat may go with a ping of the subscription, descriptions are up to a quarter sooner, and each process says once in a
-		// while that its upstream is paced.
+		// Each heartbeat may go with a ping of the subscription, descriptions are up to a quarter sooner, and each process announces its
+		// upstream once in a while.
 		sum := 2*rate(heartbeat) + rate(describe)*8/7 + float64(n)/max(60, float64(n)/10)
 		require.LessOrEqual(t, sum, 200.0, "%d processes", n)
 		require.GreaterOrEqual(t, ttl, 3*heartbeat, "a process that misses a heartbeat or two is still there")

@@ -20,7 +20,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// However many ask at once, a store holds as many keys as it may, and refuses the rest.
+// However many calls come at once, a store holds only as many keys as it may, and refuses the rest.
 func TestAStoreIsNeverMoreThanFull(t *testing.T) {
 	t.Parallel()
 	const most, workers, tenants = 500, 8, 400

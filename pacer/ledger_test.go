@@ -34,7 +34,7 @@ func (r *remote) reported(t *testing.T, p *pacer.Pacer) {
 	require.NoError(t, p.Wait(t.Context()))
 }
 
-// A grant tells of others: a limit that binds a call has no room before its slot.
+// A grant reveals others: a limit that binds a call has no room before its slot.
 func TestWhatAGrantTellsOfALine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestWhatAGrantTellsOfABurst(t *testing.T) {
 	})
 }
 
-// What was given back is not remembered.
+// A cancelled slot is forgotten.
 func TestWhatWasGivenBackIsNotRemembered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestTheFleetIsNotSmallerBecauseTheStoreForgot(t *testing.T) {
 		}
 		require.InDelta(t, 24, n, 1)
 		r.set(nil, 0)
-		time.Sleep(20 * time.Second) // but if it goes on saying so, it is right
+		time.Sleep(20 * time.Second) // but if it keeps reporting so, it is right
 		before := remaining(t, p)
 		r.set(errBroken, 0)
 		for n = 0; p.Wait(t.Context(), pacer.MaxWait(0)) == nil; n++ {
@@ -207,7 +207,7 @@ func TestWaitersDoNotJumpTheFleetsQueue(t *testing.T) {
 	})
 }
 
-// What cannot be reported at once is reported later.
+// A report that cannot be sent at once is sent later.
 func TestWhatCannotBeReportedIsKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -228,7 +228,7 @@ func TestWhatCannotBeReportedIsKept(t *testing.T) {
 	})
 }
 
-// What the upstream says of a limit holds for this process's share of it.
+// An allowance that the upstream states holds for this process's share of it.
 func TestCountsReceivedLocally(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -290,7 +290,7 @@ func TestProbesDoNotPileUp(t *testing.T) {
 	})
 }
 
-// A process whose calls wait hears of its store often enough to know when it lost it.
+// A process whose calls wait polls its store often enough to know when it lost it.
 func TestAProcessWithWaitersIsUneasy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -312,7 +312,7 @@ func TestAProcessWithWaitersIsUneasy(t *testing.T) {
 	})
 }
 
-// A store that says something absurd about when to come back does not keep anybody away.
+// A store that announces an absurd time for the return keeps nobody away.
 func TestNobodyWaitsLongForTheOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

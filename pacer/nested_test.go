@@ -148,7 +148,7 @@ func TestANestedCallTakesPermitsThatItsOuterCallsDoNotHold(t *testing.T) {
 	})
 }
 
-// What is no certain deadlock is no error.
+// A possible deadlock that is not certain is no error.
 func TestNestedCallsThatMayWait(t *testing.T) {
 	t.Parallel()
 	for name, one := range map[string]struct {

@@ -44,7 +44,7 @@ func TestADeferredCancelKeepsWhatWasUsed(t *testing.T) {
 	}
 }
 
-// What was not used is given back although its slot has come, if the caller says so.
+// An unused slot is returned although its time has come, if the caller marks it so.
 func TestNotUsed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 )
 
 // beforeEnforcing gives back what is charged for slots to come of policies that are about to be enforced, so that no call has to wait
-// behind calls that have gone. What is charged meanwhile is given back when they are enforced.
+// behind calls that have gone. Charges made meanwhile are given back when the policies are enforced.
 func (p *Pacer) beforeEnforcing(list []policies.Policy) {
 	if p.set().WillEnforce(list) && !p.isClosed() {
 		p.observer.GiveBackAll()

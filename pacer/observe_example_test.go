@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A limit is observed first: calls go at once, and the hook says what the limit would have done. Then it is enforced.
+// A limit is observed first: calls go at once, and the hook reports what the limit would have done. Then it is enforced.
 func Example_observe() {
 	exports := policies.Every(time.Minute).Per("tenant").Named("exports")
 	reported := make(chan hooks.Observed)

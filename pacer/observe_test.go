@@ -44,7 +44,7 @@ func (o *predictions) hooks() *hooks.Set {
 	}
 }
 
-// take returns what was received since it was last asked, when everything has been.
+// take returns what was received since its last call, when everything has been.
 func (o *predictions) take() []hooks.Observed {
 	time.Sleep(time.Second) // of virtual time
 	synctest.Wait()
@@ -55,7 +55,7 @@ func (o *predictions) take() []hooks.Observed {
 	return all
 }
 
-// A mode says whether all policies are observed.
+// A mode is whether all policies are observed.
 type mode bool
 
 const (
@@ -97,7 +97,7 @@ func goesNow(t *testing.T, do func() error) {
 	require.Zero(t, time.Since(began))
 }
 
-// In Observe no call waits, whichever way it is asked for, and each is charged as if it had waited.
+// In Observe no call waits, by any method, and each is charged as if it had waited.
 func TestNoCallWaitsInObserve(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
@@ -212,8 +212,9 @@ func TestPausesInObserve(t *testing.T) {
 			Policies: []string{"flight"}, Wait: time.Second, Refused: true,
 		}), "observed policies can be named")
 		r.Release()
-		r, err = p.Acquire(t.Context())
+		r, err = p.Acquire(t.Context(), pacer.Tracked())
 		require.NoError(t, err)
+		require.NoError(t, r.Report(t.Context(), policies.Feedback{}), "the pause has become a limit of the call that is no policy")
 		r.Release()
 		e := o.take()[0]
 		require.True(t, e.Paused)
@@ -252,7 +253,7 @@ func TestOnePolicyIsObserved(t *testing.T) {
 	})
 }
 
-// What was charged counts when the policies are enforced, and what was reserved for calls that have gone does not.
+// Charges count when the policies are enforced; reservations for calls that have gone do not.
 func TestEnforcementBegins(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(*pacer.Pacer) error{
@@ -288,7 +289,7 @@ func TestEnforcementBegins(t *testing.T) {
 	}
 }
 
-// What is asked for when the policies are enforced is given back, too, and so is everything in the end.
+// Requests that are under way when enforcement begins are given back, too, and so is everything in the end.
 func TestNothingIsLeftOfObserving(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
@@ -466,7 +467,7 @@ func TestSharesAndLanesInObserve(t *testing.T) {
 	})
 }
 
-// What is predicted is logged, and what is long, or a refusal, at level Info.
+// Predictions are logged; long ones, and refusals, at level Info.
 func TestObservedCallsAreLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -552,8 +553,8 @@ func percentile(all []time.Duration, percent int) time.Duration {
 	return sorted[(len(sorted)-1)*percent/100]
 }
 
-// What is predicted is what enforcement does: the same load, of examples/zendesk, waits as long when it is enforced. If all calls have the
-// same limits, they go in one order. Otherwise, a process that enforces has a queue for each stack, which take turns: that is not predicted.
+// Enforcement does what was predicted: the same load, of examples/zendesk, waits as long when it is enforced. If all calls have the same
+// limits, they go in one order. Otherwise, a process that enforces has a queue for each stack, which take turns: that is not predicted.
 func TestThePredictionIsWhatEnforcementDoes(t *testing.T) {
 	t.Parallel()
 	const plan, accounts, peak = 700, 3, 14

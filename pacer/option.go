@@ -24,8 +24,8 @@ type (
 		Option
 		try()
 	}
-	// A ScopeOption says whose a call is: [Scope], [Lane], [Weight] and [Nested]. Functions take it, too, that are about calls and make
-	// none, such as [Pacer.Status].
+	// A ScopeOption describes whose a call is: [Scope], [Lane], [Weight] and [Nested]. Functions take it, too, that are about calls and
+	// make none, such as [Pacer.Status].
 	ScopeOption interface {
 		TryOption
 		scope()
@@ -64,8 +64,8 @@ func Scope(name, value string) ScopeOption {
 // Cost sets what the call costs, in units of the policies: at least 1. Defaults to 1.
 func Cost(n int64) TryOption { return option{binding.Option{Kind: binding.Cost, N: n}} }
 
-// CostOf sets what the call costs one policy, in place of [Cost]: in tokens, points or bytes, say. A policy that a call costs 0 does not
-// bind it, but [Reservation.Settle] can still charge it.
+// CostOf sets what the call costs one policy, in place of [Cost]: in tokens, points or bytes, for example. A policy that a call costs 0
+// does not bind it, but [Reservation.Settle] can still charge it.
 func CostOf(policy string, n int64) TryOption {
 	return option{binding.Option{Kind: binding.CostOf, Name: policy, N: n}}
 }
@@ -95,7 +95,8 @@ func Weight(n int64) ScopeOption { return Scope(binding.WeightScope, strconv.For
 const maxWeight = 100
 
 // Tracked promises that you will call [Reservation.Report] when the upstream has answered the call, or when the call has failed. Until
-// then, or for ten to twenty seconds if you do not, the call counts as on its way: of what the upstream says is left, it has its part.
+// then, or for ten to twenty seconds if you do not, the call counts as on its way, and has its part of the allowance that the upstream
+// states.
 func Tracked() TryOption { return tracked }
 
 var tracked TryOption = option{binding.Option{Kind: binding.Tracked}} //nolint:gochecknoglobals // a constant, which takes no allocation
@@ -106,14 +107,14 @@ func MaxWait(d time.Duration) Option {
 	return option{binding.Option{Kind: binding.MaxWait, N: int64(d)}}
 }
 
-// NotBefore asks for a slot no earlier than d from now. Use it to back off with a reserved slot. d is at most [Forever]. Defaults to 0.
+// NotBefore requests a slot no earlier than d from now. Use it to back off with a reserved slot. d is at most [Forever]. Defaults to 0.
 func NotBefore(d time.Duration) Option {
 	return option{binding.Option{Kind: binding.NotBefore, N: int64(d)}}
 }
 
-// With returns a context whose calls carry what the options say, as if each call had them: [Scope], [Lane], [Weight] and [Nested]. Use it
-// where you cannot give a call options, such as for an SDK over package transport. The innermost value of a name counts, and a call's own
-// option overrides it. A scope with an empty value is one that the call does not carry.
+// With returns a context whose calls have the options, as if each call had them: [Scope], [Lane], [Weight] and [Nested]. Use it where you
+// cannot give a call options, such as for an SDK over package transport. The innermost value of a name counts, and a call's own option
+// overrides it. A scope with an empty value is one that the call does not carry.
 func With(ctx context.Context, opts ...ScopeOption) context.Context {
 	var room [fewOptions]binding.Option
 	for _, o := range optionsOf(room[:0], opts) {

@@ -17,7 +17,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A quotaOf is an upstream that admits so many calls in any time of a length, or in any window of the clock, and says how many are left.
+// A quotaOf is an upstream that admits so many calls in any time of a length, or in any window of the clock, and states how many are left.
 type quotaOf struct {
 	limit   int
 	period  time.Duration
@@ -66,8 +66,8 @@ func othersOf(rng *rand.Rand, begin time.Time, q *quotaOf) (all []time.Time) {
 	return all
 }
 
-// An upstream that says how much is left, and not when there is more, holds no fleet back beyond what it says: what others spend is believed
-// for a quarter of an hour, then a call asks. Nearly all is used that others have left by then, and hardly a call is refused.
+// An upstream that states how much is left, and not when there is more, holds no fleet back beyond that: the spending of others is believed
+// for a quarter of an hour, then a call probes. Nearly all is used that others have left by then, and hardly a call is refused.
 func TestWhatOthersLeaveIsUsed(t *testing.T) {
 	t.Parallel()
 	for _, aligned := range []bool{false, true} {
@@ -84,12 +84,12 @@ func TestWhatOthersLeaveIsUsed(t *testing.T) {
 	}
 }
 
-// A reading is what an upstream says is left.
+// A reading is the allowance that an upstream states.
 type reading func(api *quotaOf, rng *rand.Rand, now time.Time) int
 
 func honest(api *quotaOf, _ *rand.Rand, now time.Time) int { return api.left(now) }
 
-// Readings that are some seconds old, overtake each other or come from a cache cost no more than a refused call each time that a call asks.
+// Readings that are some seconds old, overtake each other or come from a cache cost no more than a refused call for each probe.
 func TestWhatOthersLeaveIsUsedThoughReadingsAreLate(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]reading{
@@ -112,7 +112,7 @@ func TestWhatOthersLeaveIsUsedThoughReadingsAreLate(t *testing.T) {
 	}
 }
 
-// judgeOthers also allows for so many refusals of calls that ask.
+// judgeOthers also allows for so many refused probes.
 func judgeOthers(t *testing.T, aligned bool, limit, every int, seed uint64, reports reading, asks int) {
 	t.Helper()
 	const period, pace = 24 * time.Hour, 100 * ms
@@ -133,7 +133,7 @@ func judgeOthers(t *testing.T, aligned bool, limit, every int, seed uint64, repo
 		api.spend(others[now])
 		ideal.spend(others[now])
 	}
-	// What could be used: all that is left whenever a call is allowed to ask, as far as the pace goes.
+	// The most that could be used: all that is left whenever a call may probe, as far as the pace goes.
 	best := 0
 	for i, at := 0, begin; at.Before(begin.Add(period)); at = at.Add(15 * time.Minute) {
 		for ; now+i < len(others) && others[now+i].Before(at); i++ {
@@ -183,8 +183,8 @@ func judgeOthers(t *testing.T, aligned bool, limit, every int, seed uint64, repo
 	require.LessOrEqual(t, float64(refused), max(1, 0.01*float64(went+refused))+float64(asks))
 }
 
-// Whatever readings say is left, all of it at once or nothing, no more goes than the policy admits: what is read never frees what our own
-// calls spent. And whatever they say, a call asks again in time.
+// No more goes than the policy admits, whether readings state all as left or nothing: no reading frees what our own calls spent. A call
+// still probes in time.
 func TestNoReadingAdmitsMoreThanThePolicy(t *testing.T) {
 	t.Parallel()
 	const limit, period = 300, 24 * time.Hour

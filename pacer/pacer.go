@@ -23,9 +23,9 @@ import (
 
 // A Pacer paces the calls to one upstream. Make one with [New]. It is safe for concurrent use.
 //
-// Most callers should use [Pacer.Do], or [Pacer.Wait] if answers say nothing about limits. Use [Pacer.Reserve] to do something else while
-// the call waits, and [Pacer.Book] for a job that a queue keeps until its slot, and that any process may run. Use
-// [Pacer.TryAcquire] if you would rather drop a call than wait.
+// Most callers should use [Pacer.Do], or [Pacer.Wait] if answers state no limits. Use [Pacer.Reserve] to do something else while the call
+// waits, and [Pacer.Book] for a job that a queue keeps until its slot, and that any process may run. Use [Pacer.TryAcquire] if you would
+// rather drop a call than wait.
 type Pacer struct {
 	upstream string
 	store    store.Store
@@ -54,7 +54,7 @@ type Pacer struct {
 }
 
 // Wait blocks until the call may go, and returns nil: make the call now. The call costs 1, unless [Cost] sets another cost. If the
-// upstream's answer can say anything about limits, a 429 included, use [Pacer.Do] or [Pacer.Acquire], which know what call it answers.
+// upstream's answer can state limits, a 429 included, use [Pacer.Do] or [Pacer.Acquire], which know what call it answers.
 //
 // A policy that counts calls in flight counts this one until its lease runs out, two thirds of [policies.Policy.Lease] later or the whole
 // of it, because the Pacer does not know when the call is over. Use [Pacer.Acquire] or [Pacer.Do] to return the permit at once, and for
@@ -123,8 +123,9 @@ func (p *Pacer) goNow(ctx context.Context, a *binding.Ask) error {
 
 // Acquire is [Pacer.Wait] for calls that a policy counts while they are in flight, and for calls whose answers you report. It blocks until
 // the call may go, and returns its reservation: make the call now, and call [Reservation.Release] when it is over. If no policy counts
-// calls in flight, Release does nothing. With [Tracked], pass [Reservation.Report] what the answer says: this is what [Pacer.Do] does. The
-// context bounds the wait, not the call. Acquire returns the same errors as Wait. To detect a call that [WaitsForItself], make the work of the call use the context that [Reservation.Context] returns.
+// calls in flight, Release does nothing. With [Tracked], pass the answer's feedback to [Reservation.Report]: this is what [Pacer.Do] does.
+// The context bounds the wait, not the call. Acquire returns the same errors as Wait. To detect a call that [WaitsForItself], make the work
+// of the call use the context that [Reservation.Context] returns.
 func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, error) {
 	if r := p.carried(ctx, opts, nil); r != nil {
 		return r, nil
@@ -143,10 +144,10 @@ func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, erro
 	return r, nil
 }
 
-// Do is [Pacer.Acquire] for a call that is a function: it waits until the call may go, calls the function, and reports what the upstream
-// said about limits, as [Reservation.Report] does. The call is over when the function returns or panics. The reading comes from a
-// profile, or you make it by hand: see [policies.Reading]. The zero Reading says nothing about limits. Do applies the reading even if the
-// function also returns an error, or the context has ended.
+// Do is [Pacer.Acquire] for a call that is a function: it waits until the call may go, calls the function, and reports the limits that the
+// upstream stated, as [Reservation.Report] does. The call is over when the function returns or panics. The reading comes from a profile, or
+// you make it by hand: see [policies.Reading]. The zero Reading states no limits. Do applies the reading even if the function also returns
+// an error, or the context has ended.
 //
 // The function's context carries the call while it holds a permit: see [Reservation.Context].
 //
@@ -154,7 +155,7 @@ func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, erro
 // returns what is wrong with the reading, such as a policy that the stack does not have. If the store does not receive the reading, that
 // is not an error of the call: hooks receive it.
 //
-// Do does not retry. To retry a call that the upstream refused, call Do again, with [NotBefore] and the wait that the upstream asked for.
+// Do does not retry. To retry a call that the upstream refused, call Do again, with [NotBefore] and the wait that the upstream requested.
 // All other calls of that limit already observe this wait, unless the refusal is stray: then only the refused call has to.
 func (p *Pacer) Do(ctx context.Context, call func(context.Context) (policies.Reading, error), opts ...Option) (err error) {
 	_, err = Do(ctx, p, func(ctx context.Context, _ *Reservation) (struct{}, policies.Reading, error) {
@@ -226,7 +227,7 @@ func (p *Pacer) reserve(ctx context.Context, a *binding.Ask, c *dispatch.Call, r
 	return err
 }
 
-// reserveSlot is reserve without hooks. A call that goes at once, and whose answer brought other policies, asks once more by these.
+// reserveSlot is reserve without hooks. A call that goes at once, and whose answer brought other policies, reserves once more by these.
 func (p *Pacer) reserveSlot(ctx context.Context, a *binding.Ask, c *dispatch.Call, room []store.Limit, s *binding.Settling, k *binding.Requested) error {
 	for {
 		err := p.reserveBy(ctx, a, c, room, s, k)
@@ -270,8 +271,8 @@ func (p *Pacer) reserveBy(ctx context.Context, a *binding.Ask, c *dispatch.Call,
 	return err
 }
 
-// whileShared has a call ask once this process can decide about it, and again if it loses the store meanwhile and has no share without it. It
-// returns how long the call waited for the store.
+// whileShared reserves by a function once this process can decide about the call, and again if it loses the store meanwhile and has no
+// share without it. It returns how long the call waited for the store.
 func (p *Pacer) whileShared(ctx context.Context, a *binding.Ask, ask func() error) (waited time.Duration, err error) {
 	for {
 		more, err := p.calls.Await(ctx, a)

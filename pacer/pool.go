@@ -25,8 +25,8 @@ type Credential struct {
 	// Account is the account whose limits the credential's calls count against. Set it if the upstream limits accounts and not single
 	// credentials. Credentials with the same Account share its limits: two of them do not admit twice as many calls. Defaults to ID.
 	Account string
-	// Weight is how often the credential is used compared with others that can be used equally soon, from 1 to 100. Whatever the
-	// weights, a call waits only when no credential admits it at once. Defaults to 1.
+	// Weight is how often the credential is used compared with others that can be used equally soon, from 1 to 100. Under any weights, a
+	// call waits only when no credential admits it at once. Defaults to 1.
 	Weight int
 }
 
@@ -37,13 +37,14 @@ type Pool struct {
 	of    *binding.Pool
 }
 
-// Pool returns a pool of credentials. A policy that is Per one of the given scopes applies to each account, and the account is the
-// scope's value. All other policies apply to the whole pool. If you give several scopes and a call already carries some of them, the pool
-// fills in only those: the vendor's profile decides which limits bind a call, and the pool decides for which credential.
+// Pool returns a pool of credentials. A policy that is Per one of the given scopes, alone or with others, applies to each account, and the
+// account is the scope's value; calls carry the values of the others, such as the model. All other policies apply to the whole pool. If you
+// give several scopes and a call already carries some of them, the pool fills in only those: the vendor's profile decides which limits bind
+// a call, and the pool decides for which credential. A call that no policy of the credentials binds goes by any one, at random.
 //
-// Pool returns a [*ConfigError] for a scope that is not the only scope of some policy, an ID that is empty or occurs twice, a weight out
-// of range, no credentials, or more than 256. Pool, or a call of the pool, also returns one for a policy with lanes or fair
-// shares: pools do not support [policies.Policy.Lane] and [policies.Policy.Fair]. Under [policies.InFlight], a call holds a permit of its
+// Pool returns a [*ConfigError] for a scope of no policy, an ID that is empty or occurs twice, a weight out of range, no credentials, or
+// more than 256. Pool, or a call of the pool, also returns one for a policy with fair shares: pools
+// do not support [policies.Policy.Fair]. A lane has its part of each credential's limit. Under [policies.InFlight], a call holds a permit of its
 // credential until [Reservation.Release].
 func (p *Pacer) Pool(credentials []Credential, scopes ...string) (*Pool, error) {
 	set := p.set()
@@ -54,7 +55,7 @@ func (p *Pacer) Pool(credentials []Credential, scopes ...string) (*Pool, error) 
 		if len(ownOf(set, scope)) == 0 {
 			return nil, &ConfigError{
 				Field: "Pool", Value: strconv.Quote(scope),
-				Reason: fmt.Sprintf("no policy of upstream %q is Per(%[2]q) and nothing else: each credential needs a limit of its own", p.upstream, scope),
+				Reason: fmt.Sprintf("no policy of upstream %q is Per(%q): each credential needs a limit of its own", p.upstream, scope),
 			}
 		}
 	}
@@ -78,14 +79,24 @@ func (p *Pacer) Pool(credentials []Credential, scopes ...string) (*Pool, error) 
 	return &Pool{pacer: p, of: &binding.Pool{Pool: pools.New(all, scopes)}}, nil
 }
 
-// ownOf returns the policies that are per one of some scopes and nothing else.
+// ownOf returns the policies that are per one of some scopes.
 func ownOf(set *binding.Set, scopes ...string) (names []string) {
 	for i := range set.Limits {
-		if l := &set.Limits[i]; len(l.Scopes) == 1 && slices.Contains(scopes, l.Scopes[0]) {
+		if l := &set.Limits[i]; scopeOf(l, scopes) != "" {
 			names = append(names, l.Policy)
 		}
 	}
 	return names
+}
+
+// scopeOf returns the first of some scopes that a limit is per; "" if it is per none of them.
+func scopeOf(l *binding.Limit, scopes []string) string {
+	for _, scope := range l.Scopes {
+		if slices.Contains(scopes, scope) {
+			return scope
+		}
+	}
+	return ""
 }
 
 // Acquire is [Pacer.Acquire] for a call with any one of the credentials: it blocks until the call may go, and returns its reservation.
@@ -176,8 +187,8 @@ func (l *Pool) Pacer() *Pacer { return l.pacer }
 func (r *Reservation) Credential() string { return r.call.Credential() }
 
 // Leave takes a credential out of use for the time d. Call it if the credential was revoked, or is refused for a reason that no policy
-// describes. Calls of any process that wait for it use other credentials instead. If the credential has limits of its own, Leave pauses
-// them, so that one reply is enough for every process of the fleet; the pause lasts at most Config.MaxPause. If the credential shares an
+// describes. Calls of any process that wait for it use other credentials instead. If the credential has an account of its own, Leave pauses
+// all calls by it, so that one reply is enough for every process of the fleet; the pause lasts at most Config.MaxPause. If the credential shares an
 // account, each process must leave it by itself, because the other credentials of the account stay in use. After d the credential is used
 // again: if it still fails, call Leave again.
 //
@@ -197,11 +208,11 @@ func (l *Pool) Leave(ctx context.Context, credential string, d time.Duration) er
 		return nil
 	}
 	p := l.pacer
-	return p.Report(ctx, policies.Feedback{Source: "Pool.Leave", Policies: ownOf(p.set(), l.of.Scopes...), Wait: wait}, scopesOf(l.of.Scopes, of.Name)...)
+	return p.notApplied(p.reports.Rest(ctx, p.set().Rules, l.of.Scopes, of.Name, wait, "Pool.Leave"))
 }
 
-// backOff has the limits of a credential rest whose call was refused, if the upstream asked no wait and named no limit of others. A nil pool
-// changes nothing.
+// backOff has the limits of a credential rest whose call was refused, if the upstream requested no wait and named no limit of others. A nil
+// pool changes nothing.
 func (l *Pool) backOff(set *binding.Set, a *readings.Answer, credential string, now time.Time, fs []policies.Feedback) []policies.Feedback {
 	if l == nil || credential == "" {
 		return fs
@@ -218,7 +229,7 @@ func (l *Pool) backOff(set *binding.Set, a *readings.Answer, credential string, 
 	j := slices.IndexFunc(a.Limits, func(l store.Limit) bool { return slices.Contains(own, l.Policy) })
 	if i >= 0 && j >= 0 {
 		fs = slices.Clone(fs) // the profile may return the same one each time
-		fs[i].Wait, fs[i].Within = l.of.Refused(credential, went), set.Named(a.Limits[j].Policy).Scopes[0]
+		fs[i].Wait, fs[i].Within = l.of.Refused(credential, went), scopeOf(set.Named(a.Limits[j].Policy), l.of.Scopes)
 	}
 	return fs
 }
@@ -228,13 +239,4 @@ func (l *Pool) backOff(set *binding.Set, a *readings.Answer, credential string, 
 // that.
 func (l *Pool) Stick(ctx context.Context) context.Context {
 	return l.of.Stick(ctx)
-}
-
-// scopesOf returns a value for each of some scopes.
-func scopesOf(names []string, value string) []ScopeOption {
-	all := make([]ScopeOption, 0, len(names))
-	for _, name := range names {
-		all = append(all, Scope(name, value))
-	}
-	return all
 }

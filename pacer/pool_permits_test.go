@@ -33,7 +33,7 @@ type judge struct {
 	mu      sync.Mutex
 	running map[string]int
 	at      time.Time
-	busy    time.Duration // of all calls, since it was asked for
+	busy    time.Duration // of all calls, since the last look
 	began   map[string][]time.Time
 	tooMany []string
 }
@@ -64,7 +64,7 @@ func (j *judge) advance() {
 	j.busy, j.at = j.busy+time.Duration(all)*now.Sub(j.at), now
 }
 
-// used returns which part of all permits was in use since it was asked for last.
+// used returns which part of all permits was in use since its last call.
 func (j *judge) used(length time.Duration) float64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -364,7 +364,7 @@ func TestACallStaysInItsQueue(t *testing.T) {
 			})
 			synctest.Wait()
 			key, _ := keyWaitedFor(t, p)
-			time.Sleep(5 * time.Second) // it asks again meanwhile
+			time.Sleep(5 * time.Second) // it retries meanwhile
 			stays, _ := keyWaitedFor(t, p)
 			require.Equal(t, key, stays)
 			cancel()
@@ -472,7 +472,7 @@ func TestThePermitOfAKeyIsRenewed(t *testing.T) {
 	})
 }
 
-// A booking is by the key that has the nearest slot, and takes a permit of that key when it is redeemed, or says to come later.
+// A booking is by the key that has the nearest slot, and takes a permit of that key when it is redeemed, or is refused until later.
 func TestABookingTakesThePermitOfItsKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -519,7 +519,7 @@ func TestABookingTakesThePermitOfItsKey(t *testing.T) {
 	})
 }
 
-// A call inside another one goes by a key whose permit that does not hold. If there is none, it says so, and it may share one.
+// A call inside another one goes by a key whose permit that does not hold. If there is none, it fails, and it may share one.
 func TestCallsInsideCallsOfAPool(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

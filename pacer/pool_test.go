@@ -225,7 +225,7 @@ func TestCallsStickToAKey(t *testing.T) {
 	}
 }
 
-// What a call by a key costs is settled, reported and given back by the limits of that key.
+// The cost of a call by a key is settled, reported and given back by the limits of that key.
 func TestWhatAKeySpendsIsItsOwn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -339,7 +339,7 @@ func TestACallIsNotForKeysThatNeverAdmitIt(t *testing.T) {
 	})
 }
 
-// A pool refuses a call that no key admits in time, and says by which key it could go soonest.
+// A pool refuses a call that no key admits in time, and names the key by which it could go soonest.
 func TestAPoolRefusesWhatIsTooFar(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -510,7 +510,147 @@ func TestAPoolOfSeveralScopes(t *testing.T) {
 	require.EqualValues(t, 1, st.Policies[0].Remaining, "nothing is charged to what the request carries")
 }
 
-// What is wrong with a pool is reported when it is made.
+// Policies may have other scopes beside that of the credential, such as the model: then each credential has a limit for each value. A
+// credential that is left is left for all of them. Calls that carry none go by any credential that is in use.
+func TestAPoolOfPoliciesWithOtherScopes(t *testing.T) {
+	t.Parallel()
+	for name, shared := range map[string]bool{"alone": false, "a fleet": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				config := pacer.Config{Upstream: "api", Policies: []policies.Policy{
+					policies.PerMinute(60).Burst(3).Per("key", "model").Optional().Named("requests"),
+				}}
+				if shared {
+					config.Store = memstore.New()
+				}
+				one := newPacer(t, config)
+				pool := newPool(t, one, pacer.Credential{ID: "a"}, pacer.Credential{ID: "b"}, pacer.Credential{ID: "c"})
+				goes := func(pool *pacer.Pool, opts ...pacer.Option) map[string]int {
+					went := make(map[string]int)
+					for range 300 {
+						r, err := pool.Acquire(t.Context(), append(opts, pacer.MaxWait(0))...)
+						if err != nil {
+							require.ErrorIs(t, err, pacer.ErrNotYet)
+							break
+						}
+						went[r.Credential()]++
+					}
+					return went
+				}
+				require.Equal(t, map[string]int{"a": 3, "b": 3, "c": 3}, goes(pool, pacer.Scope("model", "large")))
+				require.Equal(t, map[string]int{"a": 3, "b": 3, "c": 3}, goes(pool, pacer.Scope("model", "small")))
+				bare := goes(pool)
+				require.Len(t, bare, 3, "no limit binds calls without a model")
+				require.Equal(t, 300, bare["a"]+bare["b"]+bare["c"])
+
+				time.Sleep(time.Minute)
+				require.NoError(t, pool.Leave(t.Context(), "b", time.Minute))
+				if shared {
+					two := newPacer(t, config)
+					pool = newPool(t, two, pacer.Credential{ID: "a"}, pacer.Credential{ID: "b"}, pacer.Credential{ID: "c"})
+					require.NoError(t, two.Wait(t.Context())) // the first answer brings the allowances
+				}
+				require.Equal(t, map[string]int{"a": 3, "c": 3}, goes(pool, pacer.Scope("model", "large")))
+				require.Equal(t, map[string]int{"a": 3, "c": 3}, goes(pool, pacer.Scope("model", "never called before")))
+				require.Len(t, goes(pool), 2)
+				st, err := one.Status(t.Context(), pacer.Scope("key", "b"), pacer.Scope("model", "large"))
+				require.NoError(t, err)
+				require.Equal(t, []pacer.Allowance{{Limit: "credential", Scope: "key=b", For: time.Minute, Source: "Pool.Leave"}}, st.Allowances)
+
+				time.Sleep(2 * time.Minute)
+				require.Equal(t, map[string]int{"a": 3, "b": 3, "c": 3}, goes(pool, pacer.Scope("model", "large")))
+			})
+		})
+	}
+}
+
+// A lane has its part of each key's rate, and may use what nobody else does, in a pool as without one: calls in no lane hardly wait although
+// two processes keep the lane full.
+func TestTheLanesOfAPool(t *testing.T) {
+	t.Parallel()
+	for name, busy := range map[string]bool{"alone": false, "beside others": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				shared, began := memstore.New(), time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				var all goer
+				var calls sync.WaitGroup
+				var longest time.Duration
+				of := policies.PerSecond(20).Burst(2).Per("key").Lane("batch", 80)
+				for range 2 {
+					p := newPacer(t, pacer.Config{Upstream: "api", Store: shared, MaxWait: time.Hour, Policies: []policies.Policy{of}})
+					pool := newPool(t, p, pacer.Credential{ID: "a"}, pacer.Credential{ID: "b"}, pacer.Credential{ID: "c"})
+					for range 50 {
+						calls.Go(func() {
+							for {
+								r, err := pool.Acquire(ctx, pacer.Lane("batch"))
+								if err != nil {
+									return
+								}
+								all.goes(r.Credential(), time.Since(began))
+							}
+						})
+					}
+					if !busy {
+						continue
+					}
+					calls.Go(func() {
+						for ; ctx.Err() == nil; time.Sleep(200 * ms) {
+							asked := time.Now()
+							r, err := pool.Acquire(context.WithoutCancel(ctx))
+							require.NoError(t, err)
+							all.goes(r.Credential(), time.Since(began))
+							all.mu.Lock()
+							longest = max(longest, time.Since(asked))
+							all.mu.Unlock()
+						}
+					})
+				}
+				calls.Wait()
+				const from, to = 5 * time.Second, 29 * time.Second
+				used := 0
+				for _, key := range []string{"a", "b", "c"} {
+					for at := from; at < to; at += 500 * ms {
+						require.LessOrEqual(t, all.count(key, at, at+time.Second), 20+2, "%s at %v", key, at)
+					}
+					used += all.count(key, from, to)
+				}
+				require.GreaterOrEqual(t, used, 97*60*24/100, "three keys of 20 a second")
+				if busy {
+					require.LessOrEqual(t, longest, 200*ms)
+				}
+			})
+		})
+	}
+}
+
+// A party has its part of each key's window, and a call is settled with the key that it went by.
+func TestTheFloorsOfAPool(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{
+			policies.Daily(100, time.UTC).Per("key").Reserve("support", 30).Named("own"), policies.Daily(1000, time.UTC).Named("all"),
+		}})
+		pool := newPool(t, p, pacer.Credential{ID: "a"}, pacer.Credential{ID: "b"})
+		goes := func(opts ...pacer.Option) (n int) {
+			for ; ; n++ {
+				r, err := pool.Acquire(t.Context(), append(opts, pacer.Cost(10), pacer.MaxWait(0))...)
+				if err != nil {
+					require.ErrorIs(t, err, pacer.ErrNotYet)
+					return n
+				}
+				require.NoError(t, r.Settle(t.Context(), policies.Cost{Policy: "own", N: 5}))
+			}
+		}
+		require.Equal(t, 2*13, goes(), "ten are charged first, and thirty are kept: at 65 the next one would have to leave less")
+		require.Equal(t, 2*6, goes(pacer.Lane("support")))
+	})
+}
+
+// Pool returns an error for each mistake.
 func TestAPoolThatIsWrong(t *testing.T) {
 	t.Parallel()
 	p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{
@@ -519,7 +659,6 @@ func TestAPoolThatIsWrong(t *testing.T) {
 	with := func(other policies.Policy) *pacer.Pacer {
 		return newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.PerSecond(10).Per("key"), other}})
 	}
-	laned := with(policies.PerSecond(10).Lane("batch", 50))
 	fair, fairPermits := with(policies.PerSecond(10).Fair("tenant")), with(policies.InFlight(3).Fair("tenant"))
 	many := make([]pacer.Credential, 257)
 	for i := range many {
@@ -531,7 +670,7 @@ func TestAPoolThatIsWrong(t *testing.T) {
 		all     []pacer.Credential
 		reports string
 	}{
-		"a scope without policies": {p, "tenant", []pacer.Credential{{ID: "a"}}, `is Per("tenant") and nothing else`},
+		"a scope without policies": {p, "nothing", []pacer.Credential{{ID: "a"}}, `no policy of upstream "api" is Per("nothing")`},
 		"no scope":                 {p, "", []pacer.Credential{{ID: "a"}}, "Pool"},
 		"no credentials":           {p, "key", nil, "from 1 to 256"},
 		"too many":                 {p, "key", many, "from 1 to 256"},
@@ -539,9 +678,8 @@ func TestAPoolThatIsWrong(t *testing.T) {
 		"an ID twice":              {p, "key", []pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "a"}}, `Credential.ID is "a"`},
 		"a weight":                 {p, "key", []pacer.Credential{{ID: "a", Weight: 101}}, "Credential.Weight"},
 		"a negative weight":        {p, "key", []pacer.Credential{{ID: "a", Weight: -1}}, "Credential.Weight"},
-		"lanes":                    {laned, "key", []pacer.Credential{{ID: "a"}}, "has lanes or fair shares"},
-		"fair shares":              {fair, "key", []pacer.Credential{{ID: "a"}}, "has lanes or fair shares"},
-		"fair permits":             {fairPermits, "key", []pacer.Credential{{ID: "a"}}, "has lanes or fair shares"},
+		"fair shares":              {fair, "key", []pacer.Credential{{ID: "a"}}, "has fair shares"},
+		"fair permits":             {fairPermits, "key", []pacer.Credential{{ID: "a"}}, "has fair shares"},
 	} {
 		_, err := c.pacer.Pool(c.all, c.scope)
 		_, ok := errors.AsType[*pacer.ConfigError](err)
@@ -553,5 +691,5 @@ func TestAPoolThatIsWrong(t *testing.T) {
 	require.ErrorContains(t, pool.Leave(t.Context(), "a", 0), "must be positive")
 	require.NoError(t, p.Declare(policies.PerSecond(10).Per("key"), policies.InFlight(3).Fair("tenant")))
 	_, err := pool.Acquire(t.Context())
-	require.ErrorContains(t, err, "has lanes or fair shares")
+	require.ErrorContains(t, err, "has fair shares")
 }

@@ -152,7 +152,7 @@ func TestACrowdForPermitsKeepsTheQueueShort(t *testing.T) {
 	})
 }
 
-// A call that waits in the process for a permit is refused when its time is over, and says why.
+// A call that waits in the process for a permit is refused when its time is over, with the reason.
 func TestACallBehindTheLineIsRefusedInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -277,7 +277,7 @@ func TestAPermitIsKeptForACallerThatComesAtOnce(t *testing.T) {
 	}
 }
 
-// A call that got its slot before it was known how far away the store is asks for its permit in time all the same, and keeps the slot.
+// A call that got its slot before the distance of the store was known still requests its permit in time, and keeps the slot.
 func TestPermitsBesideARateFarAway(t *testing.T) {
 	t.Parallel()
 	for _, way := range []time.Duration{20 * ms, 60 * ms} {

@@ -164,7 +164,7 @@ func TestCloseEmptiesTheQueue(t *testing.T) {
 	})
 }
 
-// A call that would have to wait for longer than it may is refused at once, behind others by an estimate that says so.
+// A call that would have to wait for longer than it may is refused at once; behind others, by an estimate that the error marks as one.
 func TestTheQueueRefusesEarly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A queued call that nobody can call asks again by itself within a second.
+// A queued call that receives no wake tries again by itself within a second.
 func TestALostCallCostsASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -29,8 +29,8 @@ func TestALostCallCostsASecond(t *testing.T) {
 	})
 }
 
-// Pacing locally, a process has its share of the permits, and those that its calls have already count. What it gives back meanwhile is
-// reported to the store.
+// Pacing locally, a process has its share of the permits, and those that its calls have already count. Permits that it returns meanwhile
+// are reported to the store.
 func TestPermitsWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestALostReleaseComesBackWithTheLease(t *testing.T) {
 	})
 }
 
-// Who is let through while the store is away needs no permit, and counts when it is back.
+// A call that is let through while the store is away needs no permit, and counts when it is back.
 func TestPermitsAreLetThrough(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestPermitsAreLetThrough(t *testing.T) {
 	})
 }
 
-// A call that waits for its slot when the store goes away, or comes back, asks the store that decides then for its permit.
+// A call that waits for its slot when the store goes away, or comes back, requests its permit from the store that then decides.
 func TestASlotWithoutAPlaceChangesHands(t *testing.T) {
 	t.Parallel()
 	for name, failAt := range map[string]time.Duration{"granted by the store": 0, "granted locally": -time.Second} {

@@ -104,7 +104,7 @@ func TestReleaseLetsTheNextOneIn(t *testing.T) {
 	})
 }
 
-// A wait for a permit ends with the caller's patience, and says what it waited for.
+// A wait for a permit ends with the caller's patience, and the error names the limit.
 func TestAWaitForAPlaceIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -312,7 +312,7 @@ func TestALaneLeavesRoomAndUsesWhatIsLeft(t *testing.T) {
 	}
 }
 
-// What a lane may have of a window is all that it gets: nothing is lent.
+// A lane gets no more of a window than its quota: nothing is lent.
 func TestAQuotaIsNeverLent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -331,7 +331,7 @@ func TestAQuotaIsNeverLent(t *testing.T) {
 	})
 }
 
-// Those who compete get equal parts by weight; what one does not use goes to the others; nothing is left idle.
+// Competing tenants get equal parts by weight; unused parts go to the others; nothing is left idle.
 func TestFairShares(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -509,7 +509,7 @@ func (s *interposed) Reserve(ctx context.Context, stack store.Stack, calls []sto
 	return err
 }
 
-// A call that is called before it knows that it is queued, or while it asks again, does not wait in vain.
+// A call that is woken before it knows that it is queued, or during its next request, does not wait in vain.
 func TestAWakeThatComesTooSoonIsReceived(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -559,7 +559,7 @@ func TestAShortLeaseBesideALongOne(t *testing.T) {
 	})
 }
 
-// An error of a call that had waited says how much it could still have waited, and how much in all.
+// An error of a call that had waited contains how much longer it could still have waited, and how much in all.
 func TestARefusalAfterAWaitReportsWhatWasLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

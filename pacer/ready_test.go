@@ -32,7 +32,7 @@ func (r *readier) Ready(ctx context.Context, upstream string) error {
 
 var _ store.Readier = (*readier)(nil)
 
-// A Pacer's readiness is its store's: what that says is passed on, whatever the state of the process is, and asking changes nothing.
+// A Pacer's Ready returns its store's result, whatever the state of the process is, and changes nothing.
 func TestReady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestReady(t *testing.T) {
 		closing(t, p)
 		require.ErrorIs(t, p.Ready(t.Context()), pacer.ErrClosed)
 
-		plain := newRemote(1) // no Readier: it is asked something at least
+		plain := newRemote(1) // no Readier: it gets a plain request
 		p, err = pacer.New(pacer.Config{Upstream: "api", Store: plain})
 		require.NoError(t, err)
 		defer closing(t, p)

@@ -76,7 +76,7 @@ func keysOf(ctx context.Context, p *pacer.Pacer, all []policies.Policy, keys []s
 	return status, err
 }
 
-// How policies and keys stand can be asked that a Pacer does not have.
+// The status of policies and keys that a Pacer does not have can be queried.
 func TestStatusOf(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -23,10 +23,10 @@ import (
 //
 // If f.Wait is set, Report pauses the policies that f names. If it names none, it pauses the policies with the widest scope that bind the
 // call, within f.Within. Waiting calls of any process whose slot falls inside the pause give their slot back and reserve again behind the
-// pause, in their order. With a shared store, Report does not wait for that: it returns when the store has applied the feedback. What f
-// reports as left until a reset binds calls that start before it, of the policy that f is about or, if it fits none, of the whole
-// upstream; nothing that an upstream reports admits more than the policies do. After the reset one call goes first, and others when it was
-// answered, or one each 100 ms.
+// pause, in their order. With a shared store, Report does not wait for that: it returns when the store has applied the feedback. Feedback
+// of what is left until a reset binds calls that start before the reset, of the policy that f is about or, if it fits none, of the whole
+// upstream; it never admits more than the policies do. After the reset one call goes first, and others when it was answered, or one each
+// 100 ms.
 //
 // Of what you report before a shared store has answered this process for the first time, only pauses reach the store, at the first
 // contact.
@@ -51,14 +51,14 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...ScopeOp
 }
 
 // Report records that the upstream answered the call, and what it reported of limits. Report does what [Pacer.Report] does. In addition, if
-// the reservation was made with [Tracked], it knows which calls are on their way. With a shared store, a good answer that leaves more than 8
-// goes to the store with others within a second, and Report does not wait for that. A refusal that is probably stray
-// pauses nothing: it widens the margin of a limit (see [policies.Policy.Margin]), and only the refused call has to wait for as long as the
-// upstream asked. Any other refusal pauses the limits that it concerns, for as long as the upstream asked, or else for a guess. If the
-// upstream refused a call of a [Pool] and asked for no wait, and named no policy of others, the limits of the call's credential are paused:
-// for a second, and twice as long after each further refusal in a row, up to a minute. Without feedback, Report records that the upstream
-// reported nothing, or that the call failed. Report each call, at any time after Wait. Report again what you learn later of the same
-// answer, such as from the end of a long body.
+// the reservation was made with [Tracked], it knows which calls are on their way. With a shared store, a good answer that leaves more than
+// 8 goes to the store with others within a second, and Report does not wait for that. A refusal that is probably stray pauses nothing: it
+// widens the margin of a limit (see [policies.Policy.Margin]), and only the refused call has to wait for the wait that the upstream
+// requested. Any other refusal pauses the limits that it concerns, for the requested wait, or else for a guess. If the upstream refused a
+// call of a [Pool] and requested no wait, and named no policy of others, the limits of the call's credential are paused: for a second, and
+// twice as long after each further refusal in a row, up to a minute. Without feedback, Report records that the upstream reported nothing,
+// or that the call failed. Report each call, at any time after Wait. Report again what you learn later of the same answer, such as from the
+// end of a long body.
 func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error {
 	now := time.Now()
 	a := r.call.Answered(ctx, now)
@@ -84,7 +84,7 @@ func (p *Pacer) withObserved(a *readings.Answer, k binding.Ask) {
 	a.Partial = lacking != nil
 	limits := slices.Clone(a.Limits)
 	for _, l := range k.Bindable(false) {
-		if k.Set.Named(l.Policy).Observed {
+		if slices.ContainsFunc(k.Set.All, func(of binding.Limit) bool { return of.Policy == l.Policy && of.Observed }) {
 			limits = append(limits, l)
 		}
 	}

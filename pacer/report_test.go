@@ -115,7 +115,7 @@ func (l late) Reserve(ctx context.Context, s store.Stack, c []store.Call, grants
 	return err
 }
 
-// A context that ends while the store is asked must not leave a charge behind.
+// A context that ends during a request to the store must not leave a charge behind.
 func TestAContextThatEndsWhileTheStoreIsAwaited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -42,9 +42,9 @@ func (r *Reservation) reserve(ctx context.Context, a *binding.Ask) error {
 	return r.pacer.reserve(ctx, a, &r.call.Call, nil, &r.call.First, &r.call.Requested)
 }
 
-// Delay returns how long from now until the call may go, at least 0. While a call moves to another slot, behind a pause, say, Delay is an
-// estimate. For a call that is queued in the store nothing is known: Delay then returns how long until [Reservation.Wait], which such a
-// call needs, asks the store again.
+// Delay returns how long from now until the call may go, at least 0. While a call moves to another slot, such as behind a pause, Delay is
+// an estimate. For a call that is queued in the store, Delay returns how long until [Reservation.Wait], which such a call needs, polls the
+// store again.
 func (r *Reservation) Delay() time.Duration { return r.call.Delay() }
 
 // Queued reports whether the call has no slot yet, because it is queued, or moves to another slot.
@@ -86,8 +86,7 @@ func (r *Reservation) Wait(ctx context.Context) error {
 	return r.pacer.toUser(err)
 }
 
-// goes picks the credential of a call that goes now, and has the observed policies say what they would have done to it, unless they were
-// asked before.
+// goes picks the credential of a call that goes now, and records what the observed policies would have done to it, unless that is done.
 func (r *Reservation) goes(ctx context.Context) {
 	r.call.Pick()
 	if r.observed.Load() == nil && r.call.Observes() {
@@ -172,13 +171,13 @@ func (r *Reservation) WhileAlive(alive func() bool) {
 	r.pacer.leases.WhileAlive(r.call.Lease(), alive)
 }
 
-// Settle sets what the call actually cost, if you learn that only afterwards, as with tokens or points. A [policies.Cost] without a Policy is
-// for every policy that has none of its own; Learned makes no difference. If the call was charged too much, Settle gives the difference back:
-// calls that ask for a slot afterwards can use it, and those that have one keep theirs, so that a rate whose burst is no larger than the
-// estimate cannot use it. If it was charged too little, Settle charges the difference, even beyond the limits, and later calls wait for it.
-// A policy that is not mentioned keeps its charge. A policy that the call cost nothing at first is charged now if a cost names it. Settle a
-// reservation once, after Wait: it returns [ErrSpent] if it was settled or cancelled before. It returns a [*ConfigError] for a cost that is
-// negative or above specs.MaxLimit and for an unknown policy, and a [*StoreError] if the store fails.
+// Settle sets what the call actually cost, if you learn that only afterwards, as with tokens or points. A [policies.Cost] without a Policy
+// is for every policy that has none of its own; Learned makes no difference. If the call was charged too much, Settle gives the difference
+// back: calls that reserve a slot afterwards can use it, and those that have one keep theirs, so that a rate whose burst is no larger than
+// the estimate cannot use it. If it was charged too little, Settle charges the difference, even beyond the limits, and later calls wait for
+// it. A policy that is not mentioned keeps its charge. A policy that the call cost nothing at first is charged now if a cost names it.
+// Settle a reservation once, after Wait: it returns [ErrSpent] if it was settled or cancelled before. It returns a [*ConfigError] for a
+// cost that is negative or above specs.MaxLimit and for an unknown policy, and a [*StoreError] if the store fails.
 func (r *Reservation) Settle(ctx context.Context, costs ...policies.Cost) error {
 	p := r.pacer
 	set, known := r.call.Settling()

@@ -22,8 +22,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// newsy is a remote store that notifies. What it decides is under way for a while, and so are its answers and its news, each as long as it
-// happens to be.
+// newsy is a remote store that notifies. Its decisions, answers and news each take a random time.
 type newsy struct {
 	*remote
 
@@ -93,7 +92,7 @@ func (n *newsy) listen(silent bool) {
 	}
 }
 
-// Whatever happens while a request is under way, and whichever of answers and news come first: no call waits for what is over.
+// No call waits for a pause that is over, whatever happens during a request, and whichever of answers and news come first.
 func TestNoCallWaitsForWhatIsOver(t *testing.T) {
 	t.Parallel()
 	const d, away, far = 10 * time.Millisecond, 5 * time.Minute, 500 * time.Millisecond
@@ -204,7 +203,7 @@ func TestNoCallWaitsForWhatIsOver(t *testing.T) {
 								call()
 							}
 							time.Sleep(25 * d)
-							for range 4 { // those ask just now
+							for range 4 { // these are reserving just now
 								call()
 								time.Sleep(d / 2)
 							}

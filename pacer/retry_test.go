@@ -15,7 +15,8 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// A loop that asks, sleeps for RetryAfter and asks again does not spin, whatever the call waits for, and is admitted soon after it could be.
+// A loop that tries, sleeps for RetryAfter and tries again does not spin, whatever the call waits for, and is admitted soon after it could
+// be.
 func TestALoopThatSleepsForRetryAfter(t *testing.T) {
 	t.Parallel()
 	for name, policy := range map[string]policies.Policy{
@@ -85,7 +86,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// An error says no shorter wait than there is: its reader tries again after it.
+// An error states no shorter wait than there is: its reader tries again after it.
 func TestAWaitIsRoundedUp(t *testing.T) {
 	t.Parallel()
 	for wait, text := range map[time.Duration]string{

@@ -17,7 +17,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// registered is a store that knows what its processes say of themselves.
+// registered is a store that keeps the descriptions of its processes.
 type registered struct {
 	*faulty.Store
 

@@ -71,7 +71,7 @@ func TestWhichReservationsServeAgain(t *testing.T) {
 	})
 }
 
-// What a call knew is not there when it serves again.
+// A reused call holds nothing of its previous use.
 func TestASpareIsEmpty(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

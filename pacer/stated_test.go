@@ -15,7 +15,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A ban of hours is stated to every call that is on its way, and again to the probe after it: one line each, one event each that says so.
+// A ban of hours is stated to every call that is on its way, and again to the probe after it: one line each, one event each that reports
+// it.
 func TestALongWaitIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	const ban = 81654 * time.Second
@@ -77,7 +78,7 @@ func TestALongWaitIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// What counts as a long wait: what is stated, more than an hour, with nothing left.
+// A long wait is stated, more than an hour, with nothing left.
 func TestWhatIsALongWait(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

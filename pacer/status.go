@@ -22,17 +22,17 @@ type Status struct {
 	PausedFor  time.Duration // how much longer the whole upstream is paused; 0 if it is not
 	PausedBy   string        // where the upstream stated that, such as "Retry-After"; "" if that is not known
 	Policies   []PolicyStatus
-	Allowances []Allowance // what the upstream said is left, of limits that no policy is about, too
+	Allowances []Allowance // what is left by the upstream's replies, also of limits without a policy
 
 	_ struct{}
 }
 
-// An Allowance is what an upstream said is left of one of its limits, and what that leaves to calls.
+// An Allowance is what is left of one of the upstream's limits by its replies, and what calls may use of that.
 type Allowance struct {
 	Policy string        // that it is about; "" for a limit that fits no policy
-	Limit  string        // of one that fits no policy: its name, or how much it allows; "" if it was not said
+	Limit  string        // of one without a policy: its name, or how much it allows; "" if unknown
 	Scope  string        // as in [PolicyStatus]
-	Left   int64         // the least that was said and not taken back
+	Left   int64         // the least value that was stated and not withdrawn
 	Free   int64         // of it: not spoken for by calls that are not answered
 	For    time.Duration // how much longer that holds
 	Source string        // where the upstream stated that, such as "X-RateLimit-Reset"; "" if that is not known
@@ -70,6 +70,9 @@ type PolicyStatus struct {
 	// an adaptive rate that has slowed down, and future slots. It ignores the margin, which is small and shrinks slowly. For a policy of
 	// calls in flight it is how long until the last lease runs out at the latest.
 	Full time.Duration
+	// Gone is how long until nothing is left of a [policies.Fixed] or calendar window, at its mean pace so far; 0 if it lasts to its end at that
+	// pace, as one with a burst does, or if not even a tenth is spent, which says little. Of what is kept for a party, it is that.
+	Gone time.Duration
 
 	_ struct{}
 }
@@ -92,7 +95,7 @@ func (p *Pacer) Status(ctx context.Context, opts ...ScopeOption) (*Status, error
 	s := newStatus(p.upstream, &seen)
 	for i := range limits {
 		if l := &limits[i]; l.Spec.Algorithm == specs.Allowance {
-			s.say(l, p.set().Describe(l), &seen.Limits[i])
+			s.addLimit(l, p.set().Describe(l), &seen.Limits[i])
 		} else {
 			s.Policies = append(s.Policies, policyStatus(a.Set.PolicyOf(l), p.set().Describe(l), &seen.Limits[i], seen.Now))
 		}
@@ -130,14 +133,14 @@ func (s *Status) statedBy(stated []store.Statement, policy, scope string, d time
 	return source
 }
 
-// say adds what was said of a limit, and what it means for the policy that it is about, which comes before it.
-func (s *Status) say(l *store.Limit, scope string, seen *store.LimitStatus) {
+// addLimit adds what is known of a limit, and what it means for the limit's policy, which comes before it.
+func (s *Status) addLimit(l *store.Limit, scope string, seen *store.LimitStatus) {
 	now := store.Instant(s.At.UnixMicro())
 	one := Allowance{Policy: readings.PolicyOf(l.Policy), Limit: readings.TagOf(l.Policy), Scope: scope, Left: seen.Pace, Free: seen.Remaining}
 	if one.For = seen.Full.Sub(now); one.For <= 0 {
 		return
 	}
-	if !slices.Contains(s.Allowances, one) { // a key may be asked for twice
+	if !slices.Contains(s.Allowances, one) { // a key may be listed twice
 		s.Allowances = append(s.Allowances, one)
 	}
 	if one.Policy == "" && scope == "" {
@@ -195,7 +198,7 @@ func (p *Pacer) statusOf(ctx context.Context, all []policies.Policy, keys []stor
 		s.Policies = append(s.Policies, one)
 	}
 	for i := known; i < len(stack.Limits); i++ {
-		s.say(&stack.Limits[i], p.set().Describe(&stack.Limits[i]), &seen.Limits[i])
+		s.addLimit(&stack.Limits[i], p.set().Describe(&stack.Limits[i]), &seen.Limits[i])
 	}
 	s.attribute(stated)
 	return s, nil
@@ -221,7 +224,27 @@ func policyStatus(policy policies.Policy, scope string, seen *store.LimitStatus,
 		Queued:    seen.Queued,
 		Margin:    marginOf(policy, seen.Margin),
 		Full:      max(0, seen.Full.Sub(now)),
+		Gone:      goneIn(policy.Spec(), seen, int64(now)),
 	}
+}
+
+// goneIn returns how long until a window is spent: see [PolicyStatus].
+func goneIn(s specs.Spec, seen *store.LimitStatus, now int64) time.Duration {
+	spent := seen.Pace - seen.Remaining
+	if s.Algorithm != specs.Window || s.Buckets > 0 || s.Ahead > 0 || seen.Remaining == 0 || spent < seen.Pace/10 || spent <= 0 {
+		return 0
+	}
+	begin := now - now%s.Interval
+	end := begin + s.Interval
+	if s.Calendar != nil {
+		bounds := s.Calendar.Bounds(now, now)
+		begin, end = bounds[1], bounds[2]
+	}
+	left := int64(float64(now-begin) * (float64(seen.Remaining) / float64(spent)))
+	if now+left >= end-s.Guard {
+		return 0
+	}
+	return time.Duration(left) * time.Microsecond
 }
 
 // marginOf returns a margin in millionths of a policy's period as a time.
@@ -290,10 +313,10 @@ func (p *Pacer) registry() (registry store.Registry, shared bool) {
 const readyTimeout = 10 * time.Second
 
 // Ready reports whether the store works now. Use it when a program starts. Do not use it as a readiness probe, except with RefuseCalls: it
-// fails in all processes while the store is away, although they could go on pacing locally. For a store in memory it returns nil.
-// For a Redis store it checks that the server can be reached, accepts the credentials, runs the scripts, takes writes, and lets this user
-// run every command on the keys and the channel of the upstream. It leaves nothing behind on the server. If a check fails, Ready returns
-// a [*StoreError] that says what is wrong and what to do about it, and wraps a *redisstore.NotReadyError. If the Pacer is closed, it
+// fails in all processes while the store is away, although they could go on pacing locally. For a store in memory it returns nil. For a
+// Redis store it checks that the server can be reached, accepts the credentials, runs the scripts, takes writes, and lets this user run
+// every command on the keys and the channel of the upstream. It leaves nothing behind on the server. If a check fails, Ready returns a
+// [*StoreError] that names what is missing and what to do about it, and wraps a *redisstore.NotReadyError. If the Pacer is closed, it
 // returns [ErrClosed].
 //
 // Ready returns when its context ends, or after ten seconds. It does not depend on Config.Outage, and its result does not affect pacing:

@@ -72,7 +72,7 @@ func loggedPacer(t *testing.T, r *remote, c pacer.Config) *pacer.Pacer {
 	return p
 }
 
-// A process that loses its store says so, once a minute at most, however often that happens, and says when it is back.
+// A process that loses its store logs it, once a minute at most, however often that happens, and logs its return.
 func TestALostStoreIsLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -109,8 +109,7 @@ func TestALostStoreIsLogged(t *testing.T) {
 	})
 }
 
-// A logger that hangs or panics delays no call and not the way back to the store, and ends nothing. What it could not keep up with is
-// counted.
+// A logger that hangs or panics delays no call and not the way back to the store, and ends nothing. Dropped lines are counted.
 func TestALoggerThatFailsHarmsNobody(t *testing.T) { //nolint:paralleltest // it sets the default logger, which logs a panic
 	before := slog.Default()
 	defer slog.SetDefault(before)
@@ -152,7 +151,7 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// Two Pacers of an upstream say it once.
+// Two Pacers of an upstream log it once.
 func TestALostStoreIsLoggedOnceForEachUpstream(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -228,7 +227,7 @@ func TestWhoLogsALostStore(t *testing.T) { //nolint:paralleltest // it replaces 
 	})
 }
 
-// What was too much to keep for a store that is away is counted, for hooks and in the log.
+// What a store that was away did not get back is counted, for hooks and in the log.
 func TestWhatWasDroppedIsLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -238,7 +237,7 @@ func TestWhatWasDroppedIsLogged(t *testing.T) {
 		pacer.Returned(p, 7)
 		closing(t, p)
 		require.Equal(t, 7, dropped)
-		require.Equal(t, 1, l.count(`level=WARN msg="headway: the store is back"`), l.text())
+		require.Equal(t, 1, l.count(`level=INFO msg="headway: the store is back"`), l.text())
 		require.Equal(t, 1, l.count("dropped=7"), l.text())
 	})
 }

@@ -22,7 +22,7 @@ func ExamplePacer_TryAcquire() {
 	}
 	_, err = p.TryAcquire(context.Background())
 	if wait, ok := pacer.RetryAfter(err); ok {
-		fmt.Println("no preview: ask again in", wait)
+		fmt.Println("no preview: try again in", wait)
 	}
 	first.Release() // usually deferred
 	second, err := p.TryAcquire(context.Background())
@@ -32,7 +32,7 @@ func ExamplePacer_TryAcquire() {
 	defer second.Release()
 	fmt.Println("a preview")
 	// Output:
-	// no preview: ask again in 100ms
+	// no preview: try again in 100ms
 	// a preview
 }
 

@@ -34,7 +34,7 @@ func TestTheShortWayOfAnotherDay(t *testing.T) {
 	}
 }
 
-// A call of a process that has no share asks again while it may wait, and not any longer.
+// A call of a process without a share tries again while it may wait, and no longer.
 func TestACallAsksNoLongerThanItMayWait(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ deadline, maxWait time.Duration }{

@@ -17,7 +17,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// refusedBy checks that a call may not go yet because of a policy, and returns when to ask again.
+// refusedBy checks that a call may not go yet because of a policy, and returns when to try again.
 func refusedBy(t *testing.T, policy string, err error) time.Duration {
 	t.Helper()
 	limit, ok := errors.AsType[*pacer.LimitError](err)
@@ -29,7 +29,7 @@ func refusedBy(t *testing.T, policy string, err error) time.Duration {
 	return retryAfter(limit)
 }
 
-// scopesIn returns what options say of whose a call is.
+// scopesIn returns the scopes among options.
 func scopesIn(opts []pacer.TryOption) (scopes []pacer.ScopeOption) {
 	for _, o := range opts {
 		scopes = append(scopes, o.(pacer.ScopeOption))

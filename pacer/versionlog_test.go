@@ -16,12 +16,12 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// counted is a store that says how many versions of the policies there are.
+// counted is a store that returns a given number of versions of the policies.
 type counted struct {
 	*remote
 
 	versions atomic.Int64
-	every    atomic.Int64 // what processes said of when they report again
+	every    atomic.Int64 // when processes report again, as they announce it
 }
 
 func (c *counted) Describe(_ context.Context, _ string, about store.About) (int, error) {

@@ -72,7 +72,7 @@ func TestMonths(t *testing.T) {
 	require.Equal(t, []string{"2024-01-01 00:00", "2024-02-01 00:00", "2024-03-01 00:00", "2024-04-01 00:00", "2024-05-01 00:00"}, got)
 }
 
-// Whatever the zone and the time: bounds ascend, surround the time, reach far enough, and do not depend on earlier calls.
+// In any zone and at any time, bounds ascend, surround the time, reach far enough, and do not depend on earlier calls.
 func TestBoundsEverywhere(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe", "America/Havana", "Africa/Casablanca", "Pacific/Apia", "America/St_Johns"} {

@@ -27,7 +27,7 @@ func PerSecond(n int64) Policy { return Rate(n, time.Second) }
 // for that, use [Fixed] or [Sliding].
 func PerMinute(n int64) Policy { return Rate(n, time.Minute) }
 
-// Every allows one call every d, and never two at once unless [Policy.Burst] says so. It is [Rate] with n = 1.
+// Every allows one call every d, and never two at once without a [Policy.Burst]. It is [Rate] with n = 1.
 //
 // Every(1500 * time.Millisecond) sends 40 calls a minute.
 func Every(d time.Duration) Policy { return Rate(1, d) }

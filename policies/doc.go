@@ -23,8 +23,8 @@
 //
 // # When windows start
 //
-// Fixed windows are aligned to the Unix epoch, by the store's clock. If the upstream's windows start at other times (at your first
-// call, say), no aligned window is safe: use AtMost or Sliding, which hold in every window.
+// Fixed windows are aligned to the Unix epoch, by the store's clock. If the upstream's windows start at other times, such as at your first
+// call, no aligned window is safe: use AtMost or Sliding, which hold in every window.
 //
 // # What upstreams report
 //

@@ -11,16 +11,16 @@ type Feedback struct {
 	// the call that was answered. Calls that these policies do not bind are not affected. Defaults to the policies with the widest scope
 	// that bind the call.
 	Policies []string
-	// Otherwise says which calls are affected if the stack has none of these policies.
+	// Otherwise sets which calls are affected if the stack has none of these policies.
 	Otherwise Otherwise
 	// Within names a scope that bounds a feedback about an unknown limit: the feedback then affects only policies that are Per this
 	// scope, and of those that bind the call, the widest. It is ignored if no such policy binds the call. Package transport sets it to
 	// the endpoint scope; profiles do not set it. Defaults to no bound.
 	Within string
 
-	// Refused says that the upstream refused the call because of this limit. An adaptive policy slows down.
+	// Refused means that the upstream refused the call because of this limit. An adaptive policy slows down.
 	Refused bool
-	// Certain says that a refusal cannot be stray, for example because the upstream bans clients that continue: it affects all calls at
+	// Certain means that a refusal cannot be stray, for example because the upstream bans clients that continue: it affects all calls at
 	// once. Otherwise a single refusal that requests a wait of no more than the limit's period may be stray: see [Policy.Margin].
 	Certain bool
 	// Wait is how long no call may start; 0 if the upstream did not request a wait.
@@ -40,7 +40,7 @@ type Feedback struct {
 	_ struct{}
 }
 
-// Otherwise says which calls a [Feedback] affects if the stack has none of its policies.
+// Otherwise is which calls a [Feedback] affects if the stack has none of its policies.
 type Otherwise uint8
 
 // Values of [Otherwise].

@@ -10,7 +10,7 @@ import (
 // nothing is lost at the end. The party may use more than that, as everybody may. Calls that name no party have what is not reserved. It is for
 // Fixed and calendar windows: a desk that works from 9 to 17 finds its part of a daily quota, whatever a batch job has done at night.
 //
-// What is kept for a party is a policy of its own, named after both ("daily.support"). All of them together keep 100 per cent at most.
+// The part kept for a party is a policy of its own, named after both ("daily.support"). All of them together keep 100 per cent at most.
 func (p Policy) Reserve(party string, percent int64) Policy {
 	sum := percent
 	for _, l := range p.lanes {

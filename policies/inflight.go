@@ -24,8 +24,8 @@ const (
 // it until it is over. A call that finds all permits taken is queued, in order. It holds no slot of any rate meanwhile, and is woken when
 // its turn comes.
 //
-// A permit is a lease, so a crash loses no permit for good: see [Policy.Lease]. A call takes one permit, whatever it costs. Nobody releases
-// the calls of pacer.Pacer.Wait: they keep their permits until the leases run out.
+// A permit is a lease, so a crash loses no permit for good: see [Policy.Lease]. A call takes one permit, whatever it costs. Calls of
+// pacer.Pacer.Wait are never released: they keep their permits until the leases run out.
 //
 // InFlight(25) and PerSecond(50) in one stack send up to 50 calls a second as long as no more than 25 of them run.
 func InFlight(n int64) Policy {
@@ -171,6 +171,7 @@ func (p Policy) cut(s specs.Spec) specs.Spec {
 	if p.percent == 0 {
 		return s
 	}
+	s.Ahead = 0 // the whole has a pace
 	if p.kept {
 		s.Floor = max(1, s.Limit/100*p.percent+s.Limit%100*p.percent/100)
 		return s

@@ -73,7 +73,7 @@ func TestMistakesOfWhatIsNotGivenFarAhead(t *testing.T) {
 		`Lease is 1m0s: only InFlight has leases`:                                               policies.PerSecond(1).Lease(time.Minute),
 		`LongerThan is -1s: must be from 0 to an hour`:                                          policies.InFlight(1).LongerThan(-time.Second),
 		`LongerThan is 1s: only InFlight counts calls by how long they run`:                     policies.Every(1).LongerThan(time.Second),
-		`Burst is 2: only rates have a burst: a window admits its whole limit at once`:          policies.InFlight(1).Burst(2),
+		`Burst is 2: only rates, Fixed and calendar windows have a burst`:                       policies.InFlight(1).Burst(2),
 		`Lane is "a": an in-flight policy has no lanes`:                                         policies.InFlight(9).Lane("a", 50),
 		`Lane a is 0 %: must be from 1 to 100 per cent of the policy`:                           policies.PerSecond(9).Burst(2).Lane("a", 0),
 		`Lane is "a": has a share already`:                                                      policies.PerSecond(9).Burst(2).Lane("a", 10).Lane("a", 20),

@@ -36,7 +36,7 @@ func TestLeave(t *testing.T) {
 		{leave(10), counts{0, 0, -1}, counts{0, 0, -1}},
 		{leave(10), counts{-1, 40, -1}, counts{-1, 30, -1}},
 		{leave(10), counts{100, -1, 60}, counts{90, -1, 60}},
-		{leave(10), counts{100, -1, -1}, counts{100, -1, -1}}, // a rate, of which nothing says what is left
+		{leave(10), counts{100, -1, -1}, counts{100, -1, -1}}, // a rate, without a statement of what is left
 		{leave(10), counts{-1, -1, -1}, counts{-1, -1, -1}},
 		{leave(0), counts{100, 40, -1}, counts{100, 40, -1}},
 		{leave(math.MaxInt64), counts{100, 40, -1}, counts{1, 0, -1}},

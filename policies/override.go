@@ -32,8 +32,8 @@ type override struct {
 	before *override
 }
 
-// Override returns a copy whose key with these scope values, in the order of [Policy.Per], has the numbers of another policy: a tenant
-// with a larger plan, say.
+// Override returns a copy whose key with these scope values, in the order of [Policy.Per], has the numbers of another policy, as for a
+// tenant with a larger plan.
 //
 //	policies.PerSecond(5).Per("tenant").Override(policies.PerSecond(50).Burst(10), "acme")
 //

@@ -184,7 +184,7 @@ func TestOverridesThatDoNotFit(t *testing.T) {
 		`is in-flight: 1 in flight: must be of the policy's kind: a window`:                        w.Override(policies.InFlight(1), "x", "y"),
 		`is per-second: 1 per 1s: must be of the policy's kind: calls in flight`:                   f.Override(policies.PerSecond(1), "acme"),
 		`Override for "acme" Limit is 0: must be at least 1`:                                       p.Override(policies.PerSecond(0), "acme"),
-		`Override for "x", "y" Burst is 3: only rates have a burst`:                                w.Override(policies.Sliding(1, time.Hour).Burst(3), "x", "y"),
+		`Override for "x", "y" Burst is 3: only rates, Fixed and calendar windows have a burst`:    w.Override(policies.Sliding(1, time.Hour).Burst(3), "x", "y"),
 		`Override for "acme" Lane batch is a part of a rate with a burst of 1: what a lane leaves`: p.Lane("batch", 50).Override(policies.PerSecond(1).Burst(1), "acme"),
 	} {
 		err := bad.Validate()

@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// What String writes for each setting, and that Parse reads it.
+// Parse reads the text that String writes for each setting.
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	berlin := zone(t, "Europe/Berlin")
@@ -32,6 +32,7 @@ func TestTexts(t *testing.T) {
 		"fixed-10s: 300 per window of 10s":                                      policies.Fixed(300, 10*time.Second).Skew(0),
 		"fixed-10s: 300 per window of 10s, skew 50us":                           policies.Fixed(300, 10*time.Second).Skew(50 * time.Microsecond),
 		"hourly: 5000 hourly (UTC)":                                             policies.Hourly(5000, time.UTC),
+		"daily: 100000 daily (Europe/Berlin), burst 1000":                       policies.Daily(100_000, berlin).Burst(1000),
 		"daily: 100000 daily (Europe/Berlin), skew 1s":                          policies.Daily(100_000, berlin).Skew(time.Second),
 		"monthly.org: 9 monthly (Europe/Berlin), 50 % for lane batch, per org":  policies.Monthly(9, berlin).Lane("batch", 50).Per("org"),
 		"in-flight: 25 in flight":                                               policies.InFlight(25),
@@ -48,7 +49,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// What people type.
+// Texts as people type them.
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]policies.Policy{
@@ -170,7 +171,7 @@ func TestTextsThatAreNotUnderstood(t *testing.T) {
 		"25/s, burst":                `Text is "burst": not understood`,
 		"25/s, skew 1s":              `Skew is 1s: a plain rate makes no promise over windows: use AtMost`,
 		"25/s, in 10 buckets":        `Buckets is 10: only Sliding has buckets`,
-		"at most 9 in any 1s, burst 2, in 3 buckets": `Burst is 2: only rates have a burst`,
+		"at most 9 in any 1s, burst 2, in 3 buckets": `Burst is 2: only rates, Fixed and calendar windows have a burst`,
 		"25/s, per":                    `"" is not a valid scope name: write a letter or digit`,
 		"25/s, per a++b":               `"" is not a valid scope name: write a letter or digit`,
 		"25/s, per a b":                `Text is "per a b": "a b" is not a valid scope name`,

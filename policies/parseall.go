@@ -21,8 +21,8 @@ const (
 // a line is a comment. A text without policies is an empty list. ParseAll does not compare the policies: pacer.New checks that their
 // names differ.
 //
-// It returns an [*Error] for a text of more than 256 KiB or 1,000 policies, and otherwise the errors of the first ten policies that
-// [Parse] cannot read, joined: Number says which policy each is about.
+// It returns an [*Error] for a text of more than 256 KiB or 1,000 policies, and otherwise the errors of the first ten policies that [Parse]
+// cannot read, joined: their Number is the policy's.
 func ParseAll(text string) ([]Policy, error) {
 	if len(text) > maxTexts {
 		return nil, &Error{Field: fieldText, Value: fmt.Sprintf("%d bytes long", len(text)), Reason: fmt.Sprintf("must have at most %d", maxTexts)}

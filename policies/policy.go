@@ -22,7 +22,7 @@ const defaultBuckets = 100
 // maxScopes is how many scopes one policy may name.
 const maxScopes = 8
 
-// shape says which constructor made a policy, and with it which settings it takes.
+// shape is which constructor made a policy, and with it which settings it takes.
 type shape uint8
 
 const (
@@ -50,7 +50,7 @@ type Policy struct {
 	shape   shape
 	limit   int64         // calls per period
 	period  time.Duration // nominal for a calendar window
-	burst   int64         // rate shapes; 0: not given
+	burst   int64         // rates and fixed windows; 0: not given
 	loose   bool          // lowered from a limit whose windows are not exact
 	skew    time.Duration // -1: not set
 	buckets int64         // sliding
@@ -121,14 +121,14 @@ func (p Policy) Enforced() Policy {
 // Burst returns a copy of a rate that lets b calls start at once after idling. The long-run rate stays. The burst is also the highest cost
 // that one call can have. [AtMost] keeps its limit with any burst.
 //
-// Defaults to 1, or to 2 for a rate of two or more calls per period that come at uneven times: calls of different keys share it, it has
+// For a rate it defaults to 1, or to 2 for one of two or more calls per period that come at uneven times: calls of different keys share it, it has
 // lanes, or they also wait for permits of an [InFlight] policy. [Stacked] has the exact rule. The gaps between such calls are usually
 // shorter than the rate's interval, and with a burst of 1 they could not be used. Set Burst(1) for a strict spacing.
 func (p Policy) Burst(b int64) Policy {
 	p.burst = b
 	switch {
-	case p.shape != shapeRate && p.shape != shapeAtMost:
-		return p.mistake("Burst", strconv.FormatInt(b, 10), "only rates have a burst: a window admits its whole limit at once")
+	case p.shape == shapeSliding || p.shape == shapeInFlight:
+		return p.mistake("Burst", strconv.FormatInt(b, 10), "only rates, Fixed and calendar windows have a burst")
 	case b < 1:
 		return p.mistake("Burst", strconv.FormatInt(b, 10), "must be at least 1")
 	}
@@ -298,13 +298,12 @@ func (p Policy) whole() specs.Spec {
 			s.Interval = ceilDiv(within, max(p.limit-s.Limit+1, 1))
 		}
 		return s
-	case shapeFixed:
-		return specs.Spec{Algorithm: specs.Window, Limit: p.limit, Interval: us(p.period), Guard: us(p.skewOr(0))}
-	case shapeCalendar:
-		return specs.Spec{
-			Algorithm: specs.Window, Limit: p.limit, Interval: us(p.period), Guard: us(p.skewOr(0)),
-			Calendar: specs.NewCalendar(p.unit, p.loc),
+	case shapeFixed, shapeCalendar:
+		s := specs.Spec{Algorithm: specs.Window, Limit: p.limit, Interval: us(p.period), Guard: us(p.skewOr(0)), Ahead: p.burst}
+		if p.shape == shapeCalendar {
+			s.Calendar = specs.NewCalendar(p.unit, p.loc)
 		}
+		return s
 	case shapeSliding:
 		return specs.Spec{Algorithm: specs.Window, Limit: p.limit, Interval: ceilDiv(us(p.period)+us(p.skewOr(0)), max(p.buckets, 1)), Buckets: p.buckets}
 	case shapeInFlight:

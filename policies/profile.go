@@ -18,12 +18,12 @@ type Profile struct {
 	// Scopes are read from each request.
 	Scopes []Scope
 
-	// Credentials names the header fields that hold a request's credential, such as Authorization, if Scopes tell callers apart by it. If
-	// no request has any of them, authentication happens below the transport, too late, and all callers share one limit.
+	// Credentials names the header fields that hold a request's credential, such as Authorization, if Scopes distinguishes callers by it.
+	// If no request has any of them, authentication happens below the transport, too late, and all callers share one limit.
 	Credentials []string
 
 	// Costs returns what a request costs; policies that are not named charge 1. If Settle is set, the costs are estimates, and a policy
-	// charges no more than it admits at once. [Cost].Learned says whether earlier calls improve the estimate.
+	// charges no more than it admits at once. [Cost].Learned sets whether earlier calls improve the estimate.
 	Costs func(*http.Request) []Cost
 
 	// Peek returns how many bytes of a reply's body Read needs, at most [MaxPeek], counted after decoding if the body has a content
@@ -34,14 +34,15 @@ type Profile struct {
 	// Read returns what a reply means for the limits.
 	Read func(*Reply) Reading
 
-	// Settle returns what the call actually cost, whether it succeeded or failed. It is first called when the response has arrived,
-	// without Body: costs that status and header show are settled at once. If it then returns nil and there is a body, it is called again
-	// when the caller has read the body to its end or closes it. [Reply].Body says what it gets of the body. Policies that it does not
-	// name keep their charge. If it returns costs that are empty but not nil, all policies do.
+	// Settle returns what the call actually cost, whether it succeeded or failed. It is first called when the response has arrived, without
+	// Body: costs that status and header show are settled at once. If it then returns nil and there is a body, it is called again when the
+	// caller has read the body to its end or closes it. [Reply].Body documents how much of the body it gets. Policies that it does not name
+	// keep their charge. If it returns costs that are empty but not nil, all policies do.
 	Settle func(*Reply) []Cost
 
 	// ReadEnd returns what the body reports about limits beyond the part that Read got, such as a count at its end. It is called when the
-	// caller has read the body to its end or closes it, unless Read got the whole body. [Reply].Body says what it gets of the body.
+	// caller has read the body to its end or closes it, unless Read got the whole body. [Reply].Body documents how much of the body it
+	// gets.
 	ReadEnd func(*Reply) []Feedback
 
 	_ struct{}
@@ -64,12 +65,12 @@ type Cost struct {
 	Policy string
 	// N is the cost, at least 0. A policy that the call costs nothing does not bind the call.
 	N int64
-	// Learned says how the actual cost of earlier calls improves N, an estimate. The zero value means not at all.
+	// Learned sets how the actual cost of earlier calls improves N, an estimate. The zero value means not at all.
 	Learned Learned
 }
 
-// A Learned says how the actual cost of earlier calls improves the estimate of a cost, once about 20 calls that count against the same
-// limit were settled: see pacer.EstimateOf.
+// A Learned is how the actual cost of earlier calls improves the estimate of a cost, once about 20 calls that count against the same limit
+// were settled: see pacer.EstimateOf.
 //
 // Do not use it if the upstream charges what a request reserves and not what it uses: then the estimate is the cost.
 type Learned struct {
@@ -91,25 +92,25 @@ type Reply struct {
 	Now      time.Time // when the response arrived; for Body, when it was read
 
 	// Body is the start of the body for Read: what Peek requested, or less. For Settle and ReadEnd it is what the caller has read, up to
-	// twice [MaxPeek]. Of more, it is the first MaxPeek bytes, a zero byte, which no JSON contains, and the last MaxPeek bytes. What is
-	// between them is not seen. Of a body with a content coding, this applies to the first 8 MiB that are decoded. If more than 512 KiB
+	// twice [MaxPeek]. Of more, it is the first MaxPeek bytes, a zero byte, which no JSON contains, and the last MaxPeek bytes. The bytes
+	// between them are not seen. Of a body with a content coding, this applies to the first 8 MiB that are decoded. If more than 512 KiB
 	// arrive encoded, Body is empty.
 	Body []byte
 }
 
 // A Reading is what a [Profile] reads from a [Reply]. If you call an upstream without net/http, make one for pacer.Pacer.Do: with the
-// Profile's Read, from status, header and body, or by hand, from the client's error. This Reading says that a call was refused and may be
+// Profile's Read, from status, header and body, or by hand, from the client's error. This Reading means that a call was refused and may be
 // repeated after wait:
 //
 //	policies.Reading{Feedback: []policies.Feedback{{Refused: true, Wait: wait}}, Verdict: policies.Limited}
 type Reading struct {
 	// Feedback is what the reply reports about limits, in any order.
 	Feedback []Feedback
-	// Verdict says whether the call was refused because of a limit, and may be repeated.
+	// Verdict is whether the call was refused because of a limit, and may be repeated.
 	Verdict Verdict
 }
 
-// A Verdict says whether a call that an upstream refused may be repeated.
+// A Verdict is whether a call that an upstream refused may be repeated.
 type Verdict uint8
 
 // Values of [Verdict].

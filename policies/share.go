@@ -26,6 +26,9 @@ func (p Policy) Share(n int) specs.Spec {
 	case s.Algorithm == specs.Window:
 		s.Limit = max(1, s.Limit/parts)
 		s.Floor /= parts
+		if s.Ahead > 0 {
+			s.Ahead = max(1, s.Ahead/parts)
+		}
 		if p.kept {
 			s.Floor = max(1, s.Floor)
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // String describes the policy in one line, for people and for [Parse]: its name, its limit, and what else was set. Settings that have
-// their default values are left out, except the skew of AtMost and the buckets of Sliding. The burst of a rate is written if it was set.
+// their default values are left out, except the skew of AtMost and the buckets of Sliding. The burst is written if it was set.
 // Overrides are left out.
 //
 //	peak: 25 per 1s, burst 10, adaptive (floor 10 %), per tenant, optional
@@ -58,9 +58,9 @@ func (p Policy) writeLimit(b *strings.Builder) {
 		fmt.Fprintf(b, "at most %d in any %s%s, skew %s", p.limit, compact(p.period), p.burstText(), compact(p.skewOr(defaultSkew)))
 		return
 	case shapeFixed:
-		fmt.Fprintf(b, "%d per window of %s", p.limit, compact(p.period))
+		fmt.Fprintf(b, "%d per window of %s%s", p.limit, compact(p.period), p.burstText())
 	case shapeCalendar:
-		fmt.Fprintf(b, "%d %s (%v)", p.limit, p.unit.String(), p.loc)
+		fmt.Fprintf(b, "%d %s (%v)%s", p.limit, p.unit.String(), p.loc, p.burstText())
 	case shapeSliding:
 		fmt.Fprintf(b, "at most %d in any %s, in %d buckets", p.limit, compact(p.period), p.buckets)
 	case shapeInFlight:
@@ -80,7 +80,7 @@ func (p Policy) writeLimit(b *strings.Builder) {
 	}
 }
 
-// burstText returns the text of the burst of a rate, if it was set.
+// burstText returns the text of the burst, if it was set.
 func (p Policy) burstText() string {
 	if p.burst == 0 {
 		return ""

@@ -87,6 +87,9 @@ func (p Policy) checkOwn() *Error {
 		if p.shape == shapeCalendar && p.loc == nil {
 			return bad("Location", "nil", "give a time zone such as time.UTC; if it comes from time.LoadLocation, check that error first")
 		}
+		if p.burst > p.limit {
+			return bad("Burst", p.burst, fmt.Sprintf("must be at most the limit, %d", p.limit))
+		}
 		if p.skewOr(0) >= p.period {
 			return bad("Skew", p.skew, "leaves nothing of the window: it must be shorter than the period")
 		}

@@ -133,8 +133,8 @@ func refused(err error) bool {
 	return config || store || sign
 }
 
-// idempotent reports whether a request may be repeated without knowing what became of it: by its method (RFC
-// 9110 section 9.2.2), or because a header says so, as for net/http's own transport.
+// idempotent reports whether a request may be repeated without knowing its outcome: by its method (RFC 9110 section 9.2.2), or by a header,
+// as for net/http's own transport.
 func idempotent(req *http.Request) bool {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:

@@ -19,13 +19,13 @@ import (
 const (
 	// maxCodings is how many content codings of one body are decoded. More than one is rare.
 	maxCodings = 3
-	// decodeOverhead is how many bytes more than it is asked for a decoder may read of a body: headers, and what it reads ahead.
+	// decodeOverhead is how many bytes beyond the requested ones a decoder may read of a body: headers, and what it reads ahead.
 	decodeOverhead = 16 << 10
 	// maxWindow is the largest window of zstd that is decoded: the most that a content coding may need (RFC 9659 section 3).
 	maxWindow = 8 << 20
 )
 
-// errCoding says that nobody here knows a content coding.
+// errCoding means that nobody here knows a content coding.
 var errCoding = errors.New("transport: unknown content coding")
 
 // codings returns the content codings of a body, in the order in which they were applied (RFC 9110 section 8.4).
@@ -118,9 +118,9 @@ func (d *decoders) Close() error {
 	return nil
 }
 
-// decode returns the first n bytes of what is encoded in the body that seen reads, and whether that is all of it. It reads
-// little more than that takes. A body that is not what its Content-Encoding says, as if a proxy had decoded it, is taken as it
-// is. One with a coding that is not known shows nothing.
+// decode returns the first n bytes of what is encoded in the body that seen reads, and whether that is all of it. It reads little more than
+// that takes. A body that does not match its Content-Encoding, as if a proxy had decoded it, is taken as it is. One with a coding that is
+// not known shows nothing.
 func decode(seen *recorder, names []string, n int) (body []byte, complete bool) {
 	d, err := decoder(io.LimitReader(seen, int64(n)+decodeOverhead), names)
 	if errors.Is(err, errCoding) {

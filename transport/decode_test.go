@@ -117,7 +117,7 @@ func TestAProfileSeesIntoEncodedBodies(t *testing.T) {
 	}
 }
 
-// However much an encoded body makes, no more is decoded than the profile asks for, and little is read of it.
+// However large an encoded body becomes, no more is decoded than the profile requests, and little is read of it.
 func TestAnEncodedBodyIsDecodedNoFurtherThanRequested(t *testing.T) {
 	t.Parallel()
 	for _, coding := range []string{"gzip", "deflate", "br", "zstd"} {

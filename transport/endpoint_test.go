@@ -22,8 +22,7 @@ func firstOf(r *http.Request) string {
 	return first
 }
 
-// What a reply says holds for the calls of its endpoint, unless it names a policy of the stack, or the profile knows that it is the
-// account's.
+// A reply holds for the calls of its endpoint, unless it names a policy of the stack, or the profile knows that it is the account's.
 func TestAReplyIsAboutItsEndpoint(t *testing.T) {
 	t.Parallel()
 	account := policies.PerSecond(100).Burst(100).Named("account")
@@ -87,7 +86,7 @@ func TestAReplyIsAboutItsEndpoint(t *testing.T) {
 	}
 }
 
-// Without WithEndpoint, nothing says what a reply is about, so that everyone heeds it.
+// Without WithEndpoint, nothing determines which calls a reply is about, so everyone heeds it.
 func TestWithoutEndpointsAReplyIsAboutEveryone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

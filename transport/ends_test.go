@@ -22,7 +22,7 @@ import (
 	"github.com/headway-go/headway/transport"
 )
 
-// lastWord is a profile that reads a pause of 30 s at the end of a body, and counts how often it is asked.
+// lastWord is a profile that reads a pause of 30 s at the end of a body, and counts its calls.
 func lastWord(peek int, asked *int) policies.Profile {
 	return policies.Profile{
 		Peek: func(*http.Response) int { return peek },
@@ -37,7 +37,7 @@ func lastWord(peek int, asked *int) policies.Profile {
 	}
 }
 
-// What a long body reports at its end is applied when the caller has read it, and before anything is returned that says so.
+// The report at the end of a long body is applied when the caller has read it, and before the end is returned.
 func TestTheEndOfABodyIsReported(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 200_000) + "stop"

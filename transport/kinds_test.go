@@ -18,7 +18,7 @@ import (
 	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
-// tenants are an upstream that counts each tenant apart, and says so nowhere.
+// tenants are an upstream that counts each tenant by itself, without any sign of it.
 type tenants map[string]*stating
 
 func (u tenants) RoundTrip(req *http.Request) (*http.Response, error) {

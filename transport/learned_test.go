@@ -98,7 +98,7 @@ func statesUse(h http.Header, r upstreamtest.Reply) {
 	h.Set("X-Ratelimit-Reset", upstreamtest.Seconds(s.Reset, r.Now))
 }
 
-// An upstream that admits four calls at once, and says so nowhere, is not taken for one of few calls a second: what it states is used.
+// An upstream that admits four calls at once, and states that nowhere, is not taken for one of few calls a second: what it states is used.
 func TestFewCallsAtOnceTeachNoSlowPace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

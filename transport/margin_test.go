@@ -90,8 +90,8 @@ var uneven = []struct {
 	},
 }
 
-// Nobody has to know how uneven a network is: four processes of 16 callers, under an upstream that is strict. It is judged after ten
-// seconds, for a minute.
+// The margin adapts to an uneven network: four processes of 16 callers, under an upstream that is strict. It is judged after ten seconds,
+// for a minute.
 func TestTheMarginFindsItself(t *testing.T) {
 	t.Parallel()
 	for _, network := range uneven {

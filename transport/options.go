@@ -91,7 +91,7 @@ func WithProfile(p policies.Profile) Option {
 }
 
 // WithBase sets the transport that sends the requests. Put authentication such as oauth2.Transport above the paced transport, not here:
-// otherwise a profile that tells accounts apart by their credentials does not see them. For a signature that expires, see [WithSigner].
+// otherwise a profile that distinguishes accounts by their credentials does not see them. For a signature that expires, see [WithSigner].
 // Defaults to [http.DefaultTransport].
 func WithBase(rt http.RoundTripper) Option {
 	return func(o *options) error {
@@ -234,7 +234,7 @@ func (e *SignError) Error() string {
 // Unwrap returns the function's error.
 func (e *SignError) Unwrap() error { return e.Err }
 
-// WithLogger sets the logger for a warning: the profile tells callers apart by their credentials, but the first requests have none.
+// WithLogger sets the logger for a warning: the profile distinguishes callers by their credentials, but the first requests have none.
 // Defaults to the value of [slog.Default] when the transport is made.
 func WithLogger(l *slog.Logger) Option {
 	return func(o *options) error {

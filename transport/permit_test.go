@@ -89,7 +89,7 @@ func (f *failing) Read(p []byte) (int, error) {
 
 func (*failing) Close() error { return nil }
 
-// Whatever becomes of a call, its permit comes back, and once.
+// However a call ends, its permit comes back, and once.
 func TestEveryPermitComesBackOnce(t *testing.T) {
 	t.Parallel()
 	answered := func(_ int, req *http.Request) (*http.Response, error) { return reply(req, 200, "a body"), nil }

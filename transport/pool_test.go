@@ -19,7 +19,9 @@ import (
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/github"
+	"github.com/headway-go/headway/policies/openai"
 	"github.com/headway-go/headway/transport"
+	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
 // strictKeys is an upstream that lets each key make so many calls in any second, and does not know others.
@@ -27,7 +29,7 @@ type strictKeys struct {
 	mu      sync.Mutex
 	limits  map[string]int
 	revoked map[string]bool
-	silent  bool // a 429 does not say how long to wait
+	silent  bool // a 429 does not state how long to wait
 	hits    map[string][]time.Time
 	refused map[string]int // by key and status
 }
@@ -210,8 +212,8 @@ func TestARefusedKeyBacksOff(t *testing.T) {
 	}
 }
 
-// If every key is revoked, no call waits: it gets a 401, or an error that says so, whether it comes then or waits already, and the keys are
-// not tried more often than once in a process. Later they are tried again.
+// If every key is revoked, no call waits: it gets a 401, or ErrNoCredential, whether it comes then or waits already, and the keys are not
+// tried more often than once in a process. Later they are tried again.
 func TestAllKeysAreRevoked(t *testing.T) {
 	t.Parallel()
 	for _, keys := range [][]string{{"a"}, {"a", "b", "c"}} {
@@ -306,7 +308,7 @@ func (c *closing) Close() error {
 	return nil
 }
 
-// What is wrong with a pool is reported when the transport is made.
+// New reports mistakes in a pool.
 func TestAPoolOfAnotherPacer(t *testing.T) {
 	t.Parallel()
 	p, other := newPacer(t, policies.PerSecond(10).Per("key")), newPacer(t, policies.PerSecond(10).Per("key"))
@@ -361,7 +363,7 @@ func (u *keysAtOnce) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// A countedBody says once that it is over.
+// A countedBody counts how often it ends.
 type countedBody struct {
 	io.ReadCloser
 
@@ -466,5 +468,49 @@ func TestAPoolOfGitHubsTokens(t *testing.T) {
 		require.Zero(t, u.tooMany)
 		require.Equal(t, 300, u.served["ci"]+u.served["bot"])
 		require.InDelta(t, 150, u.served["ci"], 5, "all calls end at once, and a permit goes to whichever asks first")
+	})
+}
+
+// Limits per project and model, as OpenAI's, are those of each key and model: five keys serve five times as much of each.
+func TestAPoolOfOpenAIsKeys(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		keyAndModel := func(r *http.Request) string {
+			return strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer secret-of-") + " " + r.Header.Get("Model")
+		}
+		u := &upstreamtest.Upstream{Limits: []upstreamtest.Limit{upstreamtest.Bucket(10, time.Second).Per(keyAndModel)}}
+		p, err := pacer.New(pacer.Config{Upstream: "openai", MaxWait: time.Hour, Policies: []policies.Policy{
+			openai.Limits(60, 1_000_000)[0].Burst(10), openai.Limits(60, 1_000_000)[1],
+		}})
+		require.NoError(t, err)
+		keys := []pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}, {ID: "e"}}
+		pool, err := p.Pool(keys, openai.ScopeProject)
+		require.NoError(t, err)
+		client := newClient(t, p, u, transport.WithProfile(openai.Profile), transport.WithPool(pool, bearer))
+		var calls sync.WaitGroup
+		for i := range 200 {
+			calls.Go(func() {
+				model := []string{"large", "small"}[i%2]
+				body := strings.NewReader(`{"model":"` + model + `","max_tokens":10}`)
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://api.openai.com/v1/chat/completions", body)
+				require.NoError(t, err)
+				req.Header.Set("Model", model)
+				resp, err := client.Do(req)
+				require.NoError(t, err)
+				_ = resp.Body.Close()
+			})
+		}
+		began := time.Now()
+		calls.Wait()
+		require.Zero(t, u.Refused())
+		require.LessOrEqual(t, time.Since(began), 11*time.Second, "100 of each model by five keys: 50 at once, and five a second")
+		served := make(map[string]int)
+		for _, c := range u.Calls() {
+			served[keyAndModel(c.Request)]++
+		}
+		for _, key := range keys {
+			require.InDelta(t, 20, served[key.ID+" large"], 1)
+			require.InDelta(t, 20, served[key.ID+" small"], 1)
+		}
 	})
 }

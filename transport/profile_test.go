@@ -34,7 +34,7 @@ func peeking(n int, saw *[]policies.Reply) policies.Profile {
 	}
 }
 
-// What a profile looks at is put back: the caller reads the whole body, whatever its size.
+// The bytes that a profile reads are put back: the caller reads the whole body, whatever its size.
 func TestAPeekIsPutBack(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 1, 9, 10, 11, 100_000} {
@@ -390,7 +390,7 @@ func TestAScopeOverridesTheProfiles(t *testing.T) {
 	}
 }
 
-// A profile that tells callers apart by credentials warns, once, where it sees none.
+// A profile that distinguishes callers by credentials warns, once, where it sees none.
 func TestCallersWithoutACredentialAreWarnedOf(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -46,10 +46,10 @@ func (t *Transport) describe(opts []pacer.Option, req *http.Request) []pacer.Opt
 	return opts
 }
 
-// firstCalls is how many calls without a credential tell that there will be none.
+// firstCalls is after how many calls without a credential none is expected.
 const firstCalls = 3
 
-// checkCredential warns once if the profile tells callers apart by credentials, and the first calls have none. Scopes of the user's show
+// checkCredential warns once if the profile distinguishes callers by credentials, and the first calls have none. Scopes of the user's show
 // that callers are distinguished in another way.
 func (t *Transport) checkCredential(req *http.Request) {
 	if t.unknown.Load() < 0 {
@@ -83,8 +83,8 @@ func (t *Transport) overrides(name string) bool {
 	return false
 }
 
-// appendCosts turns costs into options, as far as the stack has a policy for them. What is an estimate is at most what the
-// policy admits at once: a call that is estimated too high must not be refused for ever, and is settled afterwards.
+// appendCosts turns costs into options, as far as the stack has a policy for them. An estimate is at most what the policy admits at once: a
+// call that is estimated too high must not be refused for ever, and is settled afterwards.
 func (t *Transport) appendCosts(opts []pacer.Option, costs []policies.Cost, estimate bool) []pacer.Option {
 	if len(costs) == 0 {
 		return opts

@@ -27,7 +27,7 @@ func (t *Transport) read(req *http.Request, resp *http.Response) (reading polici
 	return reading, reply.Complete
 }
 
-// confine bounds the effect of feedback as [WithEndpoint] says.
+// confine bounds the effect of feedback by [WithEndpoint].
 func (t *Transport) confine(fs []policies.Feedback) []policies.Feedback {
 	if t.endpoint == nil {
 		return fs

@@ -47,9 +47,9 @@ func (r *retrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	return a.resp, a.err
 }
 
-// loop has go-retryablehttp repeat a request whose first attempt was made. It shows the library a stub in place of each
-// request and of each response: the body of the caller's request is not read into memory, redirects and errors reach the
-// caller as they are, and the pacer does the waiting. What is left to the library is when to check, to drain and to stop.
+// loop has go-retryablehttp repeat a request whose first attempt was made. It shows the library a stub in place of each request and of each
+// response: the body of the caller's request is not read into memory, redirects and errors reach the caller as they are, and the pacer does
+// the waiting. The library decides when to check, to drain and to stop.
 func (r *retrier) loop(ctx context.Context, a *attempt) (*http.Response, error) {
 	defer a.abandon(ctx)
 	client := &retryablehttp.Client{

@@ -40,7 +40,7 @@ func (s *shop) answer(_ int, req *http.Request) (*http.Response, error) {
 		`"throttleStatus":{"maximumAvailable":40,"currentlyAvailable":%g,"restoreRate":2}}}}`, start, actual, s.points)), nil
 }
 
-// A store whose points are fewer than those of the declared plan is believed: what it says it restores is what calls go by.
+// A store whose points are fewer than those of the declared plan is believed: calls go by its stated restore rate.
 func TestAShopWithFewPointsRefusesNoQuery(t *testing.T) {
 	t.Parallel()
 	known := shopify.Profile
@@ -69,7 +69,7 @@ func TestAShopWithFewPointsRefusesNoQuery(t *testing.T) {
 					readAll(t, resp.Body)
 					require.NoError(t, resp.Body.Close())
 				}
-				call() // whose answer says it
+				call() // whose answer states it
 				var calls sync.WaitGroup
 				for range c.workers {
 					calls.Go(func() {

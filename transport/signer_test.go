@@ -74,7 +74,7 @@ func (c *closed) Close() error {
 	return nil
 }
 
-// What cannot be signed is not sent, not repeated and not charged, and leaves nothing.
+// A request that cannot be signed is not sent, not repeated and not charged, and leaves nothing.
 func TestWhatCannotBeSigned(t *testing.T) {
 	t.Parallel()
 	for name, panics := range map[string]bool{"an error": false, "a panic": true} {
@@ -121,7 +121,7 @@ func TestWhatCannotBeSigned(t *testing.T) {
 	}
 }
 
-// What was sent stays charged, even if there is no answer: the upstream may have seen it.
+// A request that was sent stays charged, even if there is no answer: the upstream may have seen it.
 func TestWhatWasSentStaysCharged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -112,7 +112,7 @@ func TestTokensOfAMinuteAreUsed(t *testing.T) {
 	for name, c := range map[string]struct {
 		profile  policies.Profile
 		reserves bool
-		most     int // 0: requests do not say
+		most     int // 0: not in requests
 		prompt   int // bytes
 	}{
 		"use metered, ten times the mean asked for":      {openai.Profile, false, 10 * mean, 200},
@@ -141,7 +141,7 @@ func TestTokensOfAMinuteAreUsed(t *testing.T) {
 	}
 }
 
-// askModel has four processes of 25 callers ask a model for some time, as often as they may.
+// askModel has four processes of 25 callers call a model for some time, as often as they may.
 func askModel(t *testing.T, m *model, profile policies.Profile, body string, span time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context()) // with a deadline, the last calls would be refused at once

@@ -261,7 +261,7 @@ func TestWithLane(t *testing.T) {
 	})
 }
 
-// What the function returns holds for that request, and overrides the profile.
+// The function's options hold for that request, and override the profile.
 func TestWithCallOptions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

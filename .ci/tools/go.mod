@@ -4,6 +4,7 @@ go 1.26.0
 
 tool (
 	github.com/headway-go/headway/ci/tools/realtime
+	github.com/headway-go/headway/ci/tools/sbom
 	github.com/rhysd/actionlint/cmd/actionlint
 	golang.org/x/exp/cmd/apidiff
 	golang.org/x/vuln/cmd/govulncheck

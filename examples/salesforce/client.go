@@ -17,8 +17,8 @@ import (
 	"github.com/headway-go/headway/transport"
 )
 
-// The SDK takes no context. How long its calls may take, the wait for a slot included, is said by the timeout of its HTTP client: a call whose slot
-// lies behind that is refused at once.
+// The SDK takes no context. The timeout of its HTTP client bounds its calls, the wait for a slot included: a call whose slot lies behind
+// that is refused at once.
 const (
 	readerTimeout      = 30 * time.Second
 	interactiveTimeout = 2 * time.Second // somebody sits there and waits
@@ -89,7 +89,7 @@ func newTransport(p *pacer.Pacer, u *upstream, m *meter, reserve int) (http.Roun
 	return client.Transport, nil
 }
 
-// A caller gives the calls of one SDK client what the SDK cannot: a context, with the scopes that say which policies bind them.
+// A caller gives the calls of one SDK client what the SDK cannot: a context, with the scopes that select their policies.
 type caller struct {
 	run    context.Context //nolint:containedctx // the SDK takes none
 	tenant string          // whose data a reader reads; "" for interactive calls

@@ -28,7 +28,7 @@ const (
 // sharedAddress is where the copies that share a Redis look for their one stand-in.
 const sharedAddress = "127.0.0.1:8713"
 
-// A config is what the flags and the environment say.
+// A config holds the flags and the environment.
 type config struct {
 	redis      string
 	file       string // has the limits; "" for those of limits.go

@@ -20,8 +20,8 @@ const (
 	scopeTenant = "tenant"  // whose data a reader reads
 )
 
-// What the program allows itself. Salesforce documents no limit per second; these keep a bulk read from crowding out people who use the org, and one
-// tenant from crowding out the others.
+// The program's own limits. Salesforce documents no limit per second; these keep a bulk read from crowding out people who use the org, and
+// one tenant from crowding out the others.
 const (
 	peakRate   = 20 // calls per second
 	peakGuard  = 25 // what the stand-in refuses more than: copies on a busy machine do not bring their calls as evenly as they were paced
@@ -34,7 +34,7 @@ const skew = 50 * time.Millisecond
 // share returns the readers' part of a limit.
 func share(limit int64, reserve int) int64 { return limit * int64(100-reserve) / 100 }
 
-// profileOf returns what the transport knows of Salesforce: that what the org says is used counts for the readers' share, too.
+// profileOf returns Salesforce's profile, in which the org's reported use counts for the readers' share, too.
 func profileOf(reserve int) policies.Profile {
 	p := salesforce.Profile
 	p.Read = func(r *policies.Reply) policies.Reading {
@@ -51,8 +51,9 @@ func profileOf(reserve int) policies.Profile {
 	return p
 }
 
-// readersUsage says how much of the readers' share of the day is used, by all who spend the allocation. So they stop when the whole org has come so far,
-// no matter who has brought it there: that is what keeps the reserve. Calls that do not carry their scope are not concerned.
+// readersUsage returns how much of the readers' share of the day is used, by all who spend the allocation. So they stop when the whole org
+// has come so far, no matter who has brought it there: that is what keeps the reserve. Calls that do not carry their scope are not
+// concerned.
 func readersUsage(used, limit int64, reserve int) policies.Feedback {
 	return policies.Feedback{
 		Source:    "share of Sforce-Limit-Info",
@@ -64,7 +65,7 @@ func readersUsage(used, limit int64, reserve int) policies.Feedback {
 	}
 }
 
-// usageBefore says what was spent of the day before the program began.
+// usageBefore returns what was spent of the day before the program began.
 func usageBefore(u *upstream, reserve int) []policies.Feedback {
 	used, limit := int64(u.used), int64(u.allocation)
 	return []policies.Feedback{

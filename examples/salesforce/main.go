@@ -2,8 +2,8 @@
 // spent.
 //
 // It calls a strict local stand-in of the REST API, of whose calls another consumer spends its part, or with SALESFORCE_DOMAIN and
-// SALESFORCE_ACCESS_TOKEN set a real org, from which it only reads. The readers leave a reserve to interactive calls. When nothing is left, the program
-// ends with Headway's typed error and says when to come back.
+// SALESFORCE_ACCESS_TOKEN set a real org, from which it only reads. The readers leave a reserve to interactive calls. When nothing is left,
+// the program ends with Headway's typed error and prints when to come back.
 //
 //	go run ./examples/salesforce                           # one process, state in memory
 //	go run ./examples/salesforce -other 0                  # nobody else spends the org's calls

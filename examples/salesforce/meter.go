@@ -12,7 +12,7 @@ import (
 // interactive is the caller's name of calls that somebody waits for. The other callers are the readers, by tenant.
 const interactive = "interactive"
 
-// A meter counts what this copy does, and remembers what the org said last.
+// A meter counts what this copy does, and remembers the org's last report.
 type meter struct {
 	began time.Time
 
@@ -25,9 +25,9 @@ type meter struct {
 	failures int
 	failure  error // the last
 
-	used, limit int       // of the day, as the org said last
+	used, limit int       // of the day, by the org's last report
 	answered    []float64 // calls of this copy so far, by second
-	usedAt      []float64 // calls of all so far, by second, as the org said
+	usedAt      []float64 // calls of all so far, by second, by the org's reports
 }
 
 func newMeter() *meter {
@@ -122,12 +122,12 @@ func (m *meter) slow() {
 	m.tooSlow++
 }
 
-// A tally is what a meter says at one instant.
+// A tally is a meter's state at one instant.
 type tally struct {
 	calls       map[string]int
 	total       int
 	refused     int
-	used, limit int           // of the day, as the org said last; 0 if it has not yet
+	used, limit int           // of the day, by the org's last report; 0 before the first
 	longest     time.Duration // wait of any call
 }
 

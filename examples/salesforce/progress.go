@@ -56,18 +56,18 @@ func (l *line) rate(before *line) float64 {
 	return float64(l.total-before.total) / max(time.Second, l.at.Sub(before.at)).Seconds()
 }
 
-// describe tells people how things stand.
+// describe returns the state in words.
 func (l *line) describe(before *line) string {
 	return fmt.Sprintf("%4.1f calls/s; %d of %d used, %d left, %d for readers; %s; longest wait %s; 403s %d",
 		l.rate(before), l.used, l.limit, l.left, l.readers, l.callers(), ms(l.longest), l.refused)
 }
 
-// brief tells the same in fewer words.
+// brief returns the same in fewer words.
 func (l *line) brief(before *line) string {
 	return fmt.Sprintf("%4.1f/s, %d left (%d), wait %s, %s", l.rate(before), l.left, l.readers, ms(l.longest), l.callers())
 }
 
-// callers says who has made how many calls.
+// callers returns who has made how many calls.
 func (l *line) callers() string {
 	by := append(slices.Clone(l.tenants), interactive)
 	for i, caller := range by {

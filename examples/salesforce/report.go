@@ -78,7 +78,7 @@ func (r *result) print(out io.Writer) {
 	_, _ = fmt.Fprintf(out, "\n%s\n", r.verdict(time.Now()))
 }
 
-// day says who has used the calls.
+// day returns who has used the calls.
 func (r *result) day() string {
 	s := fmt.Sprintf("%d of %d calls used", r.last.used, r.upstream.allocation)
 	if r.config.isReal() {
@@ -103,7 +103,7 @@ func (r *result) refusals() string {
 	return s
 }
 
-// verdict says how the run has ended, and when to come back.
+// verdict returns how the run has ended, and when to come back.
 func (r *result) verdict(now time.Time) string {
 	switch e := r.spent; {
 	case e == nil:
@@ -151,5 +151,5 @@ func about(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", minutes/60, minutes%60)
 }
 
-// clock tells a time of day.
+// clock formats a time of day.
 func clock(t time.Time) string { return t.Format("15:04 on Monday, 2 January") }

@@ -18,7 +18,7 @@ const (
 	joinFor   = 2 * time.Second         // how long a copy looks for the stand-in of another
 	quietFor  = 1500 * time.Millisecond // how long the others must be quiet before the stand-in goes
 	askFor    = 2 * time.Second         // how long stats may take
-	limitsFor = 30 * time.Second        // how long a real org may take to tell its limits
+	limitsFor = 30 * time.Second        // how long a real org may take to return its limits
 	retryJoin = 50 * time.Millisecond
 )
 
@@ -31,7 +31,7 @@ const (
 // exampleToken is what the stand-in takes from this program.
 const exampleToken = "example"
 
-// errForeign says that something answers at the address, and that it is no stand-in.
+// errForeign means that something answers at the address that is no stand-in.
 var errForeign = errors.New("something else answers")
 
 // An upstream is the org that is called: that of a stand-in of this copy's, of one of another copy's, or a real one.
@@ -40,7 +40,7 @@ type upstream struct {
 	token      string
 	host       string // of the url: what the profile knows the org by
 	org        string // its id at the stand-in, else its domain
-	allocation int    // calls in 24 hours, as the org says
+	allocation int    // calls in 24 hours, by the org's report
 	used       int    // of them when the program began
 
 	server *standin.Server
@@ -48,7 +48,7 @@ type upstream struct {
 	client *http.Client     // asks for stats and limits; it is not paced. Its transport is the base of what is
 }
 
-// open finds or starts the upstream, and asks it what its limits are. At a real org that is a call, too.
+// open finds or starts the upstream, and reads its limits. At a real org that is a call, too.
 func open(ctx context.Context, c *config) (*upstream, error) {
 	u := &upstream{token: exampleToken, client: &http.Client{Transport: &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
@@ -140,7 +140,7 @@ func (u *upstream) stats(ctx context.Context) (standin.Stats, error) {
 	return stats, nil
 }
 
-// askLimits asks the org for its allocation, and how much of that is used.
+// askLimits reads the org's allocation, and how much of that is used.
 func (u *upstream) askLimits(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, limitsFor)
 	defer cancel()
@@ -159,7 +159,7 @@ func (u *upstream) askLimits(ctx context.Context) error {
 	return nil
 }
 
-// get asks for JSON.
+// get requests JSON.
 func (u *upstream) get(ctx context.Context, path string, v any) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.url+path, http.NoBody)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// chunk is how many records one query asks for: three pages of 200, the smallest that Salesforce has. The SDK hands out all pages of a query or
-	// none, so a refusal in between loses those before; the keyset below loses nothing but them.
+	// chunk is how many records one query requests: three pages of 200, the smallest that Salesforce has. The SDK hands out all pages of a
+	// query or none, so a refusal in between loses those before; the keyset below loses nothing but them.
 	chunk = 600
 	// lookEvery is how often somebody looks at a customer's record.
 	lookEvery = 500 * time.Millisecond
@@ -68,7 +68,8 @@ type stream struct {
 	failed int    // how often in a row
 }
 
-// readAll lets readers read all objects of all tenants, over and over, until the context ends or the day's share is spent: then it says why.
+// readAll lets readers read all objects of all tenants, over and over, until the context ends or the day's share is spent: then it returns
+// why.
 func readAll(ctx context.Context, all []*tenant, m *meter, workers int) (stopped *pacer.LimitError) {
 	streams := make(chan *stream, len(all)*len(objects()))
 	for _, object := range objects() {
@@ -111,7 +112,7 @@ func readAll(ctx context.Context, all []*tenant, m *meter, workers int) (stopped
 	return stopped
 }
 
-// lookNowAndThen makes the calls that somebody waits for, until the context ends or the day is spent: then it says why.
+// lookNowAndThen makes the calls that somebody waits for, until the context ends or the day is spent: then it returns why.
 func lookNowAndThen(ctx context.Context, all []*tenant, sf *sdk.Salesforce, m *meter) (stopped *pacer.LimitError) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -150,7 +151,7 @@ func (m *meter) judge(ctx context.Context, err error) bool {
 	return false
 }
 
-// spent returns the refusal of a call that cannot go for long: the day's calls are used up, or the org has said so.
+// spent returns the refusal of a call that cannot go for long: the day's calls are used up, by our count or the org's.
 func spent(err error) *pacer.LimitError {
 	if limit, ok := errors.AsType[*pacer.LimitError](err); ok && limit.Wait > soon {
 		return limit

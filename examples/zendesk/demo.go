@@ -68,7 +68,7 @@ func execute(ctx context.Context, c *config, stdout, stderr io.Writer) (*result,
 	return r, nil
 }
 
-// announce says what is about to happen.
+// announce prints what is about to happen.
 func announce(c *config, u *upstream, out io.Writer) {
 	where := "the stand-in at " + u.url
 	switch {

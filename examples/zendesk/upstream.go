@@ -19,7 +19,7 @@ const (
 	retryJoin = 50 * time.Millisecond
 )
 
-// errForeign says that something answers at the address, and that it is no stand-in.
+// errForeign means that something answers at the address that is no stand-in.
 var errForeign = errors.New("something else answers")
 
 // An upstream is the API that is called: a stand-in of this copy's, one of another copy's, or the real one.
@@ -114,7 +114,7 @@ func (u *upstream) stats(ctx context.Context) (standin.Stats, error) {
 	return stats, nil
 }
 
-// calls returns how many calls of all copies were admitted so far, or of this copy with the real API; false means that nobody could say.
+// calls returns how many calls of all copies were admitted so far, or of this copy with the real API; false if that is unknown.
 func (u *upstream) calls(ctx context.Context, m *meter) (int, bool) {
 	if u.url == "" {
 		n, _ := m.total()

@@ -112,7 +112,7 @@ func (s *syncer) call(ctx context.Context, f func() error) error {
 	}
 }
 
-// retryAfter returns what a 429 asks for, as plain clients understand it.
+// retryAfter returns the wait that a 429 requests, as plain clients understand it.
 func retryAfter(h http.Header) time.Duration {
 	n, err := strconv.Atoi(h.Get("Retry-After"))
 	if err != nil || n < 1 {
@@ -121,8 +121,8 @@ func retryAfter(h http.Header) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// ended reports whether a call did not go, or was given up, because the run is over. A call whose slot would have come after that is refused
-// by Headway with an error that says so.
+// ended reports whether a call did not go, or was given up, because the run is over. Headway refuses a call whose slot would have come
+// after that, with a typed error.
 func ended(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -54,7 +54,7 @@ func options(now time.Time, tok string, wait, delay time.Duration) []asynq.Optio
 // comesWithin is an option of NewTask: asynq ignores it.
 type comesWithin time.Duration
 
-// ComesWithin is an option for [NewTask] that says how long after it is due a task comes to a worker, at most: the servers'
+// ComesWithin is an option for [NewTask] that sets how long after it is due a task comes to a worker, at most: the servers'
 // DelayedTaskCheckInterval and 1.5 times their TaskCheckInterval. A task whose slack is shorter than that, and a second, is due so much
 // earlier, and waits in the worker for its slot. Defaults to [DefaultDelay].
 func ComesWithin(d time.Duration) asynq.Option { return comesWithin(max(0, d)) }
@@ -98,7 +98,7 @@ func due(now time.Time, wait, slack, delay time.Duration) time.Duration {
 
 type reservationKey struct{}
 
-// Reservation returns the reservation of the task that is being processed, to report what the upstream said, or to settle what the call
+// Reservation returns the reservation of the task that is being processed, to report the upstream's feedback, or to settle what the call
 // cost. It is nil outside of one. It is released when the task has been processed.
 func Reservation(ctx context.Context) *pacer.Reservation {
 	r, _ := ctx.Value(reservationKey{}).(*pacer.Reservation)

@@ -38,7 +38,7 @@ func newPacer(addr string, all ...policies.Policy) *pacer.Pacer {
 	return p
 }
 
-// newServer returns a server. Those of a test are quicker than asynq's defaults.
+// newServer returns a server. A test's intervals are shorter than asynq's defaults.
 func newServer(addr string) *asynq.Server {
 	return asynq.NewServer(asynq.RedisClientOpt{Addr: addr}, asynq.Config{
 		Concurrency:              50,

@@ -23,11 +23,11 @@
 // # Timing
 //
 // Asynq looks for tasks that are due every 5 seconds, an idle worker looks for a task every second, and delays are whole seconds. A slot
-// that is past is not given back. So a task is due that much before the slack of its slot is over: it comes in time, and waits in the worker
-// for the rest, at most [DefaultDelay] and a second. With a slack above that, such as that of windows of minutes, no worker waits. To wait
-// less, let the servers look more often, and tell [NewTask] with [ComesWithin]. Have at least as many workers as calls
-// that are in flight at once or may start at once: what all windows admit together. A task that is too late nevertheless gets another slot,
-// behind all that are booked, and no policy is exceeded.
+// that is past is not given back. So a task is due that much before the slack of its slot is over: it comes in time, and waits in the
+// worker for the rest, at most [DefaultDelay] and a second. With a slack above that, such as that of windows of minutes, no worker waits.
+// To wait less, let the servers look more often, and set [ComesWithin] for [NewTask]. Have at least as many workers as calls that are in
+// flight at once or may start at once: what all windows admit together. A task that is too late nevertheless gets another slot, behind all
+// that are booked, and no policy is exceeded.
 //
 // # Attempts
 //

@@ -12,9 +12,9 @@ import (
 	"github.com/headway-go/headway/pacer"
 )
 
-// An attempt was admitted, and holds its permits until it is over and its response has been read. Whatever comes first ends the reading:
-// the end of the body, an error, its Close, or the end of the context. A body that nobody reads any more does not keep the permits: their
-// lease is not renewed, and runs out.
+// An attempt was admitted, and holds its permits until it is over and its response has been read. The first of these ends the reading: the
+// end of the body, an error, its Close, or the end of the context. A body that nobody reads any more does not keep the permits: their lease
+// is not renewed, and runs out.
 type attempt struct {
 	call     *pacer.Reservation
 	forget   func() bool // stops waiting for the end of the context

@@ -177,10 +177,10 @@ func (m *pacing) options(ctx context.Context) []pacer.Option {
 	return opts
 }
 
-// reportTimeout bounds for how long an attempt whose context has ended waits until the store knows what the service said.
+// reportTimeout bounds for how long an attempt whose context has ended waits until the store has the service's answer.
 const reportTimeout = 5 * time.Second
 
-// report informs the pacer how an attempt ended. What the store does not receive is no error of the call: hooks receive it.
+// report informs the pacer how an attempt ended. A failure of the store is no error of the call: hooks receive it.
 func (m *pacing) report(ctx context.Context, a *attempt, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
 	defer cancel()
@@ -209,7 +209,7 @@ func isForeign(err error) bool {
 	return false
 }
 
-// feedback returns what a throttling error says of limits.
+// feedback returns the feedback of a throttling error.
 func (m *pacing) feedback(err error) policies.Feedback {
 	f := policies.Feedback{Source: "AWS", Within: m.within, Refused: true, Wait: m.pause}
 	if e, ok := errors.AsType[smithy.APIError](err); ok {
@@ -226,7 +226,7 @@ func (m *pacing) feedback(err error) policies.Feedback {
 // maxWait is the longest wait that is read of a reply: pacers cap it further, see Config.MaxPause.
 const maxWait = 365 * 24 * time.Hour
 
-// retryAfter returns for how long a reply asks to wait: by X-Amz-Retry-After, in milliseconds, which the SDK's retryer reads, too (package
+// retryAfter returns the wait that a reply requests: by X-Amz-Retry-After, in milliseconds, which the SDK's retryer reads, too (package
 // retry, adjustForRetryAfterHeader), or by Retry-After.
 func retryAfter(h http.Header) (wait time.Duration, ok bool) {
 	wait, ok = fields.Milliseconds(h.Get("X-Amz-Retry-After"))

@@ -72,7 +72,7 @@ func TestPacedBelowTheSDKTheSignatureExpires(t *testing.T) {
 	})
 }
 
-// Those whose signature is made above the transport can sign anew below it.
+// Clients that sign above the transport can sign anew below it.
 func TestTheTransportSignsAfterTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestScopesAndCosts(t *testing.T) {
 	})
 }
 
-// A call in flight is not taken for one of another consumer, if you report what the service says is left of a quota.
+// A call in flight is not taken for one of another consumer, if you report what the service states as left of a quota.
 func TestCallsInFlightAreOurs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestPresignedURLs(t *testing.T) {
 	})
 }
 
-// The middlewares are where the documentation says.
+// The middlewares are at their documented places.
 func TestWhereTheMiddlewaresAre(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

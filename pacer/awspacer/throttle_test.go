@@ -44,7 +44,7 @@ func answers(status int, code string, headers ...string) func(int, http.Response
 	}
 }
 
-// A throttling error pauses calls for as long as it asks to wait; what is no throttling error pauses nobody.
+// A throttling error pauses calls for its requested wait; any other error pauses nobody.
 func TestThrottlingErrors(t *testing.T) {
 	t.Parallel()
 	const year = 365 * 24 * time.Hour
@@ -52,7 +52,7 @@ func TestThrottlingErrors(t *testing.T) {
 		answer func(int, http.ResponseWriter, *http.Request)
 		opts   []awspacer.Option
 		paused time.Duration
-		stray  bool // heeded as a refusal that says nothing of others
+		stray  bool // heeded as a refusal that does not concern others
 	}{
 		"milliseconds":            {answer: answers(400, "ThrottlingException", "X-Amz-Retry-After", "60500"), paused: 60500 * time.Millisecond},
 		"seconds":                 {answer: answers(429, "TooManyRequestsException", "Retry-After", "60"), paused: time.Minute},
@@ -130,7 +130,7 @@ func TestAThrottlingErrorOfAForeignHost(t *testing.T) {
 	}
 }
 
-// What S3 sends in a 200 is an error, too.
+// An error that S3 sends in a 200 counts, too.
 func TestAThrottlingErrorInA200(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -258,7 +258,7 @@ func TestThePauseComesBeforeThePermit(t *testing.T) {
 	})
 }
 
-// What the service says is heeded, though the caller has left.
+// The service's feedback is heeded, though the caller has left.
 func TestTheCallerLeaves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

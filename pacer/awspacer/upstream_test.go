@@ -87,7 +87,7 @@ func (u *upstream) seen() (codes []string, accepted int) {
 	return u.codes, u.came
 }
 
-// operation names what a request asks for.
+// operation names the operation of a request.
 func operation(r *http.Request) string {
 	if target := r.Header.Get("X-Amz-Target"); target != "" {
 		return target

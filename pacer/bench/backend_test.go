@@ -124,7 +124,7 @@ type usage struct {
 	requests int64
 }
 
-// usage asks the server. That costs some CPU time of its own, the same before and after every turn.
+// usage queries the server. That costs some CPU time of its own, the same before and after every turn.
 func (b *backend) usage(t testing.TB) usage {
 	t.Helper()
 	reply, err := b.rdb.Info(t.Context(), "cpu", "commandstats").Result()

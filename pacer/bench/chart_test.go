@@ -35,7 +35,7 @@ type series struct {
 	guide  bool // a line that only leads the eye
 }
 
-// palette begins with the colours of Okabe and Ito, which the colour-blind can tell apart.
+// palette begins with the colours of Okabe and Ito, which the colour-blind can distinguish.
 var palette = []color.Color{
 	color.RGBA{0x00, 0x72, 0xB2, 0xFF}, color.RGBA{0xE6, 0x9F, 0x00, 0xFF}, color.RGBA{0x00, 0x9E, 0x73, 0xFF},
 	color.RGBA{0xD5, 0x5E, 0x00, 0xFF}, color.RGBA{0xCC, 0x79, 0xA7, 0xFF}, color.RGBA{0x56, 0xB4, 0xE9, 0xFF}, color.RGBA{0x55, 0x55, 0x55, 0xFF},

@@ -63,7 +63,7 @@ type instant struct {
 	label string
 }
 
-// A key says what a sign means.
+// A key is the meaning of a sign.
 type key struct {
 	sign
 	is string

@@ -22,7 +22,7 @@ var (
 	slackColour = color.RGBA{0xC9, 0xE2, 0xF2, 0xFF}
 )
 
-// oneRing leaves one ring of those who ask together.
+// oneRing leaves one ring for simultaneous calls.
 func oneRing(r row) row {
 	var signs []sign
 	for _, s := range r.signs {
@@ -34,7 +34,7 @@ func oneRing(r row) row {
 	return r
 }
 
-// pausePicture shows what becomes of calls that sleep when the upstream says "slow down" to one of them.
+// pausePicture shows what happens to calls that sleep when the upstream answers "slow down" to one of them.
 func pausePicture(t *testing.T) *timeline {
 	t.Helper()
 	const reported, lasts = 450 * ms, 800 * ms
@@ -97,7 +97,7 @@ func permitsPicture(t *testing.T) *timeline {
 // lanesPicture shows a batch that makes do with a part of a rate.
 func lanesPicture(t *testing.T) *timeline {
 	t.Helper()
-	// In milliseconds; so many that none of their part is lent: what is lent depends on who asks first in the same microsecond.
+	// In milliseconds; so many that none of their part is lent: lending depends on which call comes first in the same microsecond.
 	asks := []int{337, 613, 619, 1031, 1033, 1407, 1409, 1413, 1843, 1847, 1853, 2219, 2441, 2443}
 	sixty := func(policy policies.Policy, batch ...pacer.Option) []*played {
 		return perform(t, []policies.Policy{policy}, func(s *scene) {

@@ -34,7 +34,7 @@ func localPicture(t *testing.T) *timeline {
 			})
 			require.NoError(t, err)
 			wg.Go(func() {
-				time.Sleep(time.Duration(i) * 10 * ms) // so that no two ask at the same instant
+				time.Sleep(time.Duration(i) * 10 * ms) // so that no two come at the same instant
 				for p.Wait(t.Context()) == nil && time.Since(began) < ends {
 					calls[i] = append(calls[i], time.Since(began))
 				}

@@ -36,7 +36,7 @@ func slotsPicture(t *testing.T) *timeline {
 	return l
 }
 
-// windowsPicture shows five ways to say "10 in 10 seconds", to calls that come in a crowd.
+// windowsPicture shows five policies for "10 in 10 seconds", with calls that come in a crowd.
 func windowsPicture(t *testing.T) *timeline {
 	t.Helper()
 	const window = 10 * time.Second

@@ -31,11 +31,11 @@ type scene struct {
 type played struct {
 	who              string
 	asks, goes, over time.Duration // since the start of the scene
-	slot             time.Duration // that it was given when it asked
+	slot             time.Duration // that its reservation got
 	went             bool
 }
 
-// perform plays a scene of an upstream with these policies, and returns its calls in the order in which they asked.
+// perform plays a scene of an upstream with these policies, and returns its calls in the order of their requests.
 func perform(t *testing.T, stack []policies.Policy, script func(*scene)) []*played {
 	t.Helper()
 	var s scene
@@ -66,7 +66,7 @@ func (s *scene) ask(n int, who string, runs time.Duration, opts ...pacer.Option)
 	s.askUntil(context.Background(), n, who, runs, opts...)
 }
 
-// askUntil is ask for calls that are given up when the context ends.
+// askUntil is for calls that are given up when the context ends.
 func (s *scene) askUntil(ctx context.Context, n int, who string, runs time.Duration, opts ...pacer.Option) {
 	opts = append(slices.Clone(opts), pacer.Scope("tenant", who))
 	for range n {

@@ -22,7 +22,7 @@ func stackPicture(t *testing.T) *timeline {
 	}
 	code := []string{`Every(700 ms).Per("tenant")`, "PerSecond(4).Burst(1)", "Fixed(6, 2*time.Second)"}
 	const asks = 1300 * ms
-	alone := make([]time.Duration, len(stack)) // what each policy would say by itself
+	alone := make([]time.Duration, len(stack)) // what each policy would decide by itself
 	var joint time.Duration
 	calls := perform(t, stack, func(s *scene) {
 		for _, who := range []string{"acme", "b", "c", "acme", "d", "e", "f"} {

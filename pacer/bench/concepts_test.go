@@ -64,7 +64,7 @@ func TestConceptPictures(t *testing.T) {
 	}
 }
 
-// lived draws calls: when they asked, how long they waited, and when they went.
+// lived draws calls: when they were requested, how long they waited, and when they went.
 func lived(calls []*played, colour color.Color) (spans []span, signs []sign) {
 	for _, c := range calls {
 		if c.went && c.goes > c.asks {
@@ -83,7 +83,7 @@ func gone(at []time.Duration, colour color.Color) []sign {
 	return signs
 }
 
-// keysOf explains asking, waiting and going in this colour.
+// keysOf explains requesting, waiting and going in this colour.
 func keysOf(colour color.Color, more ...key) []key {
 	return append([]key{
 		{sign{0, colour, asking}, "asks, and has to wait"}, {sign{0, waitBy, nil}, "waits"}, {sign{0, colour, going}, "goes"},

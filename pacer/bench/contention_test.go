@@ -62,7 +62,7 @@ func keyed(t testing.TB, keys int) []contender {
 	}
 }
 
-// few keys are asked for again before they are forgotten, and so often that their limits must be wide.
+// few keys are used again before they are forgotten, and so often that their limits must be wide.
 const few = 1_000
 
 // lasting is a limit for each of so many tenants, whose keys are not forgotten while they are measured.

@@ -32,7 +32,7 @@ var quotingPages = []quotingPage{
 	{"../../README.md", nil, report.summary},
 }
 
-// What pages quote of the report in docs/benchmarks is made of it.
+// The pages' quotes of the report in docs/benchmarks are made from it.
 func TestTheFiguresAreThoseOfTheReport(t *testing.T) {
 	t.Parallel()
 	for _, p := range quotingPages {
@@ -89,7 +89,7 @@ func figures(t *testing.T, dir string, p quotingPage) (page, made string) {
 	return string(b), made
 }
 
-// A report is what the tables of benchmarks.md say.
+// A report is the data of the tables of benchmarks.md.
 type report struct {
 	t        *testing.T
 	sections map[string][][]string // by title: the head and the rows of its first table
@@ -168,7 +168,7 @@ func (r report) sizes() [][]string {
 	}
 }
 
-// summary is what the README says.
+// summary is the part in the README.
 func (r report) summary() map[string]string {
 	r.t.Helper()
 	cpu, err := strconv.ParseFloat(r.get("Decisions over Redis", "÷ redis_rate", headway, "3", "64"), 64)

@@ -76,7 +76,7 @@ func (o *outcome) fairness(n int, key func(arrival) string) float64 {
 	return sum * sum / squares / float64(n)
 }
 
-// A waiting is how long a call took from when it was first asked for to when the upstream had admitted it.
+// A waiting is how long a call took from its first request to its admission by the upstream.
 type waiting struct {
 	time.Duration
 
@@ -91,7 +91,7 @@ func (w waiting) String() string {
 	return s
 }
 
-// waits returns the sorted waits of calls that were asked for from one time to another.
+// waits returns the sorted waits of calls that were requested from one time to another.
 func (o *outcome) waits(from, to time.Duration, of func(call) bool) []waiting {
 	var all []waiting
 	for _, r := range o.tallies {
@@ -149,8 +149,8 @@ func (o *outcome) closest(n int) (sent, arrived time.Duration) {
 	return nearest(sends), nearest(arrivals)
 }
 
-// ownLine returns the sorted waits that the calls of each tenant would have had if each were alone with its own line,
-// out of which one call goes each interval: of those asked for from one time to another.
+// ownLine returns the sorted waits that the calls of each tenant would have had if each had its own line, out of which one call goes each
+// interval: of those requested from one time to another.
 func (o *outcome) ownLine(interval, from, to time.Duration, of func(call) bool) []time.Duration {
 	lines := make(map[string][]time.Duration)
 	for _, r := range o.tallies {

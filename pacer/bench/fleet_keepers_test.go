@@ -31,7 +31,7 @@ type keeper struct {
 // A gate lets calls go. Every field may be nil.
 type gate struct {
 	wait    func(ctx context.Context, tenant string) error                     // returns when a call may go
-	refused func(ctx context.Context, tenant string, retryAfter time.Duration) // hears of a 429
+	refused func(ctx context.Context, tenant string, retryAfter time.Duration) // receives a 429
 	over    func(base http.RoundTripper) (*http.Client, error)                 // makes a client in place of a plain one
 	close   func()
 }
@@ -90,7 +90,7 @@ func fleetPacer(rdb *redis.Client, stack []policies.Policy) (*pacer.Pacer, error
 	return pacer.New(pacer.Config{Upstream: "fleet", Store: store, Policies: stack})
 }
 
-// byRedisRate asks redis_rate about each limit in turn, until it allows the call.
+// byRedisRate tries redis_rate with each limit in turn, until it allows the call.
 func byRedisRate(paces ...pace) func(*redis.Client) (gate, error) {
 	return func(rdb *redis.Client) (gate, error) {
 		limiter := redis_rate.NewLimiter(rdb)
@@ -114,7 +114,7 @@ func byRedisRate(paces ...pace) func(*redis.Client) (gate, error) {
 	}
 }
 
-// byThrottled asks throttled about each limit in turn, until it allows the call.
+// byThrottled tries throttled with each limit in turn, until it allows the call.
 func byThrottled(paces ...pace) func(*redis.Client) (gate, error) {
 	return func(rdb *redis.Client) (gate, error) {
 		store, err := goredisstore.NewCtx(rdb, "throttled:")
@@ -149,7 +149,7 @@ func byThrottled(paces ...pace) func(*redis.Client) (gate, error) {
 	}
 }
 
-// byWaitTime asks the script about each limit in turn, and sleeps each time.
+// byWaitTime runs the script for each limit in turn, and sleeps each time.
 func byWaitTime(paces ...pace) func(*redis.Client) (gate, error) {
 	return func(rdb *redis.Client) (gate, error) {
 		return gate{wait: func(ctx context.Context, tenant string) error {

@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The fleet benchmarks run this test binary again: as the upstream, and as the processes that call it. What such a
-// process has to do comes as JSON by its standard input, in this order: its job; and, once it has said that it is
-// ready, when to begin. What came of it goes out by its standard output.
+// The fleet benchmarks run this test binary again: as the upstream, and as the processes that call it. Such a process receives JSON by its
+// standard input, in this order: its job; and, once it has reported that it is ready, when to begin. Its results go out by its standard
+// output.
 
 const roleEnv = "HEADWAY_BENCH_ROLE"
 
@@ -75,7 +75,7 @@ func (p *process) report(t *testing.T, v any) {
 	require.NoError(t, p.in.Encode(v))
 }
 
-// end tells the process that nothing more will come, and reads into result what came of it.
+// end ends the process's input, and reads its results into result.
 func (p *process) end(t *testing.T, result any) {
 	t.Helper()
 	require.NoError(t, p.stdin.Close())
@@ -84,8 +84,8 @@ func (p *process) end(t *testing.T, result any) {
 	require.NoError(t, err)
 }
 
-// A clock tells the time since the Unix epoch. It reads the machine's clock once and is monotonic from then on, so
-// that the processes of a machine agree on the time and none of them sees it jump.
+// A clock returns the time since the Unix epoch. It reads the machine's clock once and is monotonic from then on, so that the processes of
+// a machine agree on the time and none of them sees it jump.
 type clock struct{ start time.Time }
 
 func newClock() clock { return clock{time.Now()} }

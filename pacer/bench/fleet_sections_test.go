@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What is said of each scenario, of its outcomes, and of what is asked of Headway.
+// The report's texts about each scenario, its outcomes, and Headway's targets.
 
 func slidingSection(outcomes []*outcome) section {
 	s := section{
@@ -52,7 +52,7 @@ func slidingSection(outcomes []*outcome) section {
 }
 
 func unevenSection(outcomes []*outcome) section {
-	const fairness = 3 // a column that says nothing here
+	const fairness = 3 // a column without a meaning here
 	head, rows := slices.Delete(slices.Clone(steadyHead), fairness, fairness+1), steadyRows(outcomes, 50)
 	for i := range rows {
 		rows[i] = slices.Delete(rows[i], fairness, fairness+1)

@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 )
 
-// A part of the fleet's report is one scenario, and what is said of its outcomes.
+// A part of the fleet's report is one scenario, and the text about its outcomes.
 type part struct {
 	scenario string
 	smoke    func(*scenario) // makes it short; nil: it is left out then
@@ -69,7 +69,7 @@ func fleetSections(t *testing.T, full bool) []section {
 	return sections
 }
 
-// checkBooks compares what the upstream has admitted with what the fleet's processes say.
+// checkBooks compares what the upstream has admitted with the reports of the fleet's processes.
 func checkBooks(t *testing.T, o *outcome) {
 	t.Helper()
 	admitted := make(map[int]int)
@@ -111,8 +111,7 @@ func (o *outcome) goodput(allowed float64) float64 {
 	return perSecond(o.admitted(""), o.scenario.from, o.scenario.to) / allowed
 }
 
-// patience is for how long before the end of a run no call is asked for whose wait counts, so that the others have time
-// to wait.
+// patience is for how long before the end of a run no call is requested whose wait counts, so that the others have time to wait.
 const patience = 2 * time.Second
 
 func (o *outcome) steadyWaits(of func(call) bool) []waiting {

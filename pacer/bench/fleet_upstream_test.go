@@ -66,7 +66,7 @@ func limits(rules []rule, other bool) (list []upstreamtest.Limit) {
 // An arrival is a call that reached the upstream. Times are since the start.
 type arrival struct {
 	At      time.Duration
-	Sent    time.Duration // when it was let go, as its process says
+	Sent    time.Duration // when it was let go, by its process
 	Tenant  string
 	Process int
 	OK      bool
@@ -85,8 +85,7 @@ func arrivals(u *upstreamtest.Upstream, begin time.Duration) (log []arrival) {
 	return log
 }
 
-// beUpstream is the role of the upstream. Its job are its rules; ready, it says its URL; when nothing more comes, its
-// log.
+// beUpstream is the role of the upstream. Its rules are its job; when ready, it sends its URL; at the end of its input, its log.
 func beUpstream(in *json.Decoder, out *json.Encoder) error {
 	clock := newClock()
 	u := &upstreamtest.Upstream{Now: func() time.Time { return time.Unix(0, int64(clock.now())) }}

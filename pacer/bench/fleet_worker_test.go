@@ -43,7 +43,7 @@ type crew struct {
 type call struct {
 	Tenant    string
 	Requested time.Duration
-	Done      time.Duration // when the upstream had said yes; or when the call was given up, or the run over
+	Done      time.Duration // when the upstream had admitted it; or when the call was given up, or the run over
 	OK        bool
 }
 
@@ -110,7 +110,7 @@ func beWorker(in *json.Decoder, out *json.Encoder) error {
 func (w *worker) work() {
 	ctx, cancel := context.WithTimeout(context.Background(), w.clock.until(w.begin)+w.Length)
 	defer cancel()
-	// A deadline would tell a keeper when the run is over, and a real fleet's work has no end.
+	// A deadline would reveal to a keeper when the run is over, and a real fleet's work has no end.
 	ctx = endless{ctx}
 	time.Sleep(w.clock.until(w.begin))
 	timers := make(chan struct{})
@@ -219,7 +219,7 @@ func (w *worker) call(ctx context.Context, tenant string) {
 	}
 }
 
-// send sends one request, and returns what Retry-After says; 0 if the upstream has admitted it.
+// send sends one request, and returns its Retry-After; 0 if the upstream has admitted it.
 func (w *worker) send(ctx context.Context, tenant string) (retryAfter time.Duration, err error) {
 	query := url.Values{
 		"tenant":  {tenant},

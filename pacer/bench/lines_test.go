@@ -20,7 +20,7 @@ const (
 	headwayFair     = "Headway, by fair shares"
 )
 
-// withLines are calls that need not wait, with one limit of each kind, beside one that has no line. What must be given back is.
+// withLines are calls that need not wait, with one limit of each kind, beside one that has no line. Charges that must be given back are.
 func withLines(t testing.TB, upstream string, store store.Store) []contender {
 	t.Helper()
 	rate := policies.PerSecond(wideRate).Burst(wideBurst)

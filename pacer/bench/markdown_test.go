@@ -77,7 +77,7 @@ func table(b *strings.Builder, head []string, rows [][]string) {
 	}
 }
 
-// machine says where and when the figures were taken.
+// machine returns where and when the figures were taken.
 func machine(t *testing.T) string {
 	t.Helper()
 	info, err := redistest.Start(t).Client().Info(t.Context(), "server").Result()
@@ -91,7 +91,7 @@ func machine(t *testing.T) string {
 		processor(), runtime.NumCPU(), system(), runtime.Version(), store, time.Now().UTC().Format("2 January 2006"))
 }
 
-// processor names the model, where the system says so.
+// processor names the model, if the system has it.
 func processor() string {
 	text, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(text)) {

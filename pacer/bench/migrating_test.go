@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -37,42 +36,6 @@ func rateAfter(ctx context.Context, call func(context.Context) error) error {
 	}
 	defer p.Close()
 	if err := p.Wait(ctx); err != nil {
-		return err
-	}
-	return call(ctx)
-}
-
-func tenantsBefore(
-	ctx context.Context, call func(context.Context) error, shared *rate.Limiter, mu *sync.Mutex, byTenant map[string]*rate.Limiter, tenant string,
-) error {
-	// before: a limiter for all, and one for each tenant
-	if err := shared.Wait(ctx); err != nil {
-		return err
-	}
-	mu.Lock()
-	limiter, ok := byTenant[tenant]
-	if !ok {
-		limiter = rate.NewLimiter(rate.Limit(2), 1)
-		byTenant[tenant] = limiter // never deleted
-	}
-	mu.Unlock()
-	if err := limiter.Wait(ctx); err != nil {
-		return err // the shared limit was charged for nothing
-	}
-	return call(ctx)
-}
-
-func tenantsAfter(ctx context.Context, call func(context.Context) error, tenant string) error {
-	// after
-	p, err := pacer.New(pacer.Config{Upstream: "crm", Policies: []policies.Policy{
-		policies.PerSecond(10).Burst(5),
-		policies.PerSecond(2).Per("tenant"),
-	}})
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	if err := p.Wait(pacer.With(ctx, pacer.Scope("tenant", tenant))); err != nil {
 		return err
 	}
 	return call(ctx)
@@ -122,7 +85,7 @@ func TestTheMigrations(t *testing.T) {
 	here, err := os.ReadFile("migrating_test.go")
 	require.NoError(t, err)
 	blocks := goBlocks(string(page))
-	require.Len(t, blocks, 6)
+	require.Len(t, blocks, 4)
 	for _, block := range blocks {
 		if !strings.Contains(unindented(string(here)), unindented(block)) {
 			t.Fatalf("a snippet of docs/migrating.md is not what is tested:\n%s", block)
@@ -136,11 +99,9 @@ func TestTheMigrations(t *testing.T) {
 	}
 	require.NoError(t, rateBefore(ctx, call))
 	require.NoError(t, rateAfter(ctx, call))
-	require.NoError(t, tenantsBefore(ctx, call, rate.NewLimiter(10, 5), new(sync.Mutex), map[string]*rate.Limiter{}, "acme"))
-	require.NoError(t, tenantsAfter(ctx, call, "acme"))
 	require.NoError(t, redisRateBefore(ctx, call, b.rdb))
 	require.NoError(t, redisRateAfter(ctx, call, b.rdb))
-	require.Equal(t, 6, calls)
+	require.Equal(t, 4, calls)
 }
 
 // unindented drops indentation.

@@ -2,5 +2,5 @@
 
 package bench_test
 
-// underRace says that the race detector is on. Under it nothing is drawn, and what takes minutes is sampled.
+// underRace reports whether the race detector is on. Under it nothing is drawn, and what takes minutes is sampled.
 const underRace = false

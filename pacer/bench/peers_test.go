@@ -163,8 +163,7 @@ func runEmpty(b *backend) func(context.Context, int) error {
 	return func(ctx context.Context, _ int) error { return empty.Run(ctx, b.rdb, []string{"floor"}).Err() }
 }
 
-// overRedis are the contenders that share their limits through Redis. Peers keep one limit per call, and are asked for one
-// after the other.
+// overRedis are the contenders that share their limits through Redis. Peers keep one limit per call, and are called one after the other.
 func overRedis(t testing.TB, b *backend) []contender {
 	t.Helper()
 	all := floors(b)
@@ -217,7 +216,7 @@ func redisRateAllow(b *backend) func(context.Context, string) error {
 	}
 }
 
-// throttledAllow asks again when ten others were faster: an error, in which case nothing was charged.
+// throttledAllow tries again when ten others were faster: an error, in which case nothing was charged.
 func throttledAllow(t testing.TB, b *backend) func(context.Context, string) error {
 	t.Helper()
 	store, err := throttledstore.NewCtx(b.rdb, "throttled:")

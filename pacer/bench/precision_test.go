@@ -26,7 +26,7 @@ type lineUp struct {
 
 func (l lineUp) enough() int { return l.waiters + l.calls }
 
-// each runs one in as many goroutines as there are waiters, until it says that it has seen enough.
+// each runs one in as many goroutines as there are waiters, until it returns that it has seen enough.
 func (l lineUp) each(one func(ctx context.Context) (enough bool)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -174,8 +174,8 @@ func (l lineUp) overRedis(t *testing.T, b *backend, upstream string) []float64 {
 	return late
 }
 
-// measure gives each of those who wait its turns, and returns what the median round has of all that went, once in turn and
-// once at first, when all asked at once.
+// measure gives each waiter its turns, and returns what the median round has of all that went, once in turn and once at first, when all
+// came at once.
 func (l lineUp) measure(rounds int, contenders []func(round int) []float64) (inTurn, atOnce []lateness) {
 	turns, onces := make([][]lateness, len(contenders)), make([][]lateness, len(contenders))
 	for round := range rounds {

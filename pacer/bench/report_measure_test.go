@@ -99,8 +99,8 @@ func TestRequestsAreCounted(t *testing.T) {
 				each = 1
 			}
 			require.Equal(t, n*each, sent)
-			// What is on its way in the background is not counted yet, or was not when this began: of each of three Pacers one
-			// of each script, at most.
+			// Requests on their way in the background are not counted yet, or were not when this began: of each of three Pacers one of each
+			// script, at most.
 			require.InDelta(t, sent+heartbeats, seen, 9)
 		})
 	}

@@ -50,8 +50,8 @@ func floor(x float64) float64 { return math.Floor(x*10) / 10 }
 // whole shows such a count.
 func whole(x float64) string { return number(floor(x)) }
 
-// outputEnv names the environment variable with the folder that the report goes to. It also asks for measurements of
-// full length, which take minutes.
+// outputEnv names the environment variable with the folder that the report goes to. It also enables measurements of full length, which take
+// minutes.
 const outputEnv = "HEADWAY_BENCH"
 
 func single(part func(*testing.T, bool) section) func(*testing.T, bool) []section {

@@ -18,8 +18,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// TestRedisSizes measures what accounts take of a server's memory: used_memory of INFO, by how much it grows for each of
-// thousands. The table of docs/redis.md says the same, give or take what servers differ by.
+// TestRedisSizes measures what accounts take of a server's memory: used_memory of INFO, by how much it grows for each of thousands. The
+// table of docs/redis.md has the same, give or take what servers differ by.
 func TestRedisSizes(t *testing.T) {
 	t.Parallel()
 	reported := statedSizes(t)
@@ -109,8 +109,7 @@ func TestRedisSizes(t *testing.T) {
 	}
 }
 
-// TestRedisSizesOfTheRegistry does the same for what processes tell of themselves, by their keys: what the server uses in all depends on
-// its buffers, too.
+// TestRedisSizesOfTheRegistry does the same for the processes' descriptions, by their keys: a server's total depends on its buffers, too.
 func TestRedisSizesOfTheRegistry(t *testing.T) {
 	t.Parallel()
 	reported := statedSizes(t)
@@ -158,7 +157,7 @@ func TestRedisSizesOfTheRegistry(t *testing.T) {
 	}
 }
 
-// sparing returns a backend with few connections, since a server's buffers for each are in what it says that it uses.
+// sparing returns a backend with few connections, since a server's buffers for each are in its used memory.
 func sparing(t *testing.T) *backend {
 	t.Helper()
 	b := newBackend(t)

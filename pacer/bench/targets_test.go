@@ -12,8 +12,8 @@ type target struct {
 	what, want, got string
 	met             bool
 
-	// Of a target that judges timing: by how much the latest timer was late, and by how much it may be. Where it was later, the
-	// figure says more about the machine than about Headway, and is not judged.
+	// Of a target that judges timing: by how much the latest timer was late, and by how much it may be. With a later timer, the figure
+	// depends more on the machine than on Headway, and is not judged.
 	late, allows time.Duration
 }
 
@@ -48,7 +48,7 @@ func (g target) timed(late, allows time.Duration) target {
 // judged reports whether the machine was good enough for the figure to mean something.
 func (g target) judged() bool { return g.late <= g.allows }
 
-// verdict says whether the target is met.
+// verdict returns whether the target is met.
 func (g target) verdict() string {
 	switch {
 	case !g.judged():
@@ -59,7 +59,7 @@ func (g target) verdict() string {
 	return "**no**"
 }
 
-// timers says how late timers were, and may be; "–" of a target that does not judge timing.
+// timers returns how late timers were, and may be; "–" of a target that does not judge timing.
 func (g target) timers() string {
 	if g.allows == 0 {
 		return "–"

@@ -52,7 +52,7 @@ func TestAWindowCostsLittleMoreThanARate(t *testing.T) { //nolint:tparallel // w
 	}
 }
 
-// compare asks in turns, and returns the median of the ratios of the second to the first.
+// compare runs both in turns, and returns the median of the ratios of the second to the first.
 func compare(t *testing.T, rdb *redis.Client, prices []*price, rounds int) float64 {
 	t.Helper()
 	const calls = 50 // so few that no bucket passes without a call

@@ -47,7 +47,7 @@ func Load(path string) (*File, error) {
 
 // read returns the content of a file, of which it reads no more than is too much. Errors call it by the name.
 func read(path, name string) ([]byte, error) {
-	f, err := os.Open(path) //nolint:gosec // the program says which file
+	f, err := os.Open(path) //nolint:gosec // the program chooses the file
 	if err != nil {
 		return nil, unreadable(name, err)
 	}

@@ -287,7 +287,7 @@ func TestSecretsAreNotRepeated(t *testing.T) {
 // nameGiven matches names of stores and upstreams, which are no secrets.
 var nameGiven = regexp.MustCompile(`^(stores|upstreams)\.[^.:]*|choose one of .*`)
 
-// What would take long or much memory is refused.
+// A file that would take long or much memory is refused.
 func TestHostileFiles(t *testing.T) {
 	t.Parallel()
 	bomb := "a: &a [5/s,5/s,5/s,5/s,5/s,5/s,5/s,5/s,5/s,5/s]\n"

@@ -193,7 +193,7 @@ func (v value) fields(known map[string]func(value)) bool {
 	})
 }
 
-// suggestion says which field was meant, or which ones there are.
+// suggestion names the field that was meant, or those that exist.
 func suggestion(key string, names []string) string {
 	for _, name := range names {
 		if strings.EqualFold(strings.NewReplacer("_", "", "-", "").Replace(key), name) {

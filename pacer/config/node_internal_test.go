@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What aliases multiply is not read any more once that is reported.
+// Multiplied aliases are not read any more once that is reported.
 func TestAliasesAreNotReadForEver(t *testing.T) {
 	t.Parallel()
 	text := "upstreams:\n  u: &u\n    policies: &p [" + strings.TrimSuffix(strings.Repeat("5/s,", 500), ",") + "]\n"

@@ -298,7 +298,7 @@ func restart(at place, what, now string) error {
 	return at.wrap(fmt.Errorf("%s %w: until then, %s", what, ErrRestart, now))
 }
 
-// settingsText says which fields settingsKey compares.
+// settingsText names the fields that settingsKey compares.
 const settingsText = "one of its settings (maxWait, maxPause, jitter, maxLate, storeTimeout, ignoreCounts, processes, outage)"
 
 // restarts returns an error for everything but policies that is not as it was when the program started.

@@ -115,7 +115,7 @@ func TestApplyReportsWhatIsNotTaken(t *testing.T) {
 	require.Equal(t, []string{"per-second: 8 per 1s"}, holding(t, p, "b"))
 }
 
-// Whatever cannot change while the program runs is reported, and the rest holds.
+// A setting that cannot change while the program runs is reported, and the rest holds.
 func TestApplyReportsWhatNeedsARestart(t *testing.T) {
 	t.Parallel()
 	for change, want := range map[[2]string]string{
@@ -183,7 +183,7 @@ func TestApplyReportsWhatHoldsInstead(t *testing.T) {
 	require.ErrorIs(t, apply("9/s"), pacer.ErrClosed)
 }
 
-// A store is what the file and the environment say.
+// The file and the environment determine a store.
 func TestStoreOptions(t *testing.T) {
 	t.Setenv("HEADWAY_TEST_PASSWORD", "hunter2")
 	t.Setenv("HEADWAY_TEST_REDIS", "rediss://u:hunter2@h:1/3")
@@ -206,7 +206,7 @@ func TestStoreOptions(t *testing.T) {
 	}
 }
 
-// What the environment lacks is said when the stores are made, once for each, without what it has.
+// Missing variables of the environment are reported when the stores are made, once for each, without the values of others.
 func TestStoresThatCannotBeOpened(t *testing.T) {
 	t.Setenv("HEADWAY_TEST_REDIS", "hunter2")
 	f := parsed(t, `
@@ -222,7 +222,7 @@ upstreams: {a: &a {store: s, policies: none}, b: *a, c: {store: r, policies: non
 	require.Len(t, Mistakes(err), 2)
 }
 
-// What the program adds to a pacer's configuration counts, and a mistake in it is reported.
+// The program's additions to a pacer's configuration count, and a mistake in them is reported.
 func TestPacerOptions(t *testing.T) {
 	t.Parallel()
 	var seen []string

@@ -50,7 +50,7 @@ func get(t *testing.T, rt http.RoundTripper, url string) error {
 	return err
 }
 
-// Requests go by the limits of their host's upstream, which the vendor's profile tells apart.
+// Requests go by the limits of their host's upstream, by the scopes of the vendor's profile.
 func TestRouter(t *testing.T) {
 	t.Parallel()
 	p := open(t, `
@@ -87,7 +87,7 @@ upstreams:
 	require.ErrorAs(t, err, new(*pacer.ConfigError))
 }
 
-// What the file leaves to other programs, and how long calls back off, is taken from what replies report.
+// The part for other programs, and how long calls back off, apply to the limits that replies report.
 func TestWhatIsLeftToOthers(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"leave: 50", "leave: 50%", "leave: 50\n    backOff: 1m", "backOff: 1m\n    profile: ietf\n    leave: 50%"} {
@@ -115,7 +115,7 @@ func (r reply) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: r.status, Header: r.header, Body: http.NoBody, Request: req}, nil
 }
 
-// Hosts that no upstream has are refused, unless the file says that they are unpaced.
+// Hosts that no upstream has are refused, unless the file lists them as unpaced.
 func TestUnpacedHosts(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

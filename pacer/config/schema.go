@@ -13,8 +13,8 @@ import (
 type object = map[string]any
 
 // Schema returns the JSON Schema (draft 2020-12) of the files, for editors and other tools: docs/headway.schema.json is this text. Name it
-// in the first line of a file, in a comment such as "# yaml-language-server: $schema=headway.schema.json". It knows fields, words and vendors;
-// what [Parse] says of a file goes further.
+// in the first line of a file, in a comment such as "# yaml-language-server: $schema=headway.schema.json". It knows fields, words and
+// vendors; [Parse] checks more.
 func Schema() []byte {
 	text := object{"type": []string{"string", "number", "boolean"}}
 	duration := object{"type": "string", "description": "a duration such as 250ms, 30s or 1m30s"}

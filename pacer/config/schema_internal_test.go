@@ -43,7 +43,7 @@ func TestTheSchemaHasEveryField(t *testing.T) {
 		return &one
 	}
 	upstream := within(file.Properties["upstreams"])
-	// The reader says which fields there are if it does not know one.
+	// The reader lists the fields if it does not know one.
 	fields := func(text string) []string {
 		_, err := Parse("headway.yaml", []byte(text))
 		require.Error(t, err)

@@ -20,7 +20,7 @@ import (
 // Names of fields that several places need.
 const fieldPasswordEnv = "passwordEnv"
 
-// A storeDef is what a file says of a store.
+// A storeDef is a file's definition of a store.
 type storeDef struct {
 	name string
 	at   value

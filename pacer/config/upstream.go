@@ -26,7 +26,7 @@ const (
 	fieldLimits  = "limits"
 )
 
-// An upstream is what a file says of one.
+// An upstream is a file's definition of one.
 type upstream struct {
 	name        string
 	at          place
@@ -52,7 +52,7 @@ type upstreamReader struct {
 	*upstream
 
 	vendors   *vendors
-	unlimited bool             // it has no policies, and says so
+	unlimited bool             // it has no policies, on purpose
 	vendor    map[string]bool  // whose policies it has
 	taken     map[string]place // hosts of all upstreams
 	waiting   []value          // overrides, which need the policies

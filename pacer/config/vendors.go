@@ -284,7 +284,7 @@ func (t *vendors) names(vendor string) string {
 	return strings.Join(own, ", ")
 }
 
-// describe says what a parameter is.
+// describe returns what a parameter is.
 func (p param) describe() string {
 	switch p.kind {
 	case aWord:

@@ -78,7 +78,7 @@ func makesPolicies(results *ast.FieldList) bool {
 	return ok && s.Sel.Name == "Policy"
 }
 
-// Whatever a constructor takes can be written, and each parameter matters.
+// Every parameter of a constructor can be written, and each one matters.
 func TestEveryConstructorCanBeCalled(t *testing.T) {
 	t.Parallel()
 	parse := func(name string, given []string) ([]policies.Policy, error) {
@@ -121,7 +121,7 @@ func TestEveryConstructorCanBeCalled(t *testing.T) {
 // line writes a parameter.
 func line(p param, s string) string { return fmt.Sprintf("      %s: %s\n", p.name, s) }
 
-// examples returns what can be written for a parameter. The first ones do not hide what others say.
+// examples returns what can be written for a parameter. The first ones do not hide others.
 func examples(p param) []string {
 	switch p.kind {
 	case aWord:

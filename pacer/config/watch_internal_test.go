@@ -17,7 +17,7 @@ import (
 // patience is how long a test waits for what has to come.
 const patience = 30 * time.Second
 
-// watching runs a watcher in a goroutine, and returns what it says of the file: policies, or a mistake.
+// watching runs a watcher in a goroutine, and returns its reports: policies, or a mistake.
 func watching(t *testing.T, w *watcher) <-chan string {
 	t.Helper()
 	reported := make(chan string, 100)
@@ -42,7 +42,7 @@ func watching(t *testing.T, w *watcher) <-chan string {
 // content returns a file in which an upstream may make n calls a second.
 func content(n int) string { return fmt.Sprintf("upstreams: {u: {policies: [%d/s]}}", n) }
 
-// is waits until the file is said to be so; before, it may be said to have been cut short.
+// is waits until the file is reported so; before, it may be reported as cut short.
 func is(t *testing.T, reported <-chan string, n int) {
 	t.Helper()
 	want := fmt.Sprintf("[per-second: %d per 1s]", n)
@@ -150,7 +150,7 @@ func TestWatchSeesChanges(t *testing.T) {
 	}
 }
 
-// A mistake is said once, with its place, and what is written again as it was is no change.
+// A mistake is reported once, with its place, and writing the same again is no change.
 func TestWatchReportsMistakesOnce(t *testing.T) {
 	t.Parallel()
 	w := watcher{poll: 5 * time.Millisecond, stable: time.Millisecond, deaf: true, path: filepath.Join(t.TempDir(), "headway.yaml")}
@@ -171,7 +171,7 @@ func TestWatchReportsMistakesOnce(t *testing.T) {
 	require.Empty(t, reported)
 }
 
-// A file that is written in place is read when it is cut at any byte. What holds is always one of the whole files.
+// A file that is written in place is read when it is cut at any byte. One of the whole files always holds.
 func TestWatchIgnoresAFileThatIsCut(t *testing.T) {
 	t.Parallel()
 	const text = "upstreams:\n  u:\n    policies:\n      - 25/s, burst 10\n      - 100000 daily (UTC)\n      - tenant: 5/s, per tenant, optional\n" +

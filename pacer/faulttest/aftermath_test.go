@@ -20,10 +20,10 @@ import (
 // happens only while the store does not answer a process, which is what trouble means here. A call that was cancelled or
 // refused in trouble is charged once, instead of not at all, for the same reason; its cost is added to the bound.
 //
-// A Cancel whose answer was lost is asked for again when the store is back, and done once; so is all that a process owes. So nothing is
-// missing, and nothing else is too much.
+// A Cancel whose answer was lost is not asked for again: it may stay charged. All that a process has spent is reported when the store is back,
+// and charged once. So nothing is missing, and nothing else is too much.
 //
-// What is charged, or given back, late is waited for: a machine may be slow.
+// What is charged late is waited for: a machine may be slow.
 func (r *run) account() (charged, least float64) {
 	r.ops.status.Add(1)
 	var broken string
@@ -142,8 +142,8 @@ func (r *run) expiring(server *redistest.Server) (int, error) {
 	return n, keys.Err()
 }
 
-// inPause finds calls that went in a pause that had been reported before they asked. A process that paces locally does not receive
-// of what others report, so only quiet times count.
+// inPause finds calls that went in a pause that had been reported before their requests. A process that paces locally does not receive of
+// what others report, so only quiet times count.
 func (r *run) inPause() (checked int, broken []string) {
 	ref := referee{troubles: r.troubles}
 	for _, p := range r.pauses {
@@ -162,7 +162,7 @@ func (r *run) inPause() (checked int, broken []string) {
 	return checked, broken
 }
 
-// early finds calls that went before the instant that their callers asked for, and calls that went before their slots, by the clock that
+// early finds calls that went before the instant that their callers requested, and calls that went before their slots, by the clock that
 // the store and this process have in common. A process that paces locally has a clock of its own.
 func (r *run) early() (broken []string) {
 	ref, drift := referee{troubles: r.troubles}, r.drift()

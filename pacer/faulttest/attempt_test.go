@@ -96,7 +96,7 @@ func (a *attempt) resume(ctx context.Context) {
 }
 
 // reserve makes a reservation, which it cancels, or waits for: now and then not to the end. Some callers sleep by themselves, make the
-// call, and cancel what they have used. Some say afterwards what the call really cost.
+// call, and cancel what they have used. Some report afterwards what the call really cost.
 func (a *attempt) reserve(ctx context.Context, cancel context.CancelFunc, n int) {
 	r := a.run
 	r.ops.reserve.Add(1)
@@ -136,7 +136,7 @@ func (a *attempt) reserve(ctx context.Context, cancel context.CancelFunc, n int)
 	r.over("what comes after it", err, c)
 }
 
-// settle says that a call that went cost less than it was charged, and returns what it cost.
+// settle reports that a call that went cost less than it was charged, and returns what it cost.
 func (a *attempt) settle(ctx context.Context, v *pacer.Reservation) int64 {
 	cost := 1 + a.rng.Int64N(a.cost)
 	a.run.ops.settle.Add(1)

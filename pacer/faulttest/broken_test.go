@@ -34,7 +34,7 @@ func (m *mover) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 	return err
 }
 
-// loser loses one Cancel in ten, and asks for nothing instead.
+// loser loses one Cancel in ten.
 type loser struct {
 	store.Store
 	cancels int

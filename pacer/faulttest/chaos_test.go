@@ -27,7 +27,7 @@ func chaosRuns() uint64 {
 	return 2
 }
 
-// long reports whether HEADWAY_LONG asks for more than a run in CI can afford.
+// long reports whether HEADWAY_LONG requests more than a run in CI can afford.
 func long() bool { return os.Getenv("HEADWAY_LONG") != "" }
 
 // The size of a run.
@@ -133,7 +133,7 @@ type run struct {
 // paused is a pause of the whole upstream that was reported: no call that is made after reported starts before until.
 type paused struct{ began, reported, until time.Time }
 
-// A span is a time in which something happened: a call that was under way and did not go, say, and its cost.
+// A span is a time in which something happened, such as a call that was under way and did not go, and its cost.
 type span struct {
 	from, to time.Time
 	cost     int64
@@ -273,7 +273,7 @@ func (r *run) unplanned() (all []trouble) {
 	return all
 }
 
-// complaint says what is broken, and what the run was about.
+// complaint describes what is broken, and what the run was about.
 func (o *outcome) complaint() string {
 	const most = 20
 	all := slices.Clone(o.broken[:min(most, len(o.broken))])
@@ -283,7 +283,7 @@ func (o *outcome) complaint() string {
 	return strings.Join(append(all, o.about...), "\n")
 }
 
-// describe says what the run was about.
+// describe returns what the run was about.
 func (r *run) describe() []string {
 	all := []string{fmt.Sprintf("%s, seed %d: %d processes, the tightest rate is %.1f/s", r.site.name, r.seed, len(r.fleet), r.rate)}
 	for _, x := range r.rules {

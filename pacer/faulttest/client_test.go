@@ -54,11 +54,11 @@ func newClient(t *testing.T, addr string) *redis.Client {
 	return rdb
 }
 
-// An ear hears the store time of a client's last operation: it is the first number of every script's reply.
+// An ear keeps the store time of a client's last operation: it is the first number of every script's reply.
 //
-// Reserve, Report and Status tell their caller the store time, and Cancel does not. But the time of a cancel matters where
-// an account is near an edge, since what is past is not given back. The checker could be let to choose it, between the
-// operation before and the next; listening to the reply is simpler and leaves nothing to choose.
+// Reserve, Report and Status return the store time, and Cancel does not. But the time of a cancel matters where an account is near an edge,
+// since what is past is not given back. The checker could be let to choose it, between the operation before and the next; listening to the
+// reply is simpler and leaves nothing to choose.
 type ear struct{ now store.Instant }
 
 // ProcessHook implements [redis.Hook]. It runs in the client's own goroutine.

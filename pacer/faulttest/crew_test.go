@@ -76,7 +76,7 @@ func (r *run) over(what string, err error, c gone) {
 		r.unsure = append(r.unsure, span{c.began, time.Now(), c.cost})
 	}
 	r.mu.Unlock()
-	// A refused caller that asks again at once would do nothing but ask.
+	// A refused caller that tries again at once would do nothing else.
 	if limited, ok := errors.AsType[*pacer.LimitError](err); ok {
 		lasts(min(30*ms, 5*ms+limited.Wait/4))
 	}

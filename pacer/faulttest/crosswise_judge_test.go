@@ -134,8 +134,8 @@ func (w *world) part(from, to time.Time) (least float64, when time.Time) {
 	return w.least(from, to, length, s.rate)
 }
 
-// judgeMost judges that no bound is exceeded, but for what docs/guarantees.md says: calls of which not all processes know at a loss are
-// at most as many as there are permits, and so many may begin beside them.
+// judgeMost judges that no bound is exceeded but for the exceptions of docs/guarantees.md: calls unknown to some processes at a loss are at
+// most as many as there are permits, and so many may begin beside them.
 func (w *world) judgeMost(t *testing.T) {
 	t.Helper()
 	for i := range w.cell.setup.bounds {
@@ -160,12 +160,12 @@ func (w *world) known(b *bound) []deed {
 	})
 }
 
-// beyond returns how many calls go beyond a bound at most. While the store answers, none does, however late, nor if it is lost once, but for
-// what docs/guarantees.md says: calls that cost more than the burst of a share go all the same, one of each process at once, and of a pool
-// what others were granted since the last heartbeat is granted again. If the store comes and goes, those that have lost it spend their shares
-// beside others that have not, until their next probe is answered. Losses do not add up: processes that all of a rate is too little for notice
-// each, and what the others had too much is used up before the next one. What writes that are lost had granted is granted again, and each
-// process notices that by a call or two. A clock that steps makes room for another burst, or another count of a window.
+// beyond returns how many calls go beyond a bound at most. While the store answers, none does, however late, nor if it is lost once, but
+// for the exceptions of docs/guarantees.md: calls that cost more than the burst of a share go all the same, one of each process at once,
+// and of a pool what others were granted since the last heartbeat is granted again. If the store comes and goes, those that have lost it
+// spend their shares beside others that have not, until their next probe is answered. Losses do not add up: processes that all of a rate is
+// too little for notice each, and what the others had too much is used up before the next one. Grants of lost writes are granted again, and
+// each process notices that by a call or two. A clock that steps makes room for another burst, or another count of a window.
 func (w *world) beyond(b *bound) (most int64) {
 	n, events := int64(len(w.fleet)), int64(len(w.events))
 	switch w.cell.weather.kind {
@@ -192,8 +192,7 @@ func (w *world) beyond(b *bound) (most int64) {
 }
 
 // unnoticed is how long after a short loss a process spends its share beside what the store grants to others: until a probe is answered, a
-// tenth of a second and an eighth later at most, and some round trips. What others were granted ahead before that is as far ahead as calls
-// that wait reach.
+// tenth of a second and an eighth later at most, and some round trips. Others' earlier grants reach as far ahead as calls that wait.
 const unnoticed = 113*time.Millisecond + 7*near + 40*time.Millisecond
 
 func (w *world) judge(t *testing.T) {
@@ -243,7 +242,7 @@ func (c *cell) promised() (during, after float64) {
 		after = 0.6
 	}
 	switch {
-	case s.rests > 0: // its callers do not ask for all of it
+	case s.rests > 0: // its callers do not request all of it
 		return 0, 0
 	case c.weather.kind == works:
 		during = after

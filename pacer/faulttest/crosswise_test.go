@@ -39,7 +39,7 @@ type weather struct {
 	spoil func(ctx context.Context, s *faulty.Store, rng *rand.Rand, happens func()) // until the context ends
 }
 
-// A kind says what a fault leaves of the store.
+// A kind is what a fault leaves of the store.
 type kind uint8
 
 const (

@@ -18,7 +18,7 @@ import (
 // Four promises are judged apart, each exactly, because among all calls of a run they could not be seen: the bound of a window near a
 // fault is wider than what breaking one of them adds to it.
 
-// A budget is a policy that is spent before the first fault, most of it by one process. Heartbeats then tell all others.
+// A budget is a policy that is spent before the first fault, most of it by one process. Heartbeats then report that to all others.
 const (
 	budget      = "budget"
 	budgetLimit = int64(40)
@@ -59,9 +59,9 @@ func (r *run) askBudget(m *member) {
 	}
 }
 
-// overBudget finds calls beyond the budget. A server that loses its data asks each process for what it knows, and one that has spent little
-// may come first: then a budget's worth more is granted. A process that loses the store while the budget is spent, because the machine is
-// slow, does not know what others spend, and has a share.
+// overBudget finds calls beyond the budget. A server that loses its data learns from each process what that knows, and one that has spent
+// little may come first: then a budget's worth more is granted. A process that loses the store while the budget is spent, because the
+// machine is slow, does not know what others spend, and has a share.
 func (r *run) overBudget() (broken []string) {
 	most := budgetLimit * int64(max(1, r.site.masters))
 	if r.emptied {
@@ -142,7 +142,7 @@ func (r *run) newcomer(m *member, while time.Duration) {
 	}
 }
 
-// refund has one process after the other give reservations back while it gets no answers, and looks whether each charge came back once.
+// refund has one process after the other give reservations back while it gets no answers, and looks whether each charge came back at most once.
 // The others do nothing meanwhile: a process that returns tells the store what it held at least, and does not know what others have given
 // back since. So nothing is judged if a busy machine has made one of them pace locally.
 func (r *run) refund() {
@@ -154,7 +154,7 @@ func (r *run) refund() {
 	for i, m := range r.fleet {
 		began := time.Now()
 		if r.alone(i, began) {
-			continue // it has yet to tell what it spent
+			continue // it has yet to report what it spent
 		}
 		others := func(m *member) bool { j := slices.Index(r.fleet, m); return j != i && r.alone(j, began) }
 		before, err := r.spent()
@@ -182,19 +182,15 @@ func (r *run) refund() {
 			r.complainf("a route: %v", err)
 		}
 		all.Wait()
-		if n, err := r.spentAgain(before); err != nil || n != before && !slices.ContainsFunc(r.fleet, others) {
+		n := int64(0)
+		await(func() bool { // a process that paces locally does not know
+			n, err = r.spent()
+			return err == nil && n <= before+each
+		})
+		if err != nil || (n < before || n > before+each) && !slices.ContainsFunc(r.fleet, others) {
 			r.complainf("%d were charged before process %d made reservations and gave them back, and %d after that (%v)", before, i, n, err)
 		}
 	}
-}
-
-// spentAgain waits until no more is spent than before, and returns what is.
-func (r *run) spentAgain(before int64) (n int64, err error) {
-	await(func() bool {
-		n, err = r.spent()
-		return err == nil && n <= before
-	})
-	return n, err
 }
 
 // renew has one process after the other hold a part of a budget that is then reset and spent anew by another process. What the first gives
@@ -266,7 +262,7 @@ func (r *run) giveBack(v *pacer.Reservation) {
 	}
 }
 
-// loseAnswers loses some answers that a process gets for a while: the servers do what it asks.
+// loseAnswers loses some answers to a process for a while: the servers do what it requests.
 func (r *run) loseAnswers(m *member, rng *rand.Rand) error {
 	for range 3 {
 		if err := m.route.poison(downstream("limit_data", map[string]int{"bytes": 1 + rng.IntN(100)})); err != nil {

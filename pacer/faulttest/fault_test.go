@@ -32,7 +32,7 @@ type fault struct {
 	do      func(r *run, rng *rand.Rand) error
 }
 
-// quiet keeps go-redis from telling of every connection that it loses.
+// quiet keeps go-redis from logging every connection that it loses.
 type quiet struct{}
 
 // Printf does nothing.

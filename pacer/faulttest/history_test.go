@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// A request is what a client asks of a store: whichever of its fields is not nil, or the status.
+// A request is a client's request to a store: whichever of its fields is not nil, or the status.
 type request struct {
 	stack  store.Stack
 	calls  []store.Call
@@ -19,7 +19,7 @@ type request struct {
 	notes  []store.Note
 }
 
-// An answer is everything that a store says to a request. A Cancel says nothing.
+// An answer is a store's whole answer to a request. A Cancel has none.
 type answer struct {
 	grants  []store.Grant
 	now     store.Instant // of a report
@@ -27,7 +27,7 @@ type answer struct {
 	status  store.StackStatus
 }
 
-// ask asks a store. The clients ask theirs, and the model the memory store.
+// ask sends the request to a store. The clients use theirs, and the model the memory store.
 func (r *request) ask(ctx context.Context, backing store.Store) (a answer, err error) {
 	switch {
 	case r.calls != nil:

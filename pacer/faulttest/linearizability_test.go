@@ -18,7 +18,7 @@ const (
 	operations = 40 // of each client
 )
 
-// defaultHistories is how many histories are checked unless HEADWAY_HISTORIES says otherwise.
+// defaultHistories is how many histories are checked without HEADWAY_HISTORIES.
 func defaultHistories() uint64 {
 	if long() {
 		return 1000

@@ -151,7 +151,7 @@ func newLossy(t *testing.T) *lossy {
 
 var evalshaCalls = regexp.MustCompile(`cmdstat_evalsha:calls=(\d+)`)
 
-// requested returns how often the server was asked to run a script that it knows.
+// requested returns how often the server was to run a script that it knows.
 func (l *lossy) requested() int {
 	l.t.Helper()
 	info, err := l.redis.Client().Info(l.t.Context(), "commandstats").Result()
@@ -192,7 +192,7 @@ func TestLostReplyIsChargedOnceAndNotRequestedAgain(t *testing.T) {
 	t.Parallel()
 	l := newLossy(t)
 
-	// What go-redis does by itself: it sends the command again.
+	// go-redis itself sends the command again.
 	hash, err := l.rdb.ScriptLoad(t.Context(), "return 1").Result()
 	require.NoError(t, err)
 	l.next()
@@ -236,8 +236,8 @@ func TestLostReplyIsChargedOnceAndNotRequestedAgain(t *testing.T) {
 	}
 }
 
-// A call whose reply is lost is charged once, and once more if the process went locally meanwhile. Then the process comes back,
-// and says what it spent locally.
+// A call whose reply is lost is charged once, and once more if the process went locally meanwhile. Then the process comes back, and reports
+// what it spent locally.
 func TestLostReplyWhilePacing(t *testing.T) {
 	t.Parallel()
 	const times = 2
@@ -292,8 +292,7 @@ func TestLostReplyWhilePacing(t *testing.T) {
 	}
 }
 
-// What is given back or settled with a lost reply is asked for again when the process is back, and done once: others may have had it
-// meanwhile.
+// What is given back or settled with a lost reply is done once: others may have had it meanwhile. Only what a call cost more is asked for again.
 func TestLostReplyOfWhatIsGivenBack(t *testing.T) {
 	t.Parallel()
 	program := scripts.New()

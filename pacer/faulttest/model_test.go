@@ -65,9 +65,9 @@ func (s *state) take() *replica {
 
 // step reports whether an operation may come next, and the state that it leaves.
 //
-// Store time never goes back, and every operation of the history has happened. So an operation comes after all that have
-// an earlier store time: as long as one of them is missing, nobody need be asked. This leaves few orders to try, mostly
-// one: only operations of the same microsecond may be swapped.
+// Store time never goes back, and every operation of the history has happened. So an operation comes after all that have an earlier store
+// time: while one of them is missing, the search need not go on. This leaves few orders to try, mostly one: only operations of the same
+// microsecond may be swapped.
 func (s *state) step(op *operation) (bool, *state) {
 	if s.applied < op.earlier {
 		return false, s
@@ -83,8 +83,8 @@ func (s *state) step(op *operation) (bool, *state) {
 	return true, next
 }
 
-// equal reports whether the same operations wrote, in the same order. What merely looked may have come anywhere: refusals
-// write nothing. This spares the checker most orders of a microsecond that had many operations.
+// equal reports whether the same operations wrote, in the same order. Operations that only looked may have come anywhere: refusals write
+// nothing. This spares the checker most orders of a microsecond that had many operations.
 func (s *state) equal(other *state) bool {
 	a, b := s.writer, other.writer
 	for a != b {
@@ -110,7 +110,7 @@ func model() porcupine.Model {
 	}
 }
 
-// A verdict says whether a history is linearizable.
+// A verdict is whether a history is linearizable.
 type verdict struct {
 	porcupine.CheckResult
 	history history

@@ -34,7 +34,7 @@ type outcome struct {
 	runs    int
 	went    int
 	faults  map[string]int
-	latest  time.Duration // the most that a call went later than the store, or the process itself, had said
+	latest  time.Duration // the most that a call went later than the store, or the process itself, had promised
 	goodput float64       // of the last phase, as a part of the tightest rate; of several runs, the lowest
 	sum     float64       // of the goodputs
 	charged float64       // what was charged, as a part of what went; the largest, and of runs without a loss the smallest

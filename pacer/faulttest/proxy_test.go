@@ -173,7 +173,7 @@ func (r *route) close() {
 	r.cut()
 }
 
-// ping asks a server through a route, by a connection of its own, and returns how long that took.
+// ping pings a server through a route, by a connection of its own, and returns how long that took.
 func ping(r *route, server string) (time.Duration, error) {
 	conn, err := r.dial(context.Background(), "tcp", server)
 	if err != nil {

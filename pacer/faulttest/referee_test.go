@@ -67,12 +67,12 @@ func rules(rng *rand.Rand, scale int64) (all []rule, rate float64) {
 
 // gone is a call that went: its Wait returned nil.
 //
-// The store is answerable for a call that goes at its slot, or later by no more than its slack. What is later than that is
-// later because of this machine, and counts as if it had gone at the latest instant that was promised. Of a call without a
-// reservation only the time is known in which it went.
+// The store is answerable for a call that goes at its slot, or later by no more than its slack. A later call is late because of this
+// machine, and counts as if it had gone at the latest instant that was promised. Of a call without a reservation only the time is known in
+// which it went.
 type gone struct {
 	by       *member
-	began    time.Time     // when it was asked for
+	began    time.Time     // when it was requested
 	at       time.Time     // when it went, or just after that
 	slot     time.Time     // from when on it might; zero if that is not known
 	from, to time.Time     // it went no earlier and no later, but for this machine
@@ -108,9 +108,9 @@ const calm = 3 * time.Second
 //     each process reports what it knows before its next request. So the store's calls are at most L.
 //   - A process that paces locally has a share of L/n in any window: k of them have k·L/n.
 //
-// So the referee asks for no more than L + k·L/n, where k is how many of the n processes paced locally at some time shortly before the end
-// of the window, which the hooks tell; and for L if none was. A process is taken to pace locally for a second more than it reports, since
-// its calls start at their slots, and hooks are called late.
+// So the referee requires no more than L + k·L/n, where k is how many of the n processes paced locally at some time shortly before the end
+// of the window, by the hooks; and L if none did. A process is taken to pace locally for a second more than it reports, since its calls
+// start at their slots, and hooks are called late.
 //
 // Where two servers may hold themselves to be the master at the same time, each of them grants L: one L more.
 type referee struct {

@@ -100,7 +100,7 @@ func (r *run) acquaint() {
 	}
 }
 
-// requested notes how the store answered what it was asked at an instant. It returns the error.
+// requested records the store's answer to a request at an instant. It returns the error.
 func (r *run) requested(began time.Time, err error) error {
 	if over := time.Now(); err != nil || !over.Before(began.Add(answerLate)) {
 		r.silent(trouble{"a store that does not answer in time", began, over})

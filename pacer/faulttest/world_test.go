@@ -52,7 +52,7 @@ func stacks(rng *rand.Rand) []store.Stack {
 	return all
 }
 
-// policy makes up a policy. Times are short and odd on purpose, and the limit is below what the clients ask for, or above.
+// policy makes up a policy. Times are short and odd on purpose, and the limit is below the clients' demand, or above.
 func policy(rng *rand.Rand) policies.Policy {
 	limit := 1 + rng.Int64N(12)
 	period := upTo(rng, 250*time.Microsecond<<rng.IntN(6)) + 20*time.Microsecond
@@ -78,7 +78,7 @@ func policy(rng *rand.Rand) policies.Policy {
 			Hold: upTo(rng, 5*time.Millisecond) + time.Microsecond, Recovery: upTo(rng, 50*time.Millisecond) + time.Microsecond,
 		})
 	}
-	if p.Validate() != nil { // more than one call per microsecond, say
+	if p.Validate() != nil { // such as more than one call per microsecond
 		p = policies.PerSecond(1000)
 	}
 	return p

@@ -76,7 +76,7 @@ func TestFleetInMemory(t *testing.T) {
 		}
 		for range 10 {
 			wg.Go(func() { call("big{1}") })
-			synctest.Wait() // of calls that ask at once, several may get slots far ahead
+			synctest.Wait() // of simultaneous calls, several may get slots far ahead
 		}
 		wg.Go(func() { call("small") })
 		synctest.Wait()
@@ -143,7 +143,7 @@ func sumWaited(p *fleet.Policy) (d time.Duration) {
 	return d
 }
 
-// What a call really cost counts, and not what it was estimated at, also of calls that went before anybody looked.
+// The real cost of a call counts, and not its estimate, also of calls that went before anybody looked.
 func TestFleetShowsWhatCallsReallyCost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -249,7 +249,7 @@ func TestTheRowOfAPolicyWithScopes(t *testing.T) {
 	})
 }
 
-// What takes the short way is counted as well, in every shard.
+// Calls on the fast path are counted as well, in every shard.
 func TestFleetCountsWhatGoesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -335,8 +335,7 @@ func TestSpentInTheLastMinute(t *testing.T) {
 	})
 }
 
-// What a key has spent in the last minute is known, too, when the store has forgotten the key, which it does a second after it
-// means nothing any more.
+// The spending of a key in the last minute is known even when the store has evicted the key, a second after its value expired.
 func TestSpentByAKeyThatWasEvicted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // time begins at midnight
@@ -372,7 +371,7 @@ func TestSpentByAKeyThatWasEvicted(t *testing.T) {
 	})
 }
 
-// A fleet is not looked at through a closed Pacer, nor by an operator where nobody tells anything.
+// A closed Pacer shows no fleet, and neither does an operator whose store has no registry.
 func TestFleetErrors(t *testing.T) {
 	t.Parallel()
 	p := newPacer(t, limits())
@@ -419,7 +418,7 @@ func TestOperatorOfAPacer(t *testing.T) {
 	})
 }
 
-// Who resets an upstream and names no lane means all of them.
+// A reset of an upstream without a lane resets all of them.
 func TestResetMeansAllLanes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

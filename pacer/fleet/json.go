@@ -74,6 +74,7 @@ type standingJSON struct {
 	Queued    int64   `json:"queued"`
 	Margin    float64 `json:"marginSeconds"`
 	Full      float64 `json:"fullSeconds"`
+	Gone      float64 `json:"goneSeconds,omitempty"`
 }
 
 type policyJSON struct {
@@ -141,15 +142,16 @@ type topKeyJSON struct {
 //   - binding: the policy that most calls wait for; empty if none waits, and none has in the last ten seconds.
 //   - policies: name, text (policies.Parse reads it), kind (rate, window, in flight), periodSeconds, scopes (their names), scope (the values that
 //     the figures are of, as in errors), busiest (no values were given: of the key that uses most), observed (not enforced), shown (whether
-//     the fields from remaining to fullSeconds are set).
+//     the fields from remaining to goneSeconds are set).
 //   - of a policy, too: remaining, limit, nextSeconds, queued, pausedSeconds, pausedBy (the header that stated it), backlog (cost charged to
-//     future slots), marginSeconds, fullSeconds (until all is available again), waiting, rate (cost per second of the last ten seconds),
+//     future slots), marginSeconds, fullSeconds (until all is available again), goneSeconds (until a window is
+//     spent at its mean pace so far, if that is before its end), waiting, rate (cost per second of the last ten seconds),
 //     capacity (cost per second in the long run), utilization (0 to 1).
 //   - of each of the last 60 seconds of a policy, the oldest first: cost of the calls that started, waits (how many had waited for it),
 //     waitedSeconds (in total).
 //   - busiest: the top keys: policy, scope, values by scope, cost in about the last minute, waiting, and the figures above.
-//   - allowances: what the upstream said is left: policy, or limit for one that fits none; scope, left, free (not taken by calls on their way),
-//     seconds, by (the header).
+//   - allowances: what the upstream has left by its replies: policy, or limit for one that fits none; scope, left, free (not taken by calls
+//     on their way), seconds, by (the header).
 //   - processes: id, name, forSeconds, waiting, source (empty, or "set at" with a time), version (equal policies have equal ones).
 //   - settings: what operators have set, at most 50 limits of keys; null if the store keeps none. setLimits: how many limits of keys are set.
 //   - versionCount, versions: the lists of policies, at most eight: id, policies, processes, names of some.
@@ -234,7 +236,7 @@ func standingJSONOf(s *pacer.PolicyStatus) standingJSON {
 	if spec.Algorithm != specs.GCRA && s.Pace > 0 { // of a rate, Pace is an interval
 		limit = s.Pace
 	}
-	return standingJSON{s.Remaining, limit, s.Next.Seconds(), s.Backlog, s.PausedFor.Seconds(), s.PausedBy, s.Queued, s.Margin.Seconds(), s.Full.Seconds()}
+	return standingJSON{s.Remaining, limit, s.Next.Seconds(), s.Backlog, s.PausedFor.Seconds(), s.PausedBy, s.Queued, s.Margin.Seconds(), s.Full.Seconds(), s.Gone.Seconds()}
 }
 
 func kindOf(p policies.Policy) string {

@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// What replies stated is shown, by limit: of one that a policy is about, and of others.
+// A snapshot shows the limits that replies stated, those with a policy and others.
 func TestASnapshotShowsWhatRepliesStated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

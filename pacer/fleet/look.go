@@ -151,7 +151,7 @@ func (v *view) read(index *store.Index) {
 // maxOthers is how many keys of each policy are looked at besides the TopKeys, to find the one that uses most of its limit.
 const maxOthers = 5
 
-// choose chooses the keys that are looked at. Those that spend or wait most are first.
+// choose chooses the keys that are looked at. The keys that spend or wait most are first.
 func (v *view) choose(all []store.KeyUse) {
 	of := make(map[string]int)
 	for _, k := range all {
@@ -195,7 +195,7 @@ func printed(text string) string {
 	}, text)
 }
 
-// look asks how the limits and the keys stand, and completes the Snapshot.
+// look queries the limits and the keys, and completes the Snapshot.
 func (v *view) look(ctx context.Context, o *Operator, opts []pacer.ScopeOption) error {
 	o.mu.Lock()
 	for policy, key := range o.used {
@@ -218,7 +218,7 @@ func (v *view) look(ctx context.Context, o *Operator, opts []pacer.ScopeOption) 
 	if err != nil {
 		return err
 	}
-	status := found.(*pacer.Status) //nolint:forcetypeassert // as it says
+	status := found.(*pacer.Status) //nolint:forcetypeassert // by its documentation
 	v.At, v.PausedFor, v.PausedBy, v.Allowances = status.At, status.PausedFor, status.PausedBy, status.Allowances
 	until := usage.SecondOf(v.At.UnixMicro())
 	if v.Shared {

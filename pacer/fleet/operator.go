@@ -39,7 +39,7 @@ func Open(ctx context.Context, backing store.Store, upstream string) (*Operator,
 		return nil, &pacer.ConfigError{Field: "Store", Value: fmt.Sprintf("%T", backing), Reason: "does not record which processes use it: use a store that is a store.Registry"}
 	}
 	if !store.ValidUpstream(upstream) {
-		_, err := pacer.New(pacer.Config{Upstream: upstream}) // which says what is wrong
+		_, err := pacer.New(pacer.Config{Upstream: upstream}) // whose error names the mistake
 		return nil, err
 	}
 	index, err := registry.Index(ctx, upstream)
@@ -157,7 +157,7 @@ func (o *Operator) Reset(ctx context.Context, opts ...pacer.ScopeOption) error {
 
 // undo sends a note about each limit that could bind a call with these scopes, and about the whole upstream.
 func (o *Operator) undo(ctx context.Context, kind store.NoteKind, opts []pacer.ScopeOption) error {
-	if o.own { // know of what the upstream has said something; if the store fails, so does what follows
+	if o.own { // those whose allowance the upstream stated; if the store fails, so does the rest
 		_, _ = o.Settings(ctx)
 	}
 	if o.in.Dispatcher.IsClosed() {

@@ -25,7 +25,7 @@ func TestScopeValues(t *testing.T) {
 		{[]string{"tenant"}, "tenant=", nil},
 		{[]string{"tenant"}, "tenant=%zz", nil},
 		{[]string{"tenant"}, "tenant=cut…", nil},
-		{[]string{"tenant"}, "tenant=" + store.EscapeScope("\xff"), nil},                      // JSON could not say it
+		{[]string{"tenant"}, "tenant=" + store.EscapeScope("\xff"), nil},                      // JSON cannot express it
 		{[]string{"tenant"}, "tenant=" + store.EscapeScope(strings.Repeat("long ", 99)), nil}, // hashed
 		{[]string{"tenant"}, "tenant=acme user=7", nil},
 	} {

@@ -19,7 +19,7 @@ type Snapshot struct {
 	Waiting   int64         // calls that wait because the whole upstream is paused; see Policy.Waiting for others
 
 	Policies   []Policy          // by name
-	Allowances []pacer.Allowance // what the upstream said is left of its limits, and until when
+	Allowances []pacer.Allowance // what is left of the upstream's limits by its replies, and until when
 
 	Processes []Process // in the order in which they started, at most [MaxShownProcesses]
 	Alive     int       // how many processes there are
@@ -71,7 +71,7 @@ type Policy struct {
 	pacer.PolicyStatus
 
 	Shown   bool  // all of PolicyStatus is set
-	Busiest bool  // PolicyStatus is the state of a key that Snapshot chose: PolicyStatus.Scope says which
+	Busiest bool  // PolicyStatus is the state of a key that Snapshot chose: its Scope names the key
 	KeyCost int64 // of a policy with scopes: the cost of the key's calls of about the last minute, if the key is one of those that spend most
 	Waiting int64 // calls that wait because of it, all keys together
 

@@ -136,7 +136,7 @@ func jsonOf(t *testing.T, v any) string {
 	return string(text)
 }
 
-// However many versions there are, and whatever they say, what is shown is bounded and printable.
+// However many versions there are, and whatever they contain, the output is bounded and printable.
 func TestDisagreementsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -231,7 +231,7 @@ func lookAtScope(t *testing.T, op *fleet.Operator, opts ...pacer.ScopeOption) *f
 	return s
 }
 
-// What is set for an upstream that nobody paces any more can be seen, and unset.
+// Settings of an upstream that nobody paces any more can be seen, and unset.
 func TestAnOperatorOfWhatIsSetAlone(t *testing.T) {
 	t.Parallel()
 	k := newKnown()

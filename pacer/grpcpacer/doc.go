@@ -12,13 +12,13 @@
 //
 // # Refusals by the server
 //
-// RESOURCE_EXHAUSTED has the effect of a 429 in HTTP: the call counts as refused, and the whole fleet waits for as long as the server asks:
-// by a google.rpc.RetryInfo in the details of the status, or by grpc-retry-pushback-ms in the trailer (gRFC A6). UNAVAILABLE is not about
-// limits, and pauses no call.
+// RESOURCE_EXHAUSTED has the effect of a 429 in HTTP: the call counts as refused, and the whole fleet waits for the wait that the server
+// requests: by a google.rpc.RetryInfo in the details of the status, or by grpc-retry-pushback-ms in the trailer (gRFC A6). UNAVAILABLE is
+// not about limits, and pauses no call.
 //
 // # Retries
 //
 // gRPC retries calls below its interceptors: by the service's configuration, or transparently before the server has seen the call. Such
 // retries are not charged, so turn them off with grpc.WithDisableRetry. Retry above the interceptors instead, where each attempt is
-// charged: in an interceptor that comes before this one in the chain, with [pacer.NotBefore] for the wait that the server asks for.
+// charged: in an interceptor that comes before this one in the chain, with [pacer.NotBefore] for the wait that the server requests.
 package grpcpacer

@@ -129,10 +129,10 @@ func (o *options) acquire(ctx context.Context, p *pacer.Pacer, method string, re
 	return call, nil
 }
 
-// reportTimeout bounds for how long a call whose context has ended waits until the store knows what the server said.
+// reportTimeout bounds for how long a call whose context has ended waits until the store has the server's answer.
 const reportTimeout = 5 * time.Second
 
-// report tells the pacer how a call ended. What the store does not hear is no error of the call: hooks receive it.
+// report informs the pacer how a call ended. A failure of the store is no error of the call: hooks receive it.
 func report(ctx context.Context, call *pacer.Reservation, err error, trailer metadata.MD) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
 	defer cancel()
@@ -146,7 +146,7 @@ func report(ctx context.Context, call *pacer.Reservation, err error, trailer met
 // maxPushback is the longest wait that is read of a server: pacers cap it further, see Config.MaxPause.
 const maxPushback = 365 * 24 * time.Hour
 
-// wait returns for how long the server asks to wait; 0 if it does not say.
+// wait returns the wait that the server requests; 0 if there is none.
 func wait(err error, trailer metadata.MD) time.Duration {
 	if s, ok := status.FromError(err); ok {
 		for _, detail := range s.Details() {
@@ -156,7 +156,7 @@ func wait(err error, trailer metadata.MD) time.Duration {
 		}
 	}
 	for _, text := range trailer.Get("grpc-retry-pushback-ms") {
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 { // a negative one says not to repeat the call
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 { // a negative one means not to repeat the call
 			return min(time.Duration(min(n, maxPushback.Milliseconds()))*time.Millisecond, maxPushback)
 		}
 	}

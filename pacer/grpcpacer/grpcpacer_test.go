@@ -128,7 +128,7 @@ func pausedFor(t *testing.T, p *pacer.Pacer) time.Duration {
 	return max(s.PausedFor, s.Policies[0].PausedFor)
 }
 
-// A refusal that asks for a wait pauses everyone; one that says nothing of limits pauses nobody.
+// A refusal with a wait pauses everyone; one without a limit pauses nobody.
 func TestWhatTheServerReports(t *testing.T) {
 	t.Parallel()
 	info := func(d time.Duration) error {
@@ -148,7 +148,7 @@ func TestWhatTheServerReports(t *testing.T) {
 		answer func(context.Context) error
 		code   codes.Code
 		paused time.Duration
-		stray  bool // heeded as a refusal that says nothing of others
+		stray  bool // heeded as a refusal that does not concern others
 	}{
 		"retry info":             {func(context.Context) error { return info(time.Minute) }, codes.ResourceExhausted, time.Minute, false},
 		"a hostile retry info":   {func(context.Context) error { return info(1 << 62) }, codes.ResourceExhausted, time.Hour, false},
@@ -290,7 +290,7 @@ func TestACallInsideAnotherOne(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
-// What a call costs and which scopes it carries come from its method, its request and its metadata.
+// A call's cost and scopes come from its method, its request and its metadata.
 func TestCallOptions(t *testing.T) {
 	t.Parallel()
 	describe := func(ctx context.Context, method string, req any) []pacer.Option {

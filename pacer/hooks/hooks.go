@@ -58,7 +58,7 @@ type Set struct {
 	// Dropped is called when the other hooks were too slow: n of their events were dropped.
 	Dropped func(n int64)
 
-	// LogsWarnings says that Failover and FeedbackApplied log what the logger of a pacer.Config would: a Pacer that is given none then
+	// LogsWarnings reports that Failover and FeedbackApplied log what the logger of a pacer.Config would: a Pacer without a logger then
 	// logs no warnings by itself.
 	LogsWarnings bool
 
@@ -75,7 +75,7 @@ type Waiting struct {
 	Queued   bool          // it is queued, and has no slot yet
 	Ahead    int64         // its position, if Queued: how many calls are before it
 	At       time.Time     // when this was known
-	Wait     time.Duration // from At until it is admitted, as far as is known; if Queued, until it asks the store again
+	Wait     time.Duration // from At until it is admitted, as far as is known; if Queued, until it polls the store again
 
 	_ struct{}
 }
@@ -158,7 +158,7 @@ type Observed struct {
 	_ struct{}
 }
 
-// A Pause says that the calls of a limit may not go for a time.
+// A Pause is an interval in which the calls of a limit may not go.
 type Pause struct {
 	Upstream string
 	Policy   string // "" for the whole upstream
@@ -168,7 +168,7 @@ type Pause struct {
 	_ struct{}
 }
 
-// A FeedbackApplied is what one note says that the store received because of what an upstream reported.
+// A FeedbackApplied is one note that the store received because of an upstream's report.
 type FeedbackApplied struct {
 	Upstream string
 	Policy   string // "" for the whole upstream
@@ -176,15 +176,15 @@ type FeedbackApplied struct {
 	Kind     string // "slow", "learn", "answer" or "stray"
 
 	// For is a duration: with "learn" how long the limit is kept, with "answer" the time until there is more, 0 if the upstream does not
-	// say and the store guesses, with "stray" the policy's period.
+	// state it and the store guesses, with "stray" the policy's period.
 	For time.Duration
 	// Value is a number: with "learn" the emission interval of a rate in µs or the limit of a window, with "answer" how much is
 	// left, with "stray" by how much the margin grows, in millionths of the period.
 	Value int64
-	// Source is where the upstream stated For, such as "Retry-After": [policies.Feedback].Source. It is [SourceGuess] if nothing is left and
-	// the upstream does not say until when, as with a refusal that says nothing else.
+	// Source is where the upstream stated For, such as "Retry-After": [policies.Feedback].Source. It is [SourceGuess] if nothing is left
+	// and the upstream does not state until when, as with a refusal without details.
 	Source string
-	// Long says that the upstream states a wait of over an hour which this process did not know: one that ends more than ten minutes
+	// Long reports that the upstream states a wait of over an hour which this process did not know: one that ends more than ten minutes
 	// after the last such wait of the limit, or the first one. [Log] and pacer.Config.Logger log it.
 	Long bool
 
@@ -204,8 +204,8 @@ type Failover struct {
 	Err       error         // the cause, if On
 	For       time.Duration // how long it lasted, if not On
 
-	// Dropped is how many slots to give back and how many notes the process could not keep until the store was back, if not On. A process
-	// keeps up to 32,768. Dropped slots stay charged until they have passed, and dropped permits until their leases run out.
+	// Dropped is how many slots, and parts of their costs, could not be given back to the store, if not On: they stay charged until they have
+	// passed. A process keeps up to 32,768 permits to give back when the store is there again; the rest stay taken until their leases run out.
 	Dropped int
 
 	_ struct{}

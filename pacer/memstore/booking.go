@@ -129,7 +129,7 @@ func (m *Store) redeem(stack *store.Stack, b *store.Booking) (r store.Redemption
 	return r, called, nil
 }
 
-// check checks the conditions of a change of a record, which is text, and says in r which of them does not hold.
+// check checks the conditions of a change of a record, which is text, and sets in r which of them does not hold.
 func check(r *store.Redemption, b *store.Booking, text string, epoch store.Epoch, paused store.Instant) {
 	switch {
 	case !b.Epoch.IsZero() && b.Epoch.Began != epoch.Began:

@@ -12,6 +12,7 @@ import (
 func chosen(c *store.Call, now int64, entries []engine.Entry, ask engine.Call, room []store.Charge) (of store.Grant, called []int64) {
 	choices := make([]engine.Choice, len(c.AnyOf))
 	for k, indexes := range c.AnyOf {
+		choices[k].Kept = c.KeptOf(indexes)
 		for _, i := range indexes {
 			choices[k].Stack = append(choices[k].Stack, entries[i])
 			if c.Costs != nil {

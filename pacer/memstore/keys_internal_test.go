@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// looked counts how often it is asked until when it means something.
+// looked counts the queries for its expiry.
 type looked struct {
 	engine.Account
 

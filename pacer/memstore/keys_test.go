@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// However many keys come and go, no more are held than were allowed, and a store whose keys are all in use says so.
+// However many keys come and go, no more are held than allowed, and a store whose keys are all in use returns an error.
 func TestKeysAreBounded(t *testing.T) {
 	t.Parallel()
 	now := store.Instant(1e15)

@@ -19,7 +19,7 @@ type listener struct {
 	stopped   bool
 }
 
-// notify is called without the store's locks: a listener that receives a pause asks the store for slots behind it.
+// notify is called without the store's locks: a listener that receives a pause reserves slots behind it.
 func (l *listener) notify(upstream string, news store.News) {
 	if l.upstream != upstream {
 		return

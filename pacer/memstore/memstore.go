@@ -143,7 +143,7 @@ func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Gr
 	return called, nil
 }
 
-// wake notifies listeners of queued calls that are to ask again. The caller holds no lock.
+// wake notifies listeners of queued calls that must poll again. The caller holds no lock.
 func (m *Store) wake(stack *store.Stack, ids []int64) {
 	if len(ids) == 0 {
 		return
@@ -165,8 +165,8 @@ func (m *Store) notify(upstream string, changes []store.Change) {
 	}
 }
 
-// open locks the accounts of a stack, reads the clock, and appends the accounts to entries. What is opened is to be closed,
-// unless there is an error.
+// open locks the accounts of a stack, reads the clock, and appends the accounts to entries. The caller must close what was opened, unless
+// there is an error.
 func (m *Store) open(entries []engine.Entry, o *opened, stack *store.Stack, reach int64, keep bool) (found []engine.Entry, err error) {
 	done := false
 	defer func() {
@@ -368,7 +368,7 @@ func (m *Store) Status(_ context.Context, stack store.Stack) (store.StackStatus,
 	defer m.close(&o)
 	s := store.StackStatus{Now: store.Instant(o.now), Limits: make([]store.LimitStatus, len(entries))}
 	for i := range entries {
-		in := entries[i].Account.Inspect(&entries[i].Limit, o.now)
+		in := engine.Inspect(entries, i, o.now)
 		s.Limits[i] = store.LimitStatus{
 			Remaining: in.Remaining, Next: store.Instant(in.Next), Backlog: in.Backlog, Paused: store.Instant(in.Paused),
 			Pace: in.Pace, Queued: in.Queued, Margin: in.Margin, Full: store.Instant(in.Full),

@@ -23,7 +23,7 @@ type Window struct {
 
 // Windows returns what the store counts now for keys of windows and calendars, at most n of them: those whose counts last longest. With
 // [Store.Restore], a program that starts again goes on where it ended. Calls that are reserved for later than soon from now are left out,
-// because a program that ends does not make them. What rates, permits and replies are about is not included.
+// because a program that ends does not make them. Rates, permits and allowances are not included.
 func (m *Store) Windows(n int, soon time.Duration) []Window {
 	var all []Window
 	m.keys.look(func(_ int, sh *shard) {

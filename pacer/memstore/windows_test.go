@@ -13,8 +13,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// What windows and calendars have counted goes on in a store that restores it, whatever its clock did meanwhile; what is reserved for later
-// does not, and neither does what a rate knows.
+// A restored store continues the counts of windows and calendars, whatever its clock did meanwhile, but not reservations for later, nor
+// rates.
 func TestWindowsAreRestored(t *testing.T) {
 	t.Parallel()
 	berlin, err := time.LoadLocation("Europe/Berlin")

@@ -402,7 +402,7 @@ func TestAPauseOfAKeyRaisesAnAlert(t *testing.T) {
 	})
 }
 
-// A stated wait of over an hour raises an alert at once: of a policy, or of the whole upstream if what was said fits none.
+// A stated wait of over an hour raises an alert at once: of a policy, or of the whole upstream if it fits none.
 func TestALongPauseRaisesAnAlert(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -39,7 +39,7 @@ func about(upstream, policy, scope string, scopes []string, more ...attribute.Ke
 	return appendScopes(attrs, scope, scopes)
 }
 
-// appendScopes appends the values of those scopes that were asked for; scope is such as `tenant=acme user=7`.
+// appendScopes appends the values of the requested scopes; scope is such as `tenant=acme user=7`.
 func appendScopes(attrs []attribute.KeyValue, scope string, requested []string) []attribute.KeyValue {
 	if scope == "" || len(requested) == 0 {
 		return attrs

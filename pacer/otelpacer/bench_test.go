@@ -83,7 +83,7 @@ func BenchmarkWait(b *testing.B) {
 	}
 }
 
-// BenchmarkHook is what one event costs the goroutine that tells it.
+// BenchmarkHook is the cost of one event for the goroutine that emits it.
 func BenchmarkHook(b *testing.B) {
 	traced, span := dropSpans().Tracer("bench").Start(b.Context(), "caller")
 	defer span.End()

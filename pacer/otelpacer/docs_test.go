@@ -108,14 +108,14 @@ func everything(t *testing.T) ([]metricdata.Metrics, *prometheus.Registry) {
 	_, err = fleet.Of(p).Snapshot(ctx) // from memory, what goes is counted from the first look on
 	require.NoError(t, err)
 	require.NoError(t, p.Wait(ctx, pacer.Scope("tenant", "acme")))
-	time.Sleep(5 * time.Second) // processes tell of their calls every few seconds
+	time.Sleep(5 * time.Second) // processes report their calls every few seconds
 	var all metricdata.ResourceMetrics
 	require.NoError(t, reader.Collect(ctx, &all))
 	require.Len(t, all.ScopeMetrics, 1)
 	return all.ScopeMetrics[0].Metrics, registry
 }
 
-// What is documented is what there is: all names, units, types and attributes, no more and no fewer.
+// The documentation is complete: all names, units, types and attributes, no more and no fewer.
 func TestTheTableIsTrue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -213,7 +213,7 @@ func checkQuery(t *testing.T, rows []row, query string) int {
 	return len(names)
 }
 
-// The dashboard asks for metrics that there are, and shows all of them.
+// The dashboard queries only metrics that exist, and shows all of them.
 func TestTheDashboardShowsWhatThereIs(t *testing.T) {
 	t.Parallel()
 	rows := documented(t)

@@ -107,7 +107,7 @@ func TestEventsOfEndedContextsAreMeasured(t *testing.T) {
 	require.Len(t, readings(t, reader), 1)
 }
 
-// Values of scopes are attributes if their scope was asked for, and only then.
+// Values of scopes are attributes only if their scope was requested.
 func TestScopesAreAttributesWhenRequested(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {
@@ -125,7 +125,7 @@ func TestScopesAreAttributesWhenRequested(t *testing.T) {
 	}
 }
 
-// What a scope's text looks like is not relied upon.
+// The code does not rely on how a scope's text looks.
 func TestOddScopes(t *testing.T) {
 	t.Parallel()
 	for scope, want := range map[string]string{
@@ -191,7 +191,7 @@ func TestReasons(t *testing.T) {
 	}, readings(t, reader))
 }
 
-// The kind of an error is one of few words, or a type: nothing of what it says.
+// The kind of an error is one of few words, or a type: nothing of its text.
 func TestErrorTypes(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {
@@ -217,7 +217,7 @@ func TestErrorTypes(t *testing.T) {
 	}
 }
 
-// The fallback is counted when it begins, and the gauge says whether it is on.
+// The fallback is counted when it begins, and the gauge shows whether it is on.
 func TestFallback(t *testing.T) {
 	t.Parallel()
 	telemetry, reader := newTelemetry(t, otelpacer.Config{})

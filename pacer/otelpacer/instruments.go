@@ -43,7 +43,7 @@ type gauges struct {
 	versions    metric.Int64ObservableGauge
 }
 
-// waitBuckets reach from what a timer can tell apart to an hour, and have one at time.Minute.
+// waitBuckets reach from the resolution of a timer to an hour, and have one at time.Minute.
 func waitBuckets() []float64 {
 	return []float64{
 		0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 45, 60, 120, 300, 600, 1800, 3600,

@@ -109,8 +109,8 @@ func TestObserveMargins(t *testing.T) {
 	})
 }
 
-// A store that does not answer holds up a collection for as long as was said, and no longer. It is counted, and what else
-// there is to collect is there.
+// A store that does not answer holds up a collection for the configured time, and no longer. It is counted, and what else there is to
+// collect is there.
 func TestASilentStoreDoesNotBlockACollection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -208,7 +208,7 @@ func TestObserveTheBusiest(t *testing.T) {
 			for range 3 {
 				require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", "acme"), pacer.Scope("user", "7")))
 			}
-			time.Sleep(5 * time.Second) // processes tell of their calls every few seconds
+			time.Sleep(5 * time.Second) // processes report their calls every few seconds
 			all := readings(t, reader)
 			require.Equal(t, one.want, with(all, "headway.busiest.cost", "headway.policy.remaining"))
 			require.Len(t, with(all, "headway.policy.waiting"), 3, "of each policy, and of the whole upstream")

@@ -50,7 +50,7 @@ func scrape(registry *prometheus.Registry) []string {
 	return lines
 }
 
-// What a real Pacer does is what Prometheus sees, and what the trace shows.
+// Prometheus sees what a real Pacer does, and so does the trace.
 func TestPrometheusSeesARealPacer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -28,7 +28,7 @@ func (t *Telemetry) span(ctx context.Context, s *hooks.WaitDone) {
 	}
 	_, span := t.tracer.Start(ctx, spanName, trace.WithTimestamp(s.Since), trace.WithAttributes(attrs...))
 	if s.Err != nil {
-		span.SetStatus(codes.Error, errorType(s.Err)) // what Err says may name a scope's value
+		span.SetStatus(codes.Error, errorType(s.Err)) // Err's text may name a scope's value
 	}
 	span.End(trace.WithTimestamp(s.Since.Add(s.Took)))
 }

@@ -86,7 +86,7 @@ func TestGivingUpIsAnError(t *testing.T) {
 	}, spans[0].Attributes())
 }
 
-// Values of scopes are attributes of spans if their scope was asked for.
+// Values of scopes are attributes of spans if their scope was requested.
 func TestScopesOfSpans(t *testing.T) {
 	t.Parallel()
 	spans := spansOf(t, otelpacer.Config{SpanScopes: []string{"tenant"}}, func(tracer trace.Tracer, h *hooks.Set) {
@@ -98,7 +98,7 @@ func TestScopesOfSpans(t *testing.T) {
 	require.NotContains(t, spans[0].Attributes(), attribute.String("headway.scope.user", "7"))
 }
 
-// Waits that are too short make no span; by default those that a timer can hardly tell from none.
+// Waits that are too short make no span; by default those below a timer's resolution.
 func TestShortWaitsMakeNoSpan(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {

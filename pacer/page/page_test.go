@@ -112,7 +112,7 @@ func TestOtherHostsAreRefused(t *testing.T) {
 	}
 }
 
-// What the page says is what the pacer says.
+// The page shows the pacer's own words.
 func TestAgreesWithTheError(t *testing.T) {
 	t.Parallel()
 	p := newPacer(t, "zendesk")

@@ -2,7 +2,7 @@
 
 package recipes
 
-// What only the pages import, so that go.mod requires it.
+// Imports of the pages only, so that go.mod requires them.
 import (
 	_ "github.com/anthropics/anthropic-sdk-go"
 	_ "github.com/google/go-github/v84/github"

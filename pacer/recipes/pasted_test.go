@@ -22,7 +22,7 @@ type pasted struct {
 	name    string // of its folder
 	title   string // of its section
 	code    string
-	prints  string // what the page says that the program prints
+	prints  string // the program's output according to the page
 	pkg     string
 	isTest  bool
 	harness string // a file of testdata that calls it; "" for none

@@ -80,7 +80,7 @@ func serve(t *testing.T) []string {
 	}
 }
 
-// answers is what the vendors answer: one object of each kind that the recipes ask for.
+// answers are the vendors' answers: one object of each kind that the recipes request.
 func answers() http.Handler {
 	mux := http.NewServeMux()
 	say := func(pattern, answer string) {

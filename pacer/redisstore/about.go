@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// A description is what a process says of itself, as it is kept. Names are short, for there may be many.
+// A description is what a process reports of itself, as it is kept. Names are short, for there may be many.
 type description struct {
 	Name    string `json:"n"`
 	Version string `json:"v,omitempty"` // of its policies

@@ -25,7 +25,7 @@ func patient(addr string, punctual bool) *redis.Options {
 	}
 }
 
-// noted is a store that remembers which slots it granted, to tell them from those that a process granted locally.
+// noted is a store that remembers which slots it granted, to distinguish them from those that a process granted locally.
 type noted struct {
 	*redisstore.Store
 
@@ -72,7 +72,7 @@ func (s *noted) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	return nil
 }
 
-// acquire makes a call that may go now, and what is to be said of it.
+// acquire makes a call that may go now, and returns its data.
 func (s *noted) acquire(ctx context.Context, p *pacer.Pacer, opts ...pacer.Option) (*pacer.Reservation, outing, error) {
 	requested := micros()
 	r, err := p.Acquire(ctx, opts...)

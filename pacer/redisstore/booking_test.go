@@ -56,8 +56,8 @@ func TestATokenIsRedeemedOnce(t *testing.T) {
 	}, patience, time.Millisecond, "those that did not go have no permits")
 }
 
-// Of the members of a fleet that redeem a late token at the same time, all get the same slot, and nothing is charged besides. Those that were
-// not the first to write their slot down have given it back.
+// Of the members of a fleet that redeem a late token at the same time, all get the same slot, and nothing is charged besides. The others,
+// which did not write their slot down first, have given it back.
 func TestALateTokenMovesOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -116,7 +116,7 @@ func TestALateTokenGoes(t *testing.T) {
 	require.ErrorIs(t, err, pacer.ErrSpent)
 }
 
-// What another member cancels or moves is no sign that the store has forgotten it.
+// A booking that another member cancels or moves is no sign of a store that lost its data.
 func TestOthersGiveBookingsBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -273,7 +273,7 @@ func TestWhatABookingTakesInRedis(t *testing.T) {
 	require.Positive(t, at)
 }
 
-// What stands where a record should be is reported, and no job goes because of it.
+// A foreign value in place of a record is reported, and no job goes because of it.
 func TestForeignRecords(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

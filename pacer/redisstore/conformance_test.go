@@ -62,7 +62,7 @@ func extent(few, all int) int {
 // thorough are the cases that play thousands of calls one after the other. The memory store plays them, and the random histories of
 // TestStoresAnswerAlike compare it with this one. decided are those that the server's scripts decide, however the server was found.
 var (
-	thorough = regexp.MustCompile("^(fair/(rate|inflight)/(weights|more-callers|comes-and-goes|nobody-starves|many|alone)|fair/(keeps-slot|beside-permits|newcomer)|lane/(paces|lent|own-rate|part|part-is-kept)|registry/bounded|cancel/thousand)$")
+	thorough = regexp.MustCompile("^(fair/(rate|inflight)/(weights|more-callers|comes-and-goes|nobody-starves|many|alone)|fair/(keeps-slot|beside-permits|newcomer)|lane/(paces|lent|own-rate|part|part-is-kept)|registry/bounded|cancel/thousand|floor/fails/.*)$")
 	decided  = regexp.MustCompile("^(property|exact|changed|gcra|fair/(rate|inflight)|(fair|lane|joint|window)/(far|newcomer|part|part-is-kept|paused|cost|usable-gaps|hundred-buckets|long-line)$)")
 )
 

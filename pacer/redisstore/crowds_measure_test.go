@@ -61,7 +61,7 @@ type waitingCrowd struct {
 	bad     []string // of what was measured
 }
 
-// newWaitingCrowd returns one in which so many calls wait. Those that hold slots have them from the start, however far ahead: some minutes.
+// newWaitingCrowd returns one in which so many calls wait. Holders of slots have them from the start, however far ahead: some minutes.
 func newWaitingCrowd(t *testing.T, n int, event *crowdEvent, holds bool) *waitingCrowd {
 	t.Helper()
 	c := &waitingCrowd{t: t, fault: event.fault, mixed: event.mixed, server: redistest.Start(t, "--slowlog-log-slower-than", "2000", "--slowlog-max-len", "4096", "--latency-monitor-threshold", "2")}
@@ -218,7 +218,7 @@ type crowdEvent struct {
 	does  func(c *waitingCrowd)
 }
 
-// What happens to crowds.
+// Events of crowds.
 var crowdEvents = []crowdEvent{
 	{name: "cancel", does: func(c *waitingCrowd) { c.leave(c.cancel) }},
 	{name: "close", does: func(c *waitingCrowd) {
@@ -324,7 +324,7 @@ func (c *waitingCrowd) goesOn(when string, n int, first, longest, in, within tim
 	}
 }
 
-// What concerns twenty thousand calls at once takes the store some small requests, whether they wait in their processes or hold slots.
+// Twenty thousand calls at once cost the store some small requests, whether they wait in their processes or hold slots.
 //
 //	go test -tags measure -count=1 -v -run FleetCrowds ./pacer/redisstore
 func TestFleetCrowds(t *testing.T) { //nolint:paralleltest // it is alone

@@ -50,7 +50,7 @@ func TestARunWorksForSoLong(t *testing.T) {
 		require.Positive(t, decided, name)
 		require.Less(t, decided, most, name)
 
-		// One who asks for all gets an answer for all.
+		// A caller that requests all gets an answer for all.
 		require.NoError(t, backing.Reserve(t.Context(), stack, calls[decided:], grants[decided:]))
 		last := store.Instant(0)
 		for i := range grants {

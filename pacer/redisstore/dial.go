@@ -73,7 +73,7 @@ func (s *Store) reachable(ctx context.Context) error {
 // failed notes that an operation failed, and reports whether the server answered.
 func (s *Store) failed(err error) (answered bool) {
 	if _, answered = errors.AsType[redis.Error](err); !answered {
-		s.silent.Store(true) // a client may say no more than that the time is over, when it has been dialing all the while
+		s.silent.Store(true) // a client may report only that the time is over, when it has been dialing all the while
 	}
 	return answered
 }

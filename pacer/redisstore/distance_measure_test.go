@@ -16,8 +16,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A store far away costs no goodput: the next slots and permits are asked for so early that they are there in time. Measured: each
-// kind of limit, with commands that take 60 and 150 ms, is used to 98 %. To see the table:
+// A store far away costs no goodput: the next slots and permits are requested so early that they are there in time. Measured: each kind of
+// limit, with commands that take 60 and 150 ms, is used to 98 %. To see the table:
 //
 //	go test -tags measure -count=1 -v -run FleetFarAway ./pacer/redisstore
 func TestFleetFarAway(t *testing.T) { //nolint:paralleltest // when it is alone

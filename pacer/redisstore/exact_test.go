@@ -12,8 +12,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// The log of a rate whose windows are exact, and the key that says so, last until the window is over in which the calls went:
-// written by the quick way, by the long one, and without a log by a limit that has none.
+// The log of a rate whose windows are exact, and its key, last until the window of the calls is over: written by the fast path, by the slow
+// one, and without a log by a limit that has none.
 func TestALogLastsAsLongAsItsWindow(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
@@ -50,7 +50,7 @@ func TestALogLastsAsLongAsItsWindow(t *testing.T) {
 	require.Equal(t, int64(2), rdb.ZCard(t.Context(), starts).Val())
 }
 
-// What Headway did not write is an error that says so, and nothing is changed.
+// A value that Headway did not write is reported as an error, and nothing is changed.
 func TestForeignLogs(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()

@@ -25,7 +25,7 @@ func NewAt(rdb Client, now func() store.Instant) *Store {
 	return s
 }
 
-// ShiftClock makes a store believe that the server's clock is off by d from what this machine's says.
+// ShiftClock makes a store believe that the server's clock is d ahead of this machine's.
 func ShiftClock(s *Store, d time.Duration) {
 	s.seen, s.since = time.Now().Add(d).UnixMicro(), time.Now()
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // A handshake is not a call: a server that is far away has the time that a request may take once it has a connection, and for each script
-// that it does not know yet. One that says nothing any more then has no more than that.
+// that it does not know yet. A server that no longer answers then has no more than that.
 func TestAHandshakeIsNotACall(t *testing.T) {
 	t.Parallel()
 	const way, timeout = 200 * time.Millisecond, 250 * time.Millisecond

@@ -39,7 +39,7 @@ var quotas = policies.Profile{
 	},
 }
 
-// pausing is an upstream that says "slow down" once to tenant a.
+// pausing is an upstream that answers "slow down" once to tenant a.
 type pausing struct {
 	after time.Duration // from the start on
 	wait  time.Duration // for how long
@@ -65,9 +65,8 @@ func (u *pausing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// One process of four hears "Retry-After" for a tenant, with calls of that tenant asleep in the others. No call that asks
-// afterwards has a slot in the pause, those that slept in other processes wait for its end, too, and then all go on at their
-// pace. Another tenant never stops.
+// One process of four receives "Retry-After" for a tenant, with calls of that tenant asleep in the others. No later call has a slot in the
+// pause, those that slept in other processes wait for its end, too, and then all go on at their pace. Another tenant never stops.
 //
 // Measured: 64 calls are asleep, and from 100 ms later until the two seconds are over the upstream sees none of them.
 func TestFleetHeedsAPause(t *testing.T) {
@@ -119,9 +118,8 @@ func (u *halved) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.strict.ServeHTTP(w, r)
 }
 
-// An upstream halves its limit without notice: the fleet slows down when it is refused, nobody who asks then goes in the
-// pause that a refusal asks for, the configured limit is never broken, and the full rate comes back when nothing is refused any
-// more.
+// An upstream halves its limit without notice: the fleet slows down when it is refused, no later call goes in the pause of a refusal, the
+// configured limit is never broken, and the full rate comes back when nothing is refused any more.
 //
 // Measured: for 10 s there are at most six refusals, at least 80 % of what is still allowed, and the full rate is back within
 // 10 s.
@@ -179,8 +177,8 @@ func (u *shared) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Quota", fmt.Sprintf("%d/%d", used, u.limit))
 }
 
-// Another consumer of the credential spends up to half of the day's quota: nobody who asks when that is used up goes, and the
-// fleet's own limits hold. Measured: the fleet stops within 1 % of what there is, and is never refused.
+// Another consumer of the credential spends up to half of the day's quota: no call goes when that is used up, and the fleet's own limits
+// hold. Measured: the fleet stops within 1 % of what there is, and is never refused.
 func TestFleetSharesAQuotaWithOthers(t *testing.T) {
 	u := &shared{limit: 5000}
 	j := job{Fleet: "quota", Duration: 20 * time.Second, HTTP: true}

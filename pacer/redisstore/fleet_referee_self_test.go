@@ -36,7 +36,7 @@ func TestTheRefereeFindsEachViolation(t *testing.T) {
 	}
 }
 
-// What a call goes later than its slack is the machine's lateness; what it goes earlier than its slot never is.
+// A delay beyond a call's slack is the machine's lateness; a start before its slot never is.
 func TestTheRefereeKnowsWhoIsToBlame(t *testing.T) {
 	t.Parallel()
 	one := rule{kind: anyWindow, n: 1, period: time.Second}

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// An outing is a call of a fleet, as its process tells of it. Instants are µs since the epoch, of the one clock that the
-// server and all processes of a machine share.
+// An outing is a call of a fleet, as its process reports it. Instants are µs since the epoch, of the one clock that the server and all
+// processes of a machine share.
 type outing struct {
 	Tenant      string
-	Requested   int64 // when the process began to ask for it
+	Requested   int64 // when the process began to reserve it
 	Granted     int64 // when the store granted it; 0 if its process granted it locally
 	Slot, Slack int64 // from when on it may go, and for how long
 	At          int64 // when it went

@@ -25,7 +25,7 @@ const workerEnv = "HEADWAY_TEST_WORKER"
 
 var workers = map[string]func(know string) error{"doze": doze}
 
-// parallel is how many tests run at a time, unless the command line says: most of them wait most of the time.
+// parallel is how many tests run at a time by default: most of them wait most of the time.
 const parallel = "4"
 
 func TestMain(m *testing.M) {

@@ -30,7 +30,7 @@ type tally struct {
 	Calls                  []outing
 }
 
-// findings are what one process of a fleet has to tell at its end.
+// findings are what one process of a fleet reports at its end.
 type findings struct {
 	Tallies map[string]*tally // by tenant
 	Late    measure.Lateness
@@ -107,7 +107,7 @@ func work(spec string) error {
 	return json.NewEncoder(os.Stdout).Encode(findings{tallies, timers.Stop()})
 }
 
-// muster waits until all processes of the fleet are there, unless the job says when to begin.
+// muster waits until all processes of the fleet are there, or until the job's start.
 func (j *job) muster(rdb *redis.Client) error {
 	if j.Begin.IsZero() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -176,7 +176,7 @@ func (c *crew) work(ctx context.Context, goroutine int, sum *ledger, call func()
 	return nil
 }
 
-// errOver says that there is nothing left to call for.
+// errOver means that nothing is left to call for.
 var errOver = errors.New("nothing is left")
 
 // waited makes one call that waits for its slot.

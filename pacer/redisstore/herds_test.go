@@ -203,7 +203,7 @@ func (c *counted) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	return next
 }
 
-// since returns how many requests there were of each kind since it was asked last.
+// since returns how many requests there were of each kind since its last call.
 func (c *counted) since() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -286,7 +286,7 @@ var slowPolicies = []policies.Policy{
 	policies.Every(30 * time.Second).Named("slow"), policies.PerSecond(7).Burst(3).Named("second"), policies.Sliding(1_000, time.Hour).Named("hour"),
 }
 
-// What is reserved when the Pacer is closed, or just then, can still be given back.
+// Reservations can still be given back when the Pacer is closed, or just then.
 func TestReservationsOutliveClose(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -368,7 +368,7 @@ func TestVeryManyCancels(t *testing.T) {
 	}
 }
 
-// A pause has a long line give its slots back in pieces, while calls go on asking; Report does not wait for it, nor does Close.
+// A pause has a long line give its slots back in pieces, while calls go on reserving; Report does not wait for it, nor does Close.
 func TestALongPauseTakesTheSlotsOfALine(t *testing.T) {
 	t.Parallel()
 	const n = 1500
@@ -432,7 +432,7 @@ func TestManyTenantsComeBackTogether(t *testing.T) {
 	require.Less(t, c.args.Load(), int64(maxArgs))
 }
 
-// pacerTogether reports whether a process asks its store again.
+// pacerTogether reports whether a process uses its store again.
 func pacerTogether(c *counted) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -494,7 +494,7 @@ func TestClaimsReadWhatTheyMeet(t *testing.T) {
 	require.LessOrEqual(t, looks, 2*len(notes), "the first gap and the last one that a claim meets")
 }
 
-// After a broken subscription, who sleeps for many tenants asks what is paused in a few requests.
+// After a broken subscription, a process whose calls sleep for many tenants reads their pauses in a few requests.
 func TestCatchingUpAfterABrokenSubscription(t *testing.T) {
 	t.Parallel()
 	const n = 500
@@ -514,7 +514,7 @@ func TestCatchingUpAfterABrokenSubscription(t *testing.T) {
 	ended := sleepAll(ctx, line)
 	listening(t, rdb, 1)
 	require.Eventually(t, func() bool { return c.since()["status"] == 0 }, patience, 300*time.Millisecond)
-	// A pause that nobody hears of.
+	// A pause that reaches nobody.
 	require.NoError(t, rdb.ClientKillByFilter(ctx, "TYPE", "pubsub").Err())
 	policy := policies.Every(time.Hour).Per("tenant")
 	backing, err := redisstore.New(rdb)

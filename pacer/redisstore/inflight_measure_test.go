@@ -46,7 +46,7 @@ type caller struct {
 	values url.Values
 }
 
-// with returns a caller that says something more about its calls.
+// with returns a caller whose calls have one more scope.
 func (c *caller) with(name, value string) *caller {
 	more := maps.Clone(c.values)
 	more.Set(name, value)
@@ -64,7 +64,7 @@ func (c *caller) call() (int, error) {
 	return resp.StatusCode, nil
 }
 
-// hold sends calls as fast as they may go, and says when each is over.
+// hold sends calls as fast as they may go, and records when each is over.
 func hold(ctx context.Context, p *pacer.Pacer, j *job) (map[string]*tally, error) {
 	time.Sleep(time.Until(j.Begin))
 	upstream, sum := newCaller(j), &ledger{}
@@ -307,7 +307,7 @@ func spend(t *testing.T, s *scene, rates *strict, n int) {
 	rates.SetLimits(both...)
 }
 
-// pass takes turns with another process to have the only permit, and tells the upstream from when to when it had it.
+// pass takes turns with another process to have the only permit, and reports to the upstream from when to when it had it.
 func pass(ctx context.Context, p *pacer.Pacer, j *job) (map[string]*tally, error) {
 	if len(j.Crews) == 0 {
 		return nil, nil //nolint:nilnil // it is not one of the two

@@ -4,8 +4,8 @@ import "strings"
 
 // prefix begins every key and channel of this package. It has the number of the schema: of the names of keys and of what their values mean.
 // The number changes whenever an older release could not read what a newer one writes. Then neither meets the keys of the other: both count
-// apart, and the release notes say so. What a newer release reads and an older one does not write changes nothing. Permissions name
-// pacer:* and hold for all numbers.
+// apart, as the release notes mention. Values that an older release only lacks change nothing. Permissions name pacer:* and hold for all
+// numbers.
 //
 // Within v1 it stays: docs/operating.md has the promise, TestTheReleaseBeforeHasTheSameKeys holds it, and TestTwoReleasesSideBySide runs the
 // release before beside this one.
@@ -41,7 +41,7 @@ const bookingMark = "/booking/"
 // allowancesMark ends the name of the set of the allowances of an upstream.
 const allowancesMark = "/allowances"
 
-// indexMark ends the name of the hash of what processes say of themselves.
+// indexMark ends the name of the hash of the processes' descriptions.
 const indexMark = "/index"
 
 // upstreamsKey is the key of the set of the upstreams that are paced. It is no upstream's, for theirs have braces.

@@ -79,8 +79,7 @@ func (u *gate) bySecond(from time.Time, d time.Duration) (ns []int) {
 	return ns
 }
 
-// endsAt returns a context that ends at an instant and does not say so before, so that no call is refused because it
-// could not go until then.
+// endsAt returns a context that ends at an instant without a deadline, so that no call is refused because it could not go until then.
 func endsAt(ctx context.Context, at time.Time) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	timer := time.AfterFunc(time.Until(at), cancel)

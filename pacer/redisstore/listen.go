@@ -20,8 +20,7 @@ import (
 // pausesMark ends the name of the channel on which the scripts publish the pauses of an upstream.
 const pausesMark = "/pauses"
 
-// subscriber is what a client needs besides running scripts so that a Store hears of pauses. Every client of
-// go-redis has it.
+// subscriber is what a client needs besides running scripts so that a Store receives pauses. Every client of go-redis has it.
 type subscriber interface {
 	Subscribe(ctx context.Context, channels ...string) *redis.PubSub
 }
@@ -139,8 +138,8 @@ func (s *listeners) remove(channel string, l *listener) {
 	}
 }
 
-// inBackground subscribes to channels, or unsubscribes. It does not block: the connection may have to be made. What fails is done again with
-// the next connection.
+// inBackground subscribes to channels, or unsubscribes. It does not block: the connection may have to be made. Failed work is done again
+// with the next connection.
 func inBackground(do func(context.Context, ...string) error, channels ...string) {
 	go func() { _ = caught(func() error { return do(context.Background(), channels...) }) }()
 }
@@ -243,8 +242,8 @@ func (s *listeners) notify(m any) {
 // maxChanges bounds how many lines of a message are read: more than the limits of any stack.
 const maxChanges = 1024
 
-// parseChanges reads what the scripts publish (see report.lua and heartbeat.lua): a line with the store's now, then "kind until key"
-// for each change, or a call's id in place of until. What is not of that form is left out, for anybody may publish.
+// parseChanges reads what the scripts publish (see report.lua and heartbeat.lua): a line with the store's now, then "kind until key" for
+// each change, or a call's id in place of until. Payloads of another form are left out, for anybody may publish.
 func parseChanges(channel, payload string) []store.Change {
 	upstream := strings.TrimSuffix(channel, pausesMark)
 	head, rest, _ := strings.Cut(payload, "\n")

@@ -61,7 +61,7 @@ func (s *sleepingCall) movesBehind(t *testing.T, by time.Duration, meanwhile fun
 	}, patience, 5*time.Millisecond, "the call hears of the pause: it has a slot at %v", before)
 }
 
-// listening waits until so many subscribers hear of an upstream's pauses.
+// listening waits until an upstream's pauses have so many subscribers.
 func listening(t *testing.T, rdb redis.UniversalClient, want int64) {
 	t.Helper()
 	const channel = "pacer:6:{test}/pauses"
@@ -120,7 +120,7 @@ func TestResumeReachesWaitersOfOtherProcesses(t *testing.T) {
 	}
 }
 
-// A subscription that breaks is made again, and what was missed meanwhile is asked for.
+// A subscription that breaks is made again, and the process reads the pauses that it missed.
 func TestWhatWasMissedIsRequested(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -145,7 +145,7 @@ func TestWhatWasMissedIsRequested(t *testing.T) {
 	})
 }
 
-// A user who may not publish can still pause: only those who sleep already hear nothing.
+// A user who may not publish can still pause: only sleeping calls are not notified.
 func TestAPauseNeedsNoChannel(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -176,8 +176,7 @@ func TestClosingEndsTheSubscription(t *testing.T) {
 	listening(t, rdb, 0)
 }
 
-// A server that answers nonsense to a subscription is asked again: go-redis would panic at such answers, and hear nothing after
-// others.
+// A subscription is made again after a nonsensical answer: go-redis would panic at such answers, and receive nothing after others.
 func TestANonsensicalSubscriptionIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	const channel = "pacer:6:{test}/pauses"
@@ -271,7 +270,7 @@ func FuzzParseChanges(f *testing.F) {
 	})
 }
 
-// Those who begin and stop to listen at any time, while news come in, neither race nor hang.
+// Listeners that start and stop at any time, while news come in, neither race nor hang.
 func TestListenersComeAndGo(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Shared(t).Client()

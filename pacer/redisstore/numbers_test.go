@@ -33,7 +33,7 @@ func TestNumbersAreThoseOfTheStore(t *testing.T) {
 	require.Equal(t, store.OnceTTL.Microseconds(), int64(numbers.OnceTTL))
 }
 
-// What a script does not know it refuses, before anything is written: it takes nothing for something else.
+// A script refuses unknown numbers before it writes: it takes nothing for something else.
 func TestTheUnknownIsRefused(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()

@@ -41,8 +41,8 @@ func (s *scene) resynced() {
 // outage runs 4 processes × 16 goroutines at 50 a second while something happens to Redis, which returns the instants at which
 // it lost its memory.
 //
-// No call errs or goes before its slot. What the store grants between two losses conforms, and so does what each process grants
-// locally, to its share. In the end all are back, and everything that went is charged.
+// No call errs or goes before its slot. Grants of the store between two losses conform, and so do the local grants of each process, to its
+// share. In the end all are back, and everything that went is charged.
 //
 // Measured: none stalls longer than a second beyond its pace, the upstream refuses nothing, and gets at least 95 % of what it
 // allows.
@@ -61,7 +61,7 @@ func outage(t *testing.T, meanwhile func(s *scene, away time.Duration) (losses [
 		time.Sleep(time.Until(start.Add(20 * time.Second)))
 	}}
 	p := play(t, upstream, j, crewed(crew{Tenant: "x", Goroutines: 16}))
-	// What was asked for before the processes knew each other may have been granted at a larger share, for later.
+	// Calls from before the processes knew each other may have been granted at a larger share, for later.
 	calls := slices.DeleteFunc(p.calls(), func(o outing) bool { return o.local() && o.Requested < known })
 	require.Empty(t, refereeOfEpochs(calls, losses, fiftyASecond))
 	local := 0
@@ -82,8 +82,8 @@ func outage(t *testing.T, meanwhile func(s *scene, away time.Duration) (losses [
 		upstream.Refused() == 0 && rate >= 0.95*50 && longest < 2312*time.Millisecond)
 }
 
-// requireNothingLost fails the test unless the store has everything charged that went, though it was away or forgot. What is
-// charged and did not go is no more than can be on the way at once: an answer that comes too late may be lost.
+// requireNothingLost fails the test unless the store has everything charged that went, though it was away or forgot. Charges of calls that
+// did not go are no more than can be on the way at once: an answer that comes too late may be lost.
 func (p *played) requireNothingLost(t *testing.T) {
 	t.Helper()
 	charged, went := p.charged(), int64(len(p.all))

@@ -36,7 +36,7 @@ func member(t *testing.T, addr string, list ...policies.Policy) *pacer.Pacer {
 	return p
 }
 
-// left returns what Status says is left of the first policy.
+// left returns how much is left of the first policy by Status.
 func left(t *testing.T, p *pacer.Pacer) int64 {
 	t.Helper()
 	s, err := p.Status(t.Context())
@@ -70,7 +70,7 @@ func TestAQuotaOutlivesTheServersMemory(t *testing.T) {
 			for i := range 30 {
 				require.NoError(t, fleet[i%3].Wait(t.Context()))
 			}
-			for _, p := range fleet { // those that still pace locally have spent their shares, and tell the others in a moment
+			for _, p := range fleet { // processes that still pace locally have spent their shares, and report it in a moment
 				require.Eventually(t, func() bool { return left(t, p) == 0 }, patience, 50*time.Millisecond)
 				require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNotYet)
 			}
@@ -95,11 +95,11 @@ func TestAResetStaysReset(t *testing.T) {
 	server.Restart()
 	require.Eventually(t, func() bool { return left(t, one) == 88 }, patience, 50*time.Millisecond)
 	require.Eventually(t, func() bool { return left(t, two) == 88 }, patience, 50*time.Millisecond)
-	acquainted(t, server.Client(), "test", 2) // all have come back, and said what they know
+	acquainted(t, server.Client(), "test", 2) // all have come back, and reported what they know
 	require.Equal(t, int64(88), left(t, one), "nobody brings back what was reset")
 }
 
-// What an operator resets, resumes or sets is all that processes forget: of the rest they still remind a server that loses everything.
+// Processes forget only what an operator resets, resumes or sets: they still restore the rest to a server that loses everything.
 func TestAResetForgetsNothingElse(t *testing.T) {
 	t.Parallel()
 	tenants := policies.Daily(50, time.UTC).Named("tenants").Per("tenant").Optional()
@@ -142,8 +142,8 @@ func TestAResetForgetsNothingElse(t *testing.T) {
 	}
 }
 
-// acquainted waits until each process of an upstream knows how many there are, and returns when that was: all are there, and
-// each has said so once more.
+// acquainted waits until each process of an upstream knows how many there are, and returns when that was: all are there, and each has
+// reported once more.
 func acquainted(t *testing.T, rdb redis.UniversalClient, upstream string, processes int) (since int64) {
 	t.Helper()
 	all := time.Time{}
@@ -208,8 +208,8 @@ type goings struct {
 
 func (g *goings) last() time.Time { return g.at[len(g.at)-1] }
 
-// callWhile has each of some Pacers make calls from four goroutines while something happens, which may wait until each goroutine
-// has asked and gone once more. No call has an error.
+// callWhile has each of some Pacers make calls from four goroutines while something happens, which may wait until each goroutine has made
+// one more call. No call has an error.
 func callWhile(t *testing.T, fleet []*pacer.Pacer, meanwhile func(goneOnce func())) *goings {
 	t.Helper()
 	const goroutines = 4
@@ -239,7 +239,7 @@ func callWhile(t *testing.T, fleet []*pacer.Pacer, meanwhile func(goneOnce func(
 	}
 	meanwhile(func() {
 		t.Helper()
-		// The second call from now on is one that asked after now: its process has seen what happened before.
+		// The second call from now on was requested after now: its process has seen what happened before.
 		requested := make([]int64, len(counts))
 		for i := range counts {
 			requested[i] = counts[i].Load() + 2
@@ -329,7 +329,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// A store whose keys are in other hands, or that is not Redis, must not tell about the credentials that it was given.
+// A store whose keys are in other hands, or that is not Redis, must not reveal the credentials that it was given.
 func TestErrorsCarryNoCredential(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cr3t-passw0rd"

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// Whatever a server says, it is an index or an error, never a panic.
+// Any answer of a server is an index or an error, never a panic.
 func FuzzParseIndex(f *testing.F) {
 	f.Add(int64(1), int64(2), "a", "a", "1e15", "process/a", `{"n":"x","k":[{"p":"q","s":"t","c":5}]}`, "went/3/peak", "1 2 3 4")
 	f.Add(int64(-1), int64(1)<<40, "", "", "-inf", "policy/x", "1 2 x: 1 per 1s", "policy/", "5")

@@ -16,8 +16,8 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// How long calls would wait makes no difference to calls that go at once: a process that asks for the first of a queue without a limit,
-// and for those behind it within a reach, has them all charged by the short way of the script.
+// The bound on waits makes no difference to calls that go at once: a process that reserves the first of a queue without a bound, and those
+// behind it within a reach, has them all charged by the fast path of the script.
 func TestPatienceCostsNothing(t *testing.T) {
 	t.Parallel()
 	short := redisstore.NewShort(redistest.Start(t).Client())

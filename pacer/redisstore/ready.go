@@ -182,12 +182,12 @@ func notReady(err error, keys ...string) error {
 	return e
 }
 
-// isReadOnly reports whether a server says that it takes no writes now.
+// isReadOnly reports whether a server's reply means that it takes no writes now.
 func isReadOnly(reply string) bool {
 	return slices.ContainsFunc([]string{"READONLY", "MISCONF", "NOREPLICAS"}, func(p string) bool { return strings.HasPrefix(reply, p) })
 }
 
-// deniedCommand returns the command that a server says that a user may not run. Servers differ in how they say so.
+// deniedCommand returns the command that a user may not run by a server's reply. Servers word it differently.
 func deniedCommand(reply string) string {
 	if _, after, ok := strings.Cut(reply, "run the '"); ok {
 		if name, _, ok := strings.Cut(after, "'"); ok {

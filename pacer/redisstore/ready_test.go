@@ -17,7 +17,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// isReady asks a Pacer of a client whether its store is ready.
+// isReady checks whether the store of a client's Pacer is ready.
 func isReady(t *testing.T, rdb redis.UniversalClient) error {
 	t.Helper()
 	t.Cleanup(func() { _ = rdb.Close() })
@@ -39,7 +39,7 @@ func requireProblem(t *testing.T, err error, problem redisstore.Problem, what ..
 	require.Equal(t, what, why.What, "%v", err)
 }
 
-// A server that has all that docs/redis.md asks for is ready, whatever it is, and nothing is left there.
+// A server that meets docs/redis.md is ready, whatever it is, and nothing is left there.
 func TestReady(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -56,7 +56,7 @@ func TestReady(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, cached, "number_of_cached_scripts:13", "all scripts are loaded")
 
-	// A process that waits hears nothing of it.
+	// A process that waits is not notified.
 	p := newPacer(t, server.Client(), policies.PerMinute(1).Burst(1))
 	require.NoError(t, p.Wait(t.Context(), pacer.MaxWait(0)))
 	asleep(t, p)
@@ -73,7 +73,7 @@ func TestReadyInACluster(t *testing.T) {
 	}
 }
 
-// What the user may not do is named.
+// The error names what the user may not do.
 func TestNotReadyBecauseOfTheACL(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -162,7 +162,7 @@ func TestNotReadyBecauseOfTheServer(t *testing.T) {
 	})
 }
 
-// reports runs a server that gives one answer to everything but what a client says first, and returns its address.
+// reports runs a server that gives one answer to everything after a client's greeting, and returns its address.
 func reports(t *testing.T, answer string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

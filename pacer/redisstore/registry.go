@@ -20,8 +20,8 @@ import (
 
 var _ store.Registry = (*Store)(nil)
 
-// enlistEvery is how often a process says that its upstream is paced at all, and enlistSpread how often those of an upstream may
-// do so, on average. In a Cluster that is on another server, so it is said by itself.
+// enlistEvery is how often a process enlists its upstream, and enlistSpread how often those of an upstream may do so, on average. In a
+// Cluster the list is on another server, so it takes a request of its own.
 const (
 	enlistEvery  = time.Minute
 	enlistSpread = 100 * time.Millisecond
@@ -70,13 +70,13 @@ func (s *Store) Describe(ctx context.Context, upstream string, about store.About
 	q.numbers(engine.MicrosUp(about.Keep))
 	if _, err = s.run(ctx, &s.enlist, q); err != nil {
 		s.mu.Lock()
-		delete(s.listed, upstream) // it is said again with the next description
+		delete(s.listed, upstream) // the next description enlists it again
 		s.mu.Unlock()
 	}
 	return versions, err
 }
 
-// longestEvery is how often a process reports at least, if it does not say.
+// longestEvery is how often a process reports at least, if it announces no interval.
 const longestEvery = time.Minute
 
 // countsFor returns for how long the policies of a process count that reports so often: one report may be missing, but processes that have
@@ -161,8 +161,7 @@ func (s *Store) query(ctx context.Context, p *script, r *request) ([]any, error)
 
 var errNoIndex = errors.New("the reply is not what the script returns: is there a proxy between this program and Redis?")
 
-// parseIndex reads the reply of index.lua. What a process says that is not of the form that it should have is left out: anybody
-// who can write there can say anything.
+// parseIndex reads the reply of index.lua. Descriptions of another form are left out: anybody who can write there can write anything.
 func parseIndex(v []any) (*store.Index, error) {
 	if len(v) != 5 {
 		return nil, errNoIndex
@@ -262,8 +261,8 @@ func parseScore(s string) int64 {
 	return int64(f)
 }
 
-// sayAgain is how much longer ago than the last one a policy may have been said, and still be in use, in µs. Processes say
-// their policies every few seconds.
+// sayAgain is how much longer ago than the last one a policy may have been reported, and still be in use, in µs. Processes report their
+// policies every few seconds.
 const sayAgain = 60_000_000
 
 // currentPolicies returns the policies that are in use.

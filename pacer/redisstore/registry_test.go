@@ -41,7 +41,7 @@ func operator(t *testing.T, rdb redisstore.Client) *fleet.Operator {
 	return op
 }
 
-// What a call really cost reaches operators, although its estimate was reported before. In a lane, an estimate is what its part admits.
+// The real cost of a call reaches operators, although its estimate was reported before. In a lane, an estimate is what its part admits.
 func TestAnOperatorSeesWhatACallReallyCost(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
@@ -168,7 +168,7 @@ func TestAnOperatorSeesTheFleet(t *testing.T) {
 	require.NoError(t, op.Close())
 }
 
-// Who only looks writes nothing, and is no process.
+// An operator who only looks writes nothing, and is no process.
 func TestLookingWritesNothing(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
@@ -237,7 +237,7 @@ func TestAnOperatorOfAnUnknownUpstream(t *testing.T) {
 	require.ErrorAs(t, err, &se)
 }
 
-// Who has a Pacer sees the fleet through it, and its own process while the store is out of reach.
+// A Pacer shows its operator the fleet, and its own process while the store is out of reach.
 func TestFleetOfAPacer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -268,7 +268,7 @@ func TestFleetOfAPacer(t *testing.T) {
 	require.Empty(t, s.Unknown)
 }
 
-// Anybody who can write there can say anything: what is not of the form that it should have is left out.
+// Anybody who can write there can write anything: values of another form are left out.
 func TestAnIndexOfNonsense(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
@@ -386,8 +386,7 @@ func (h refuses) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// What processes said of themselves is taken out when they leave, and by others when they were killed; and so are upstreams that
-// nobody paces.
+// Descriptions are removed when their processes leave, and by others when they were killed; and so are upstreams that nobody paces.
 func TestTheRegistryForgets(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()

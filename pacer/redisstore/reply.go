@@ -30,7 +30,7 @@ func (r *reply) int() int64 {
 	return n
 }
 
-// maxInstant is the latest instant that a script can say: its numbers are exact up to there.
+// maxInstant is the latest instant of a script: its numbers are exact up to there.
 const maxInstant = 1 << 53
 
 // maxRefused is the latest slot of a call that is refused: it may want to go as late as a time.Duration reaches.

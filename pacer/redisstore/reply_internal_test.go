@@ -29,7 +29,7 @@ func ints(raw []byte) []int64 {
 	return all
 }
 
-// Whatever a server answers to a reservation, it is grants that a Pacer can use, or an error, and never a panic.
+// Any answer of a server to a reservation is grants that a Pacer can use, or an error, and never a panic.
 func FuzzParseGrants(f *testing.F) {
 	f.Add([]byte{41, 45, 40, 50, 40, 41, 40, 40, 40}, uint8(3), false)
 	f.Add([]byte{40, 203, 40, 40, 40, 40, 40, 40}, uint8(1), false)                               // bound by −2^63
@@ -76,7 +76,7 @@ func FuzzParseGrants(f *testing.F) {
 	})
 }
 
-// Whatever is said of a stack's state is within bounds.
+// Any parsed state of a stack is within bounds.
 func FuzzParseStatus(f *testing.F) {
 	f.Add([]byte{41, 40, 40, 40, 50, 40, 40, 41})
 	f.Add([]byte{203, 203, 203, 203, 203, 203, 203, 203})

@@ -80,8 +80,8 @@ func (r *request) key(k string) {
 	r.args = append(r.args, &r.keys[len(r.keys)-1])
 }
 
-// addKeys adds the keys of some limits, in the order in which the scripts read them: see keys.go. Those of the accounts come first, so that
-// the scripts can read them all at once.
+// addKeys adds the keys of some limits, in the order in which the scripts read them: see keys.go. Keys of accounts come first, so that the
+// scripts can read them all at once.
 func (r *request) addKeys(upstream string, limits []store.Limit) {
 	base := len(prefix) + len(upstream) + 2
 	size := base + maxEpoch
@@ -152,7 +152,7 @@ type prelude func(r *request, upstream string)
 // nothing is the prelude of a script that receives none.
 func nothing(*request, string) {}
 
-// knowledge is what the client knows of the store, which Reserve says first.
+// knowledge is what the client knows of the store, which Reserve sends first.
 type knowledge struct {
 	epoch    store.Epoch
 	lastSeen store.Instant
@@ -180,7 +180,7 @@ type operation struct {
 	*store.Once
 
 	resets  bool // an epoch may begin
-	answers bool // what the upstream said of limits
+	answers bool // the upstream's statements about limits
 }
 
 func (o operation) add(r *request, upstream string) {
@@ -218,8 +218,8 @@ func (r *request) limits(upstream string, limits []store.Limit, first prelude, n
 			if s.Calendar != nil {
 				bounds = s.Calendar.Bounds(now, until)
 			}
-			if s.Floor > 0 {
-				r.numbers(numbers.Part, s.Limit, s.Interval, s.Buckets, s.Guard, s.Floor, int64(len(bounds)))
+			if s.Floor > 0 || s.Ahead > 0 {
+				r.numbers(numbers.Part, s.Limit, s.Interval, s.Buckets, s.Guard, s.Floor, s.Ahead, int64(len(bounds)))
 			} else {
 				r.numbers(int64(s.Algorithm), s.Limit, s.Interval, s.Buckets, s.Guard, int64(len(bounds)))
 			}
@@ -270,7 +270,7 @@ func (r *request) rate(s *specs.Spec) {
 	}
 }
 
-// algorithmError says that a policy wants what the scripts do not know.
+// algorithmError is a policy that the scripts do not know.
 type algorithmError struct {
 	policy    string
 	algorithm specs.Algorithm

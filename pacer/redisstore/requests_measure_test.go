@@ -23,8 +23,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// commands returns how many commands clients have sent to a server that have to do with pacing, heartbeats and subscriptions
-// included. Those that scripts run do not count.
+// commands returns how many commands clients have sent to a server that have to do with pacing, heartbeats and subscriptions included.
+// Commands that scripts run do not count.
 func commands(ctx context.Context, rdb *redis.Client) (n int, err error) {
 	info, err := rdb.Info(ctx, "commandstats").Result()
 	if err != nil {
@@ -52,8 +52,8 @@ func (b *band) between(from, to time.Time) (n int) {
 	return n
 }
 
-// Where many wait, a request is for several calls: at the limit there is about one request for each call if calls are few, and far
-// fewer if they are many, all that processes tell each other included.
+// Where many wait, a request is for several calls: at the limit there is about one request for each call if calls are few, and far fewer if
+// they are many, all messages between processes included.
 func TestFleetRequestsPerCall(t *testing.T) { //nolint:paralleltest // it is alone
 	for _, c := range []struct {
 		rate    int64
@@ -96,8 +96,8 @@ func TestFleetRequestsPerCall(t *testing.T) { //nolint:paralleltest // it is alo
 	}
 }
 
-// What the processes of a large fleet send beside the requests of their calls does not grow with the fleet: 200 requests a second at most. A
-// thousand processes whose calls wait take little of the server's processor. To see the figures:
+// A large fleet's background requests do not grow with the fleet: 200 requests a second at most. A thousand processes whose calls wait take
+// little of the server's processor. To see the figures:
 //
 //	go test -tags measure -count=1 -v -run FleetOfWaitingProcesses ./pacer/redisstore
 func TestFleetOfWaitingProcesses(t *testing.T) { //nolint:paralleltest // it is alone
@@ -174,7 +174,7 @@ func processor(t *testing.T, rdb *redis.Client) (took float64) {
 	return took
 }
 
-// Processes whose calls sleep far away do not ask how the server is: of those who only wait it hears their heartbeats.
+// Processes whose calls sleep far away do not poll the server: they only send heartbeats.
 func TestFleetThatWaitsCostsNothing(t *testing.T) {
 	const n, seconds = 60, 4
 	server := redistest.Start(t)

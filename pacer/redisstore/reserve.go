@@ -61,7 +61,7 @@ func (s *Store) ReserveAll(ctx context.Context, batches []store.Batch) error {
 // hasQueue reports whether calls may have to queue for a limit.
 func hasQueue(l store.Limit) bool { return l.Spec.HasQueue() }
 
-// owned says for each of some stacks which of the limits of them all are its own, from 1. It is nil if there is one stack.
+// owned holds for each of some stacks which of the limits of them all are its own, from 1. It is nil if there is one stack.
 type owned [][]int64
 
 // of returns the limits of the stack at i; nil for all.
@@ -173,12 +173,12 @@ func sameChoices(a, b *store.Call) bool {
 	return a.Costs == nil && b.Costs == nil && slices.EqualFunc(a.AnyOf, b.AnyOf, slices.Equal)
 }
 
-// plain reports whether all that is to be said of a call is its MaxWait.
+// plain reports whether a call has nothing but its MaxWait.
 func plain(c *store.Call) bool {
 	return c.Cost == 1 && c.Costs == nil && c.NotBefore == 0 && c.ID == 0 && c.AnyOf == nil && c.Kept == 0
 }
 
-// alike reports whether two calls ask for the same.
+// alike reports whether two calls request the same.
 func alike(a, b *store.Call) bool {
 	return a.ID == 0 && b.ID == 0 && a.Costs == nil && b.Costs == nil && a.Cost == b.Cost && a.NotBefore == b.NotBefore && a.MaxWait == b.MaxWait &&
 		a.First == b.First && a.Kept == b.Kept && slices.EqualFunc(a.AnyOf, b.AnyOf, slices.Equal)

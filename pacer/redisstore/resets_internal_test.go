@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// What was reset is read as the scripts note it. A line of no form stands for all accounts: rather too much is forgotten than too little.
+// Resets are read as the scripts write them. A line of no form stands for all accounts: rather too much is forgotten than too little.
 func TestParseReset(t *testing.T) {
 	t.Parallel()
 	const up = "pacer:6:{test}"

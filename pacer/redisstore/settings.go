@@ -66,7 +66,7 @@ func (s *Store) set(ctx context.Context, upstream string, changes []store.Settin
 	return parseSettings(up, v)
 }
 
-// parseSettings reads the reply of settings.lua. What is not of the form that it should have is left out.
+// parseSettings reads the reply of settings.lua. Settings of another form are left out.
 func parseSettings(up string, v []any) (*store.Settings, error) {
 	if len(v) == 1 {
 		return nil, &store.SettingsError{}

@@ -62,8 +62,8 @@ func (c *setFleet) have(t *testing.T, text string) {
 	}
 }
 
-// What is set reaches processes whose calls wait, faster or slower, and those that start later; when it is unset, each has
-// its own again. None of the calls fails, and every key expires.
+// Settings reach processes whose calls wait, faster or slower, and those that start later; when they are unset, each has its own again.
+// None of the calls fails, and every key expires.
 func TestAFleetLearnsOfWhatIsSet(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -207,7 +207,7 @@ func TestSettingsOfNonsense(t *testing.T) {
 	require.NoError(t, p.Wait(t.Context()), "it harms nobody's calls")
 }
 
-// Processes that disagree learn of it, and it is seen by those who look: who says what, in Redis as in a description that anybody could write.
+// Processes that disagree learn of it, and operators see which has which, in Redis as in a description that anybody could write.
 func TestProcessesThatDisagreeAreSeen(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()

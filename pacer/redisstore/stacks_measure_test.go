@@ -18,8 +18,8 @@ import (
 	"github.com/headway-go/headway/pacer/redisstore"
 )
 
-// What random stacks lose on a memory store in virtual time (see package pacer), they do not lose on Redis in real time either:
-// all limits are obeyed. Measured: 98.5 % of what any schedule can send goes.
+// Random stacks lose on Redis in real time no more than on a memory store in virtual time (see package pacer): all limits are obeyed.
+// Measured: 98.5 % of what any schedule can send goes.
 func TestFleetOfRandomStacks(t *testing.T) { //nolint:paralleltest // when it measures, it is alone
 	for seed := range uint64(12) {
 		s := stacks.Random(seed + 1)

@@ -108,7 +108,7 @@ func (s *Store) eval(ctx context.Context, r *request, program *[2]any) ([]int64,
 		return cmd.Val(), nil
 	}
 	if !s.failed(err) {
-		// What is not sent again does not make a Cluster's client look where the keys are now.
+		// A command that is not sent again does not make a Cluster's client look where the keys are now.
 		if cluster, ok := s.rdb.(interface{ ReloadState(ctx context.Context) }); ok {
 			cluster.ReloadState(ctx)
 		}
@@ -204,10 +204,10 @@ func (s *Store) saw(now int64) {
 	s.seen, s.since = now, time.Now()
 }
 
-// ask runs a script whose reply begins with the server's now. If that is all it says, a calendar was open at
-// the wrong page: the second try has the right one.
+// ask runs a script whose reply begins with the server's now. A reply with nothing else means that a calendar was open at the wrong page:
+// the second try has the right one.
 //
-// Reserve says first what its caller knows of the store.
+// Reserve first sends what its caller knows of the store.
 func (s *Store) ask(
 	ctx context.Context, p *script, upstream string, limits []store.Limit, first prelude, reach time.Duration, more func(*request),
 ) (reply, int64, error) {
@@ -262,7 +262,7 @@ func (s *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 	limits, refs := union(batches)
 	now := s.now()
 	q := newRequest()
-	if err := q.limits(batches[0].Stack.Upstream, limits, operation{Once: batches[0].Stack.Once}.add, now, now); err != nil {
+	if err := q.limits(batches[0].Stack.Upstream, limits, nothing, now, now); err != nil {
 		return err
 	}
 	for i := range batches {

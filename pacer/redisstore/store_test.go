@@ -93,7 +93,7 @@ func TestOneWaitIsOneEvalsha(t *testing.T) {
 	requested := 0
 	for _, c := range stop() {
 		if c.name != "evalsha" || c.args[0] != hash {
-			continue // what the process says of itself, in the background
+			continue // the process's own description, in the background
 		}
 		requested++
 		ran := make(map[string]int)
@@ -108,7 +108,7 @@ func TestOneWaitIsOneEvalsha(t *testing.T) {
 	stop = watch(t, rdb)
 	require.NoError(t, p.Wait(ctx))
 	require.NoError(t, p.Wait(ctx))
-	var commands []string // how the script was asked for: by its hash, and with its source
+	var commands []string // how the script was sent: by its hash, and with its source
 	for _, c := range stop() {
 		if c.name == "evalsha" && c.args[0] == hash || c.name == "eval" && c.args[0] == source {
 			commands = append(commands, c.name)
@@ -202,7 +202,7 @@ func TestHostileScopeValues(t *testing.T) {
 	require.Equal(t, int64(len(values)), total.Load(), "one key for each value")
 }
 
-// What Headway did not write is not overwritten: a typed error names the key, and nothing is changed.
+// A value that Headway did not write is not overwritten: a typed error names the key, and nothing is changed.
 func TestForeignValues(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
@@ -239,7 +239,7 @@ func TestForeignValues(t *testing.T) {
 	require.ErrorIs(t, newPacer(t, rdb, policies.PerSecond(1)).Wait(t.Context()), redisstore.ErrForeign)
 }
 
-// foreignValues are values that no script writes, whatever it is asked for: at first sight, in the state of a rate or of a window.
+// foreignValues are values that no script writes: at first sight, in the state of a rate or of a window.
 func foreignValues() map[string]string {
 	const mebibyte = 1 << 20
 	values := map[string]string{
@@ -494,7 +494,7 @@ func registryExercise(t *testing.T, rdb *redis.Client) {
 	require.NoError(t, errorOf(backing.Describe(t.Context(), "registry", about)))
 }
 
-// What a queue leaves behind expires, even of calls that come and go in one request.
+// The remains of a queue expire, even of calls that come and go in one request.
 func TestLinesExpire(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
@@ -648,7 +648,7 @@ func TestPunctual(t *testing.T) {
 	}
 }
 
-// A server that does not know a script receives its source, however it reports that: Kvrocks says "ERR NOSCRIPT".
+// A server that does not know a script receives its source, however it reports that: Kvrocks replies "ERR NOSCRIPT".
 func TestAScriptThatIsNotKnown(t *testing.T) {
 	t.Parallel()
 	for _, reports := range []string{"-NOSCRIPT No matching script. Please use EVAL.\r\n", "-ERR NOSCRIPT No matching script. Please use EVAL\r\n"} {

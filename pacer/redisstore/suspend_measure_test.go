@@ -33,8 +33,8 @@ func TestFleetWhileAProcessIsSuspended(t *testing.T) {
 	}
 	p := play(t, upstream, j, crewed(crew{Tenant: "x", Goroutines: 16}))
 	requireTruth(t, p, fiftyASecond)
-	// It wakes all of its calls within a moment. What went later than MaxLate after its slot was on its way already: that is
-	// as many as can be between two instructions.
+	// It wakes all of its calls within a moment. A call that goes later than MaxLate after its slot was on its way already: as many as can
+	// be between two instructions.
 	stale, after := 0, 0
 	for _, o := range p.calls() {
 		if o.process == 0 && o.At >= to {

@@ -321,8 +321,8 @@ func (l *refuserLoad) refused(t *testing.T, reports string) {
 	}
 }
 
-// end ends the load and checks what its refusals say: that the store is out of reach, and why: because of what it says, or
-// because it says nothing in time or a connection ended, as at times on a busy machine.
+// end ends the load and checks the refusals: the store is out of reach, because of its answer, or because no answer came in time or a
+// connection ended, as at times on a busy machine.
 func (l *refuserLoad) end(t *testing.T, reports string) {
 	t.Helper()
 	l.stop()

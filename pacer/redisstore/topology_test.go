@@ -16,8 +16,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// What happens to servers in production, under the load of a fleet: slots move, masters die or step down, memory runs out,
-// scripts are forgotten, rights are taken away.
+// Servers in production, under the load of a fleet: slots move, masters die or step down, memory runs out, scripts are forgotten, rights
+// are taken away.
 
 // onCluster makes clients of a cluster, which know all of its nodes.
 func onCluster(cluster *redistest.Cluster) func() redis.UniversalClient {
@@ -28,9 +28,9 @@ func onCluster(cluster *redistest.Cluster) func() redis.UniversalClient {
 	return func() redis.UniversalClient { return redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs}) }
 }
 
-// The slot of the upstream moves to another master, back, and again, with many other keys in it, so that it takes a while.
-// Those of its keys that exist are at the one master, those that do not would be at the other: a script that needs both is
-// refused with TRYAGAIN. What was granted is charged wherever the slot is.
+// The slot of the upstream moves to another master, back, and again, with many other keys in it, so that it takes a while. Keys that exist
+// are at the one master, absent ones would be at the other: a script that needs both is refused with TRYAGAIN. A grant is charged wherever
+// the slot is.
 func TestClusterSlotMigratesUnderLoad(t *testing.T) {
 	t.Parallel()
 	const others = 2000
@@ -96,9 +96,9 @@ func failOver(t *testing.T, meanwhile func(*redistest.Sentinel)) *load {
 
 // The master that a sentinel watches dies, or hands over to its replica.
 //
-// A sentinel that is ordered to fail over promotes the replica first and tells clients up to a second later. Until then they go on with the
-// old master, and what it granted is lost. No client sees an error, and the new master knows the epoch: that is found out when it grants to
-// somebody what that process has already, a call or two for each process later.
+// A sentinel that is ordered to fail over promotes the replica first and notifies clients up to a second later. Until then they go on with
+// the old master, and what it granted is lost. No client sees an error, and the new master knows the epoch: that is found out when it
+// grants to somebody what that process has already, a call or two for each process later.
 func TestSentinelFailsOverUnderLoad(t *testing.T) {
 	t.Parallel()
 	t.Run("the master dies", func(t *testing.T) {
@@ -116,8 +116,7 @@ func TestSentinelFailsOverUnderLoad(t *testing.T) {
 			require.NoError(t, s.Failover(t.Context()))
 			require.NoError(t, s.Master.Replicate(t.Context(), s.Replica))
 		})
-		// For a while there are two masters, and a busy machine tells nobody for how long: each of them grants what the policy
-		// allows, at most.
+		// For a while there are two masters, on a busy machine for an unknown time: each of them grants what the policy allows, at most.
 		l.end()
 		require.Empty(t, referee(l.shared(), rule{name: "twice 50 in any second", kind: anyWindow, n: 2 * loadLimit, period: time.Second}))
 	})
@@ -148,8 +147,8 @@ func TestTLS(t *testing.T) {
 	require.Positive(t, served(t, server))
 }
 
-// unusable spoils a server and repairs it, under the load of a fleet that paces locally meanwhile, and of a process
-// that refuses calls and says why. repair returns the instants at which the server lost its memory.
+// unusable spoils a server and repairs it, under the load of a fleet that paces locally meanwhile, and of a process that refuses calls and
+// reports why. repair returns the instants at which the server lost its memory.
 func unusable(t *testing.T, server *redistest.Server, client func() redis.UniversalClient, reports string, spoil func(), repair func() []int64) {
 	t.Helper()
 	l := startLoad(t, client)
@@ -244,7 +243,7 @@ func asUser(server *redistest.Server, password string) *redis.Options {
 	return &redis.Options{Addr: server.Addr, Username: "worker", Password: password}
 }
 
-// A mistake in the configuration is not hidden by pacing locally: every call says so, until it is mended.
+// A mistake in the configuration is not hidden by pacing locally: every call fails with it, until it is mended.
 func TestDenied(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, password, right, reports string }{

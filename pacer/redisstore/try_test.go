@@ -79,8 +79,8 @@ func TestTryAcquireOnRedis(t *testing.T) {
 	}
 }
 
-// A refusal because of what the upstream said names until when that is, in which field it was, and how many calls are before: to the process
-// that received it, and but for the field to all others.
+// A refusal because of the upstream's statement names until when that is, in which field it was, and how many calls are before: to the
+// process that received it, and but for the field to all others.
 func TestRefusalsNameTheAllowance(t *testing.T) {
 	t.Parallel()
 	for name, shared := range map[string]store.Store{"memory": memstore.New(), "redis": must(redisstore.New(redistest.Start(t).Client()))} {
@@ -131,8 +131,8 @@ type silent struct {
 	store.Settable
 }
 
-// A process that does not know of an allowance takes nothing by the limits of before, with the very request that tells it: however it asks,
-// and however many calls do at the same time.
+// A process that does not know of an allowance is granted nothing by the old limits in the request that reveals it: by any method, and
+// however many calls there are at the same time.
 func TestTheFirstRequestHeedsANewAllowance(t *testing.T) {
 	t.Parallel()
 	redis := must(redisstore.New(redistest.Start(t).Client()))
@@ -163,7 +163,7 @@ func TestTheFirstRequestHeedsANewAllowance(t *testing.T) {
 	}
 }
 
-// What one process finds out of how calls are counted holds for all that share its store.
+// One process's finding of how calls are counted holds for all that share its store.
 func TestThatTenantsAreCountedApartIsKnownToAll(t *testing.T) {
 	t.Parallel()
 	for name, shared := range map[string]store.Store{"memory": memstore.New(), "redis": must(redisstore.New(redistest.Start(t).Client()))} {
@@ -187,7 +187,7 @@ func TestThatTenantsAreCountedApartIsKnownToAll(t *testing.T) {
 				}, pacer.Scope("tenant", "t"+strconv.Itoa(tenant))))
 			}
 			require.Eventually(t, func() bool {
-				_ = other.Wait(t.Context()) // a request tells that there is something new
+				_ = other.Wait(t.Context()) // a request reveals that there is something new
 				s, err := other.Status(t.Context(), pacer.Scope("tenant", "t1"))
 				require.NoError(t, err)
 				return len(s.Allowances) == 1 && s.Allowances[0].Scope == "tenant=t1" && s.Allowances[0].Limit == "1000" && s.Allowances[0].Left < left[1]+50

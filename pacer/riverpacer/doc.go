@@ -20,10 +20,10 @@
 //
 // # Timing
 //
-// A slot that is past is not given back, so a job has to be fetched in time. River fetches every FetchPollInterval, a second by default. So a
-// job is available that much before the slack of its slot is over: it comes in time, and waits in the worker for the rest, at most
+// A slot that is past is not given back, so a job has to be fetched in time. River fetches every FetchPollInterval, a second by default. So
+// a job is available that much before the slack of its slot is over: it comes in time, and waits in the worker for the rest, at most
 // [DefaultDelay]. With a slack above that, such as that of windows of minutes, no worker waits. To wait less, let the clients fetch more
-// often, every 25 ms, say, and tell both [New] and [InsertOpts] with [ComesWithin]. A job that is too late nevertheless gets another slot,
+// often, such as every 25 ms, and set [ComesWithin] for both [New] and [InsertOpts]. A job that is too late nevertheless gets another slot,
 // behind all that are booked, and no policy is exceeded.
 //
 // # Attempts

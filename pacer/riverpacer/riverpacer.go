@@ -49,8 +49,9 @@ func WithOptions(options func(*rivertype.JobRow) []pacer.BookOption) Option {
 	return func(m *Middleware) { m.options = options }
 }
 
-// ComesWithin says how long after it is available a job comes to a worker, at most: the clients' FetchPollInterval, and what a fetch takes. A
-// job whose slack is shorter than that is available so much earlier, and waits in the worker for its slot. Defaults to [DefaultDelay].
+// ComesWithin sets how long after it is available a job comes to a worker, at most: the clients' FetchPollInterval, and the time of a
+// fetch. A job whose slack is shorter than that is available so much earlier, and waits in the worker for its slot. Defaults to
+// [DefaultDelay].
 func ComesWithin(d time.Duration) Option {
 	return func(m *Middleware) { m.delay = max(Lead, d) }
 }
@@ -111,8 +112,8 @@ func Token(job *rivertype.JobRow) string {
 
 type reservationKey struct{}
 
-// Reservation returns the reservation of the job that is being worked, to report what the upstream said, or to settle what the call cost. It
-// is nil outside of one. It is released when the job has been worked.
+// Reservation returns the reservation of the job that is being worked, to report the upstream's feedback, or to settle what the call cost.
+// It is nil outside of one. It is released when the job has been worked.
 func Reservation(ctx context.Context) *pacer.Reservation {
 	r, _ := ctx.Value(reservationKey{}).(*pacer.Reservation)
 	return r

@@ -54,7 +54,7 @@ func newPacer(addr string, all ...policies.Policy) *pacer.Pacer {
 	return p
 }
 
-// newClient returns a client whose jobs call the upstream. Those of a test are quicker than River's defaults.
+// newClient returns a client whose jobs call the upstream. A test's intervals are shorter than River's defaults.
 func newClient(pool *pgxpool.Pool, m *riverpacer.Middleware, work func(context.Context, *river.Job[callArgs]) error) *river.Client[pgx.Tx] {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, river.WorkFunc(work))

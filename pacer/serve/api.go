@@ -128,7 +128,7 @@ func handle[In, Out any](s *Server, do func(context.Context, *In) (string, Out, 
 	})
 }
 
-// readJSON reads the body of a request. A browser sends no JSON to another origin without asking first.
+// readJSON reads the body of a request. A browser sends no JSON to another origin without a preflight request.
 func readJSON(w http.ResponseWriter, r *http.Request, in any) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return refusef(http.StatusUnsupportedMediaType, "the Content-Type must be application/json")
@@ -319,7 +319,7 @@ func (s *Server) report(ctx context.Context, in *ReportRequest) (string, Done, e
 	if err != nil {
 		return u.name, Done{}, err
 	}
-	ctx = context.WithoutCancel(ctx) // what was said holds though the client is gone
+	ctx = context.WithoutCancel(ctx) // the report holds though the client is gone
 	if g != nil {
 		return u.name, Done{}, s.held.report(ctx, g, fs)
 	}

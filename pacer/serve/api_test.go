@@ -121,7 +121,7 @@ func TestSettle(t *testing.T) {
 	})
 }
 
-// What one client reports holds for all, whether it says which call was answered or not.
+// One client's report holds for all, with or without the call that was answered.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestStopWithCallsUnderWay(t *testing.T) {
 	})
 }
 
-// What is no request of the API is refused, and says why.
+// A malformed request is refused with the reason.
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

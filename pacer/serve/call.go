@@ -21,7 +21,7 @@ const (
 	headerToken   = "Headway-Authorization"
 )
 
-// A call is what a client says of a call.
+// A call is a client's description of a call.
 type call struct {
 	scopes  map[string]string
 	costs   map[string]int64 // by policy; of "", what it costs the others

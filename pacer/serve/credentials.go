@@ -42,7 +42,7 @@ func readCredentials(path string) (credentials, error) {
 	if info.Mode().Perm()&others != 0 {
 		return nil, bad("Credentials", path, "can be read by others: chmod 600 "+path)
 	}
-	data, err := os.ReadFile(path) //nolint:gosec // the operator says which file
+	data, err := os.ReadFile(path) //nolint:gosec // the operator chooses the file
 	if err != nil {
 		return nil, bad("Credentials", path, "cannot be read")
 	}

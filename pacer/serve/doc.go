@@ -22,8 +22,8 @@
 //   - A request goes only to the URL of an upstream in the file, or to one of its hosts, and redirects are not followed.
 //   - A request whose client goes away while it waits gives its slot back.
 //   - A request that may not go in time is answered with a problem (RFC 9457) that names policy and key, and is not charged.
-//   - Whatever a client sends or does not send, memory and time that it costs are bounded.
-//   - What replies, logs, metrics, the status and the page contain never includes a credential.
+//   - Each client's cost in memory and time is bounded, whatever it sends or does not send.
+//   - Replies, logs, metrics, the status and the page never include a credential.
 //
 // # State
 //

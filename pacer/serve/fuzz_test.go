@@ -35,7 +35,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements [http.RoundTripper].
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// Whatever a path and the fields say, a request goes to the upstream's address or nowhere, and none of the fields goes with it.
+// With any path and fields, a request goes to the upstream's address or nowhere, and none of the fields goes with it.
 func FuzzFields(f *testing.F) {
 	for _, one := range [][4]string{
 		{"/crm/x", "Headway-Scope", "tenant=acme, user=7", "GET"}, {"/crm/a%2f..%2f?q=%zz", "Headway-Cost", "3, tokens=5", "POST"},
@@ -74,7 +74,7 @@ func FuzzFields(f *testing.F) {
 	})
 }
 
-// Whatever a client sends to the API, the answer is JSON, and none is the server's fault.
+// The API answers anything with JSON, and never with a fault of the server.
 func FuzzAPI(f *testing.F) {
 	for _, one := range [][2]string{
 		{"acquire", `{"upstream": "crm", "scopes": {"tenant": "acme"}, "cost": 2, "costs": {"t": 3}, "max_wait_ms": 5, "party": "batch", "wait": false}`},
@@ -104,8 +104,8 @@ func FuzzAPI(f *testing.F) {
 	})
 }
 
-// Whatever arrives on a connection, each request that the upstream gets is one that its client gets an answer to, and nothing in it is a
-// second request.
+// Of anything that arrives on a connection, each request that the upstream gets is one that its client gets an answer to, and nothing in it
+// is a second request.
 func FuzzConnection(f *testing.F) {
 	const head = "Host: localhost\r\n"
 	for _, one := range []string{

@@ -21,7 +21,7 @@ const (
 	maxHeld        = 1 << 17 // of about a kilobyte each
 )
 
-// What a reservation begins with, as clients know it. The rest of a booking is its upstream, a colon and its token.
+// The prefixes of reservations, as clients know them. The rest of a booking is its upstream, a colon and its token.
 const (
 	heldPrefix   = "h:"
 	bookedPrefix = "b:"
@@ -39,7 +39,7 @@ type grant struct {
 
 	upstream *upstream
 	timer    *time.Timer
-	reported bool // what its reply said, under held.mu
+	reported bool // the feedback of its reply, under held.mu
 }
 
 // add keeps a call until it is released, or takes too long.
@@ -82,7 +82,7 @@ func (h *held) release(id string, made bool) error {
 	return nil
 }
 
-// end ends a call. Whatever fails is bounded by a lease, or by a window.
+// end ends a call. A lease, or a window, bounds any failure.
 func end(r *pacer.Reservation, made, reported bool) {
 	ctx := context.Background() // the client may be gone
 	if !made {
@@ -94,7 +94,7 @@ func end(r *pacer.Reservation, made, reported bool) {
 	r.Release()
 }
 
-// report applies what the reply to a call said.
+// report applies the feedback of a call's reply.
 func (h *held) report(ctx context.Context, g *grant, fs []policies.Feedback) error {
 	h.mu.Lock()
 	g.reported = true

@@ -199,7 +199,7 @@ func hostOf(hostport string) string {
 	return strings.Trim(hostport, "[]")
 }
 
-// isForeignPage reports whether a browser says that a page of another origin makes the request. https://fetch.spec.whatwg.org/
+// isForeignPage reports whether a page of another origin makes the request, by the browser's fields. https://fetch.spec.whatwg.org/
 func isForeignPage(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	if site != "" {

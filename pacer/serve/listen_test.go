@@ -50,7 +50,7 @@ func writeCert(t *testing.T) (cert, key string, roots *x509.CertPool) {
 	return cert, key, roots
 }
 
-// What other machines can reach needs a token and TLS, or that somebody says it needs none.
+// An address that other machines can reach needs a token and TLS, or a setting that it needs none.
 func TestBeyondLoopback(t *testing.T) {
 	t.Parallel()
 	cert, key, _ := writeCert(t)

@@ -29,7 +29,7 @@ type Problem struct {
 // Values of [Problem].Reason.
 const (
 	ReasonLimit       = "limit"       // the slot lies further away than the request may wait
-	ReasonPaused      = "paused"      // the same, because the upstream or an operator said so
+	ReasonPaused      = "paused"      // the same, because of the upstream or an operator
 	ReasonNever       = "never"       // the request costs more than a policy ever admits at once
 	ReasonRequest     = "request"     // the request is wrong
 	ReasonReservation = "reservation" // the reservation is used, over or unknown
@@ -95,7 +95,7 @@ func problemOf(err error, refusal int) Problem {
 	return p
 }
 
-// refused says why a call may not go.
+// refused sets why a call may not go.
 func (p *Problem) refused(limit *pacer.LimitError, refusal int) {
 	p.Status, p.Reason, p.Policy, p.Key = refusal, ReasonLimit, limit.Policy, limit.Scope
 	switch limit.Reason {

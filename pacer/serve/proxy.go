@@ -40,7 +40,7 @@ func targetOf(r *http.Request) *target {
 	return t
 }
 
-// callOptions returns what the client said of a request that is forwarded.
+// callOptions returns the client's options of a request that is forwarded.
 func callOptions(r *http.Request) []pacer.Option { return targetOf(r).options() }
 
 // Proxy returns the handler that forwards requests. Serve it by a [Listener], which bounds what clients may do.

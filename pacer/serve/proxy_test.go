@@ -99,7 +99,7 @@ func TestProxyRefuses(t *testing.T) {
 	})
 }
 
-// The fields say what a call carries. What cannot be understood is refused, and not charged.
+// The fields set a call's options. A field that cannot be understood is refused, and not charged.
 func TestFields(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -296,7 +296,7 @@ func TestBodiesAreRepeated(t *testing.T) {
 	}
 }
 
-// Each reply is read by the upstream's profile: what one of them says holds for all clients.
+// The upstream's profile reads each reply: its feedback holds for all clients.
 func TestRepliesAreHeeded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -96,7 +96,7 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
-// net/http makes one line of a folded field, and lets chunks decide about a request that has a length too, as RFC 9112 says: what the upstream
+// net/http makes one line of a folded field, and lets chunks decide about a request that has a length too, by RFC 9112: what the upstream
 // gets is clear.
 func TestFoldsAndLengthsAreNotForwarded(t *testing.T) {
 	t.Parallel()
@@ -154,7 +154,7 @@ func TestHopByHopFields(t *testing.T) {
 	})
 }
 
-// What a client may send, and how slowly, is bounded.
+// The size and the slowness of a client's requests are bounded.
 func TestSlowAndLargeRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -241,7 +241,7 @@ func (s *Server) named(name string) (*upstream, error) {
 	return nil, refusef(http.StatusNotFound, "no upstream has this name: there are %s", strings.Join(slices.Sorted(maps.Keys(s.upstreams)), ", "))
 }
 
-// Drain refuses new requests. Those that wait are refused, too, and give their slots back; those that were sent go on. [Server.Run] drains
+// Drain refuses new requests. Waiting requests are refused, too, and give their slots back; those that were sent go on. [Server.Run] drains
 // when its context ends.
 func (s *Server) Drain() {
 	s.draining.Store(true)

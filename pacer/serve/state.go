@@ -35,7 +35,7 @@ func openState(path string, store *memstore.Store, log *slog.Logger) (*stateFile
 		return nil, nil //nolint:nilnil // there is none
 	}
 	f := &stateFile{path: path, store: store, log: log}
-	data, err := os.ReadFile(path) //nolint:gosec // the operator says which file
+	data, err := os.ReadFile(path) //nolint:gosec // the operator chooses the file
 	var windows []memstore.Window
 	switch {
 	case errors.Is(err, os.ErrNotExist):

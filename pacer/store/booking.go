@@ -71,14 +71,14 @@ type Redemption struct {
 	_ struct{}
 }
 
-// A BookingResult says whether a record was replaced, or why not.
+// A BookingResult is whether a record was replaced, or why not.
 type BookingResult uint8
 
 // Results. Their numbers go over the wire.
 const (
 	// BookingDone: the record is Next.
 	BookingDone BookingResult = iota + 1
-	// BookingLost: the store has lost its data since the booking was made. Nobody knows what became of it.
+	// BookingLost: the store has lost its data since the booking was made. The outcome is unknown.
 	BookingLost
 	// BookingChanged: the record is another one.
 	BookingChanged

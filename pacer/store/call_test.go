@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// A call costs each limit the same, unless it says otherwise.
+// A call costs each limit the same by default.
 func TestWhatACallCosts(t *testing.T) {
 	t.Parallel()
 	one, own := store.Call{Cost: 3}, store.Call{Cost: 3, Costs: []int64{1, 7}}

@@ -11,16 +11,16 @@ type Direct interface {
 	// Prepare returns a handle on the accounts of a limit, for all values of its scopes: Scope is not used. It is for one upstream.
 	Prepare(upstream string, l *Limit) Prepared
 
-	// Admit charges a call that may go now, and reports whether it did. Whatever is not plain (a call that would have to wait, a
-	// key that is new, an error) changes nothing and is left to Reserve.
+	// Admit charges a call that may go now, and reports whether it did. A call that is not plain (one that would have to wait, a key that
+	// is new, an error) changes nothing and is left to Reserve.
 	Admit(a Admission) bool
 
-	// Spent tells what was admitted lately: it calls seen with the cost for each limit, by its index, and second, and returns the
-	// cost of keys with scopes in about the last minute. It counts from when it was first called: before, nobody pays for it.
+	// Spent passes recent admissions to seen, with the cost for each limit, by its index, and second, and returns the cost of keys with
+	// scopes in about the last minute. It counts from when it was first called: before, nobody pays for it.
 	Spent(limits []Prepared, seen func(limit int, second, cost int64)) map[Key]int64
 }
 
-// Prepared is a handle on a limit's accounts. What it holds is the store's.
+// Prepared is a handle on a limit's accounts. Its content is the store's.
 type Prepared any
 
 const (

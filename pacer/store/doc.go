@@ -14,7 +14,7 @@
 //	  |--- Cancel(Stack, Grants) ------------->|  the call does not go: takes back what was charged
 //	  |<-- News: Paused, Resumed, Wake --------|  to those who wait already, if the store is a [Notifier]
 //
-// What differs between stores is said by interfaces that a store may implement besides:
+// Stores differ in the optional interfaces that they implement:
 //
 //	Shared     other processes use it, too; it can be out of reach, or forget
 //	Punctual   it knows whether its operations end when their contexts do

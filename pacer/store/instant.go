@@ -9,7 +9,7 @@ import (
 // one store compare; they must not be mixed with this machine's clock.
 type Instant int64
 
-// NowOf returns the time of a store that shows it without being asked, as a [Direct] and a [Member] do, and this machine's for any other.
+// NowOf returns the time of a store that has it at hand, as a [Direct] and a [Member] do, and this machine's for any other.
 func NowOf(s Store) Instant {
 	if clock, ok := s.(interface{ Now() Instant }); ok {
 		return clock.Now()

@@ -47,7 +47,7 @@ func TestStacksCompareByTheirKeys(t *testing.T) {
 	require.Equal(t, store.Key{Policy: "p", Scope: "x"}, a.Limits[0].Key())
 }
 
-// What cannot be named is refused.
+// Names that cannot be stored are refused.
 func TestUpstreamsAreNamed(t *testing.T) {
 	t.Parallel()
 	for name, ok := range map[string]bool{"api": true, "a.b_c-1": true, "": false, "-a": false, "ä": false, "a b": false, "a\n": false} {

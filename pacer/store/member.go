@@ -14,11 +14,11 @@ type Member interface { //nolint:interfacebloat // it is what one type does, for
 	Exchanger
 	Readier
 
-	// Await waits until the member can decide about calls: it does not know its share of any limit before the shared store has
-	// answered for the first time, nor if it loses that one too soon afterwards. It returns at once otherwise, and if it need not know. It
-	// returns an error that matches [ErrNoContact] or [ErrNoShare] if that lasts beyond latest, a time by this machine's clock (zero for no
-	// bound), or the context's deadline; the context's error if it is cancelled; [ErrClosed] if closed is closed; and the store's own error
-	// if it does not let this process in. Whatever latest is, it waits for the answer to the first request, as all calls do.
+	// Await waits until the member can decide about calls: it does not know its share of any limit before the shared store has answered for
+	// the first time, nor if it loses that one too soon afterwards. It returns at once otherwise, and if it need not know. It returns an
+	// error that matches [ErrNoContact] or [ErrNoShare] if that lasts beyond latest, a time by this machine's clock (zero for no bound), or
+	// the context's deadline; the context's error if it is cancelled; [ErrClosed] if closed is closed; and the store's own error if it does
+	// not let this process in. It waits for the answer to the first request in any case, as all calls do.
 	Await(ctx context.Context, latest time.Time, closed <-chan struct{}) error
 
 	// ReserveEach is Reserve for several stacks of one upstream, in order, in one request if the shared store decides. It returns the error
@@ -29,7 +29,7 @@ type Member interface { //nolint:interfacebloat // it is what one type does, for
 	// Now estimates the store's time.
 	Now() Instant
 
-	// Echoes reports whether this process hears from the shared store of what it reports itself.
+	// Echoes reports whether this process receives its own reports from the shared store.
 	Echoes() bool
 
 	// Check has the member look soon whether the shared store is what it was.

@@ -1,7 +1,7 @@
 package store
 
-// A Notifier is a [Store] that can tell about pauses as they are reported, so that calls that wait already heed
-// them, too. Without it a pause reaches only new calls and those of the process that reported it.
+// A Notifier is a [Store] that can announce pauses as they are reported, so that calls that wait already heed them, too. Without it a pause
+// reaches only new calls and those of the process that reported it.
 type Notifier interface {
 	// Listen calls receive for each change of the upstream's limits from now on, by any process that shares the store,
 	// and for each time when some of them may have been missed. It does not block, and calls receive from one goroutine
@@ -40,7 +40,7 @@ type Change struct {
 	_ struct{}
 }
 
-// A ChangeKind says what a [Change] is.
+// A ChangeKind is the kind of a [Change].
 type ChangeKind uint8
 
 // Kinds of changes.
@@ -51,10 +51,10 @@ const (
 	Resumed
 	// Slowed: an adaptive rate has slowed down, and slots that were granted are too close to each other.
 	Slowed
-	// Wake: a queued call is to ask again now.
+	// Wake: a queued call must poll now.
 	Wake
 	// EpochBegan: an epoch of the store's data has begun. A process that knows another one is to check at once.
 	EpochBegan
-	// Resync: this process was without its store and has it back. What it granted by itself is given up: see [Exchanger].
+	// Resync: this process was without its store and has it back. Its own grants are given up: see [Exchanger].
 	Resync
 )

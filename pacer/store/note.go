@@ -29,13 +29,13 @@ type Note struct {
 	Kind  NoteKind
 	Limit int // index into the stack's limits
 
-	For       time.Duration // Learn: from now on. Answer: until there is more; 0: the upstream does not say. Stray: how long before it no other may be
+	For       time.Duration // Learn: from now on. Answer: until there is more; 0: unknown. Stray: how long before it no other may be
 	At        Instant       // Slow, Stray: the slot of the call that was refused, Answer: of the call that was answered; 0: now. Renew: when the call began
 	Value     int64         // Learn: the emission interval in µs of a rate, or the limit of a window; 0: no longer. Answer: cost that is on its way and that the store does not know of. Renew, Release: the call's ID. Stray: by how much the margin grows, in millionths of the period
-	Remaining int64         // Answer: what the upstream says is left; −1: it does not say. Stray: the largest margin, in millionths of the period
+	Remaining int64         // Answer: what the upstream states as left; −1: it does not state it. Stray: the largest margin, in millionths of the period
 	Refused   bool          // Answer: the upstream refused the call because of this limit; if Remaining is −1, nothing is left for For
-	Guessed   bool          // Answer: the upstream does not say For, and the caller guesses; 0: the store does
-	Teaches   bool          // Answer: how many calls were admitted until the refusal, and For, say how fast they may go
+	Guessed   bool          // Answer: the upstream does not state For, and the caller guesses; 0: the store does
+	Teaches   bool          // Answer: the number of calls admitted until the refusal, and For, determine how fast they may go
 	Charge    Charge        // Settle: of the call; without Made if it may not have gone. Claim: what is remembered; To of a window is what its bucket held at least
 	Cost      int64         // Settle, Answer: what it was charged
 	Actual    int64         // Settle: what it really cost
@@ -53,7 +53,7 @@ func Pause(limit int, d time.Duration) Note {
 
 func (n *Note) pauses() bool { return n.Refused && n.Remaining < 0 && n.For > 0 }
 
-// Empties returns for how long nothing is left of an allowance by a note; 0 if that is not what it says.
+// Empties returns for how long nothing is left of an allowance by a note; 0 if the note does not empty it.
 func (n *Note) Empties() time.Duration {
 	if n.Kind == NoteAnswer && (n.Remaining == 0 || n.pauses()) {
 		return n.For
@@ -61,19 +61,19 @@ func (n *Note) Empties() time.Duration {
 	return 0
 }
 
-// A NoteKind says what a [Note] is about.
+// A NoteKind is the kind of a [Note].
 type NoteKind uint8
 
 // Kinds of notes. Their numbers go over the wire.
 const (
-	// NoteResume takes back what an upstream or an operator said of an allowance.
+	// NoteResume withdraws what an upstream or an operator stated of an allowance.
 	NoteResume NoteKind = iota + 1
 	// NoteSlow slows an adaptive rate down.
 	NoteSlow
 	// NoteLearn lowers a limit for a time.
 	NoteLearn
-	// NoteAnswer says that a call was answered that an allowance binds, and what the upstream says is left. It made a difference if calls
-	// that wait are to go earlier or later than they know.
+	// NoteAnswer reports that a call was answered that an allowance binds, and what the upstream states as left. It made a difference if
+	// calls that wait are to go earlier or later than they know.
 	NoteAnswer
 	// NoteSettle gives back, or charges, the difference between what a call was charged and what it really cost. A call that was charged
 	// nothing has a zero Charge: it is charged now.

@@ -18,8 +18,8 @@ type Second struct {
 	_ struct{}
 }
 
-// A Registry is a [Shared] that knows which processes use it, and how: what each reports of itself from time to time. What it
-// receives is bounded and expires. Looking writes nothing.
+// A Registry is a [Shared] that knows which processes use it, and how: what each reports of itself from time to time. Received reports are
+// bounded and expire. Looking writes nothing.
 type Registry interface {
 	// Describe notes what a process reports of itself, and returns how many different lists of policies processes have reported lately: 1 if
 	// all agree, 0 if that is not known. No call depends on it: if it fails, it is repeated later.
@@ -37,7 +37,7 @@ type About struct {
 	ID       string        // as in [Heartbeat]
 	Left     bool          // it is not there any more
 	Keep     time.Duration // as in Heartbeat: for how long its policies are remembered
-	Every    time.Duration // after how long it reports again, at the latest; 0 if it does not say
+	Every    time.Duration // after how long it reports again, at the latest; 0 if unknown
 	Name     string        // Config.Name
 	Policies []string      // its policies, as policies.Policy.String writes them
 	Source   string        // who set them; "" for the process itself
@@ -80,7 +80,7 @@ type KeyUse struct {
 func (u *KeyUse) Key() Key { return Key{u.Policy, u.Scope} }
 
 // A Went is what was spent of a policy in one second. In a report, it adds to what was reported of the second: its cost is negative if
-// calls have cost less than was reported of them. What was spent is never below 0.
+// calls have cost less than was reported of them. A total is never below 0.
 type Went struct {
 	Policy string
 	Second int64 // since the Unix epoch, by the store's clock
@@ -104,7 +104,7 @@ type Index struct {
 type IndexedProcess struct {
 	About // but for what was spent; its policies, as far as they are known
 
-	Version string // as [VersionOf] names its policies; "" if it has not said which it has
+	Version string // as [VersionOf] names its policies; "" if it has not reported it
 	Came    Instant
 
 	_ struct{}

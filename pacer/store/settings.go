@@ -18,8 +18,8 @@ type Setting struct {
 	// Text is a policy as policies.Policy.String writes it, or those of the whole upstream as policies.Policy.Lines does; "" for what holds
 	// without it.
 	Text string
-	// Since is when it was set, and Until when it ends. In a change both are 0, and For says for how long it is to hold, at most
-	// [ForGood]; 0 for that.
+	// Since is when it was set, and Until when it ends. In a change both are 0, and For is how long it holds, at most [ForGood]; 0 for
+	// that.
 	Since, Until Instant
 	For          time.Duration
 
@@ -32,17 +32,17 @@ type Settings struct {
 	Version    Instant // when something was set or removed last; 0 for never
 	All        []Setting
 	Resets     []Reset  // the latest of this epoch and those before, in order; nil: not known
-	Allowances []string // those of which the upstream has said something: [Limit].Policy of each
+	Allowances []string // those with an allowance that the upstream stated: [Limit].Policy of each
 
 	_ struct{}
 }
 
-// A Reset says what was forgotten on purpose when an [Epoch] began. A process that remembers what accounts held must forget as much.
+// A Reset lists what was forgotten on purpose when an [Epoch] began. A process that remembers what accounts held must forget as much.
 type Reset struct {
 	Epoch   Epoch
 	Now     Instant
 	Keys    []Key // of the accounts that were forgotten
-	Resumed []Key // of allowances of which nothing is said any more
+	Resumed []Key // of allowances about which nothing is known any more
 	All     bool  // too many to be named
 
 	_ struct{}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ErrUnreachable matches the *pacer.StoreError of a store that did not answer within pacer.Config.StoreTimeout, or that is not
-// asked because it did not answer before.
+// ErrUnreachable matches the *pacer.StoreError of a store that did not answer within pacer.Config.StoreTimeout, or that is not called
+// because it did not answer before.
 var ErrUnreachable = errors.New("pacer: the store is out of reach")
 
 // ErrNoContact matches the *pacer.StoreError of a store that has never answered this process: see pacer.Config.Processes. It also matches
@@ -26,8 +26,8 @@ var ErrClosed = errors.New("pacer: closed: make a new Pacer, or close this one o
 // A Shared is a [Store] that other processes use, too, and that can be out of reach, or forget. A Pacer puts a
 // [Member] in front of it: see pacer.Config.Outage. Every operation is given a context that ends when nobody waits any longer.
 //
-// A store that has forgotten what it knew, or whose clock has stepped back, says so when it is to reserve for
-// a process that knows better: see [Stack].Epoch and [ForgotError].
+// A store that lost its data, or whose clock stepped back, returns an error when it reserves for a process that knows better: see
+// [Stack].Epoch and [ForgotError].
 type Shared interface {
 	Store
 	Bulk
@@ -40,7 +40,7 @@ type Shared interface {
 	// Heartbeat reports that a process is there, and returns what the store knows of the upstream.
 	Heartbeat(ctx context.Context, upstream string, b Heartbeat) (Membership, error)
 
-	// Fault says what an error that the store returned means.
+	// Fault classifies an error that the store returned.
 	Fault(err error) Fault
 }
 
@@ -111,7 +111,7 @@ type Holding struct {
 	Until   Instant       // when the last of their leases runs out
 }
 
-// An Epoch tells the data of a store from that which it had before: a store that has lost its data begins a new one. The zero Epoch is none.
+// An Epoch distinguishes the data of a store from earlier data: a store that has lost its data begins a new one. The zero Epoch is none.
 type Epoch struct {
 	Began  Instant // when the data came into being
 	Resets int64   // how often something of it was forgotten on purpose since; AnyResets in a Stack whose request does not depend on that

@@ -44,13 +44,13 @@ type Stack struct {
 	// Of a [Shared], for Reserve: the epoch that the caller knows, zero for none, and the latest store time that it received.
 	Epoch    Epoch
 	LastSeen Instant
-	// Once, of a [Shared], for Report and CancelAll (of the first batch): which operation this is; nil if to do it twice does no harm.
+	// Once, of a [Shared], for Report: which operation this is; nil if to do it twice does no harm.
 	Once *Once
 
 	_ struct{}
 }
 
-// A Once names an operation, so that a [Shared] does it once, however often it is asked to because its answer was lost.
+// A Once names an operation, so that a [Shared] does it once, however often it is requested because its answer was lost.
 type Once struct {
 	By     string // the process: [Heartbeat].ID
 	Number int64  // of its operation, from 1

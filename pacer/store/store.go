@@ -10,20 +10,18 @@ import (
 //
 // Most users never call a Store: they give one to pacer.Config and use the Pacer.
 type Store interface {
-	// Reserve finds and charges a slot for each of the calls, in order, and says so in grants, which is as
-	// long as calls. All calls carry the same stack, and the limits of the stack are those that hold from now
-	// on. A call whose wait would exceed its MaxWait is not granted and changes nothing. Costs are from 1 to
-	// the smallest Spec.Limit of the stack; NotBefore and MaxWait are not negative.
+	// Reserve finds and charges a slot for each of the calls, in order, and writes it to grants, which is as long as calls. All calls carry
+	// the same stack, and the limits of the stack are those that hold from now on. A call whose wait would exceed its MaxWait is not
+	// granted and changes nothing. Costs are from 1 to the smallest Spec.Limit of the stack; NotBefore and MaxWait are not negative.
 	//
 	// If Reserve returns an error, the grants mean nothing, and no call may go. The error is as it came: a
 	// Pacer wraps it into a *pacer.StoreError.
 	Reserve(ctx context.Context, stack Stack, calls []Call, grants []Grant) error
 
-	// Cancel gives back what grants of this stack were charged. What is past is not given back, since nobody
-	// could use it.
+	// Cancel gives back what grants of this stack were charged. The elapsed part is not given back, since nobody could use it.
 	Cancel(ctx context.Context, stack Stack, grants []Grant) error
 
-	// Report heeds notes about limits of the stack, in order, and tells every listener (see [Notifier]) of pauses and resumptions. It
+	// Report heeds notes about limits of the stack, in order, and notifies every listener (see [Notifier]) of pauses and resumptions. It
 	// returns when it did so, and how many of the notes of the kinds Slow, Learn, Answer, Stray and Claim made a difference.
 	Report(ctx context.Context, stack Stack, notes []Note) (now Instant, changed int, err error)
 

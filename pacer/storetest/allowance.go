@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// allowanceCases are about what the upstream says is left.
+// allowanceCases are about the allowances that the upstream states.
 func allowanceCases() []Case {
 	left := func(g *store.Grant, n int64, reset time.Duration) store.Note {
 		note := store.Note{Kind: store.NoteAnswer, Remaining: n, For: reset}
@@ -19,7 +19,7 @@ func allowanceCases() []Case {
 		return note
 	}
 	refused := func(n store.Note) store.Note { n.Refused = true; return n }
-	bare := func(g *store.Grant, wait time.Duration) store.Note { // a refusal that says no more than how long to wait, or not even that
+	bare := func(g *store.Grant, wait time.Duration) store.Note { // a refusal that states at most how long to wait
 		note := refused(left(g, -1, wait))
 		note.Guessed, note.Teaches = wait == 0, true
 		return note

@@ -239,8 +239,7 @@ func (s *Session) redeem(st store.Stack, b store.Booking, want store.BookingResu
 	return s.redeemAll(st.Upstream, []store.Booking{b}, want)[0]
 }
 
-// redeemAll changes the records of bookings in one request, and requires results. Records are kept for an hour, unless a booking says
-// otherwise.
+// redeemAll changes the records of bookings in one request, and requires results. Records are kept for an hour by default.
 func (s *Session) redeemAll(upstream string, all []store.Booking, want ...store.BookingResult) []store.Redemption {
 	s.t.Helper()
 	for i := range all {

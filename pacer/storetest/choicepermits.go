@@ -28,7 +28,7 @@ func (s *Session) anyKey(st store.Stack) *store.Call {
 	return c
 }
 
-// goesBy asks for a call that goes at once by a key, with its permit.
+// goesBy reserves a call that goes at once by a key, with its permit.
 func (s *Session) goesBy(st store.Stack, c *store.Call, key int) store.Grant {
 	s.t.Helper()
 	g := s.goes(st, c)
@@ -38,7 +38,7 @@ func (s *Session) goesBy(st store.Stack, c *store.Call, key int) store.Grant {
 	return g
 }
 
-// standsFor asks for a call that is queued for a key, behind nobody.
+// standsFor reserves a call that is queued for a key, behind nobody.
 func (s *Session) standsFor(st store.Stack, c *store.Call, key int) {
 	s.t.Helper()
 	g := s.stands(st, c, 0)

@@ -105,7 +105,7 @@ func (s *Session) state(plan Plan) string {
 	return s.State(s.upstream)
 }
 
-// leavesTrace reports whether one of some calls has got something, or asked before and may have left a queue now.
+// leavesTrace reports whether one of some calls was granted something, or polled before and may have left a queue now.
 func leavesTrace(batches []store.Batch, asked map[int64]bool) (trace bool) {
 	for _, b := range batches {
 		for i, g := range b.Grants {
@@ -147,7 +147,7 @@ func contradict(a, b *store.Stack) bool {
 	})
 }
 
-// batches makes what stacks ask together ready for a store.
+// batches prepares requests of several stacks for a store.
 func (h *history) batches(s *Session, asks []requested) []store.Batch {
 	batches := make([]store.Batch, len(asks))
 	for i, a := range asks {

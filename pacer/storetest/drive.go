@@ -12,8 +12,8 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// A caller makes calls one after the other, as a program does: it asks, is queued if it has to, goes, and asks for
-// the next one when that is over.
+// A caller makes calls one after the other, as a program does: it reserves, is queued if it has to, goes, and reserves the next one when
+// that is over.
 type caller struct {
 	keys         []Key
 	flow, weight int64
@@ -52,7 +52,7 @@ type asking struct {
 	call      store.Call
 	requested store.Instant
 	left      int // calls of the caller after this one
-	turn      int // counts how often it asked
+	turn      int // counts its requests
 }
 
 // An event is something that happens at a time.
@@ -120,13 +120,13 @@ func (d *drive) begin(c *caller, left int) {
 	d.ask(a)
 }
 
-// ask asks for a call that has not gone yet.
+// ask requests a slot for a call that has not gone yet.
 func (d *drive) ask(a *asking) { d.answer(a, d.s.Ask(a.stack, a.call)) }
 
-// askAll lets all ask again who queue for a permit: the store may be one that calls nobody.
+// askAll polls for all that queue for a permit: the store may be one that wakes nobody.
 func (d *drive) askAll() {
 	for all := slices.Clone(d.queued); len(all) > 0; {
-		n := 1 // those of one stack ask together
+		n := 1 // calls of one stack go in one request
 		for n < len(all) && slices.EqualFunc(all[n].stack.Limits, all[0].stack.Limits, func(a, b store.Limit) bool {
 			return a.Policy == b.Policy && a.Scope == b.Scope
 		}) {
@@ -143,7 +143,7 @@ func (d *drive) askAll() {
 	}
 }
 
-// answer sees to what comes of what a call asked.
+// answer handles a call's answer.
 func (d *drive) answer(a *asking, g store.Grant) {
 	a.turn++
 	a.call.Held, a.call.NotBefore = nil, 0

@@ -104,16 +104,16 @@ func fairCases() []Case {
 			weight [3]int64
 		}{
 			{policies.PerSecond(100).Burst(20), [3]int64{1, 5, 20}, [3]int64{1, 1, 1}},
-			{policies.PerSecond(1000).Burst(50), [3]int64{1, 40, 10}, [3]int64{3, 1, 1}},
+			{policies.PerSecond(250).Burst(50), [3]int64{1, 40, 10}, [3]int64{3, 1, 1}},
 			{policies.PerMinute(600_000).Burst(60_000), [3]int64{30, 900, 3000}, [3]int64{1, 2, 1}},
 			{policies.PerMinute(6_000_000).Burst(100_000), [3]int64{100, 10_000, 100_000}, [3]int64{1, 1, 3}},
 		} {
 			from := Since(s.now).Truncate(time.Minute) + time.Minute
-			to := from + 20*time.Second
+			to := from + 13*time.Second
 			keys := []Key{{Policy: c.limit.Fair("tenant").Named("rate")}}
 			var callers []*caller
 			for i, cost := range c.costs {
-				callers = append(callers, group(60, caller{keys: keys, flow: int64(i) + 1, weight: c.weight[i], cost: cost, from: from, to: to})...)
+				callers = append(callers, group(20, caller{keys: keys, flow: int64(i) + 1, weight: c.weight[i], cost: cost, from: from, to: to})...)
 			}
 			s.At(from)
 			d := driven(s, to, callers...)
@@ -122,15 +122,15 @@ func fairCases() []Case {
 			}
 			rate, weights, total := 1e6/float64(keys[0].Policy.Spec().Interval), float64(c.weight[0]+c.weight[1]+c.weight[2]), 0.0
 			for i, cost := range c.costs {
-				got := float64(cost) * float64(d.count(from+5*time.Second, to, of(int64(i)+1)))
+				got := float64(cost) * float64(d.count(from+3*time.Second, to, of(int64(i)+1)))
 				total += got
-				want := 15 * rate * float64(c.weight[i]) / weights
-				if math.Abs(got-want) > 0.03*15*rate+float64(cost) {
+				want := 10 * rate * float64(c.weight[i]) / weights
+				if math.Abs(got-want) > 0.03*10*rate+float64(cost) {
 					t.Errorf("%v: calls of cost %d and weight %d had %.0f, want %.0f", c.limit, cost, c.weight[i], got, want)
 				}
 			}
-			if total < 0.97*15*rate {
-				t.Errorf("%v: %.0f of %.0f used", c.limit, total, 15*rate)
+			if total < 0.97*10*rate {
+				t.Errorf("%v: %.0f of %.0f used", c.limit, total, 10*rate)
 			}
 		}
 	}})

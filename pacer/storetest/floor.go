@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,15 +28,30 @@ func parties(s *Session, p policies.Policy) (st store.Stack, kept map[string]uin
 
 // spending is what parties have spent of windows. It shares no code with the engine.
 type spending struct {
-	limit  int64
-	floors map[string]int64
-	length time.Duration
-	spent  map[time.Duration]map[string]int64 // by when the window begins, and then by party
+	limit, burst int64 // burst: ahead of the pace; 0: there is none
+	floors       map[string]int64
+	length       time.Duration
+	spent        map[time.Duration]map[string]int64 // by when the window begins, and then by party
+	ahead        map[time.Duration]ahead
 }
 
-// room returns whether a call may start at a time, which is in the window that began then.
-func (j *spending) room(begin, at time.Duration, party string, cost int64) bool {
-	left, others := j.limit-cost, int64(0)
+// ahead is how many units calls were ahead of the pace of a window at a time.
+type ahead struct {
+	units float64
+	since time.Duration
+}
+
+// beyond returns what parties have spent of a window beyond their floors.
+func (j *spending) beyond(begin time.Duration) (n int64) {
+	for p, spent := range j.spent[begin] {
+		n += max(0, spent-j.floors[p])
+	}
+	return n
+}
+
+// room returns whether a call may start at a time, which is in the window that began then, and by how much calls are then ahead of the pace.
+func (j *spending) room(begin, at time.Duration, party string, cost int64) (ok bool, units float64) {
+	left, others := j.limit, int64(0)
 	for _, n := range j.spent[begin] {
 		left -= n
 	}
@@ -48,14 +64,28 @@ func (j *spending) room(begin, at time.Duration, party string, cost int64) bool 
 			others += kept(p)
 		}
 	}
-	return left >= 0 && (left >= others || party != "" && cost <= kept(party))
+	a := j.ahead[begin]
+	a.since = max(a.since, begin)
+	pace := (float64(max(0, left-others)) + a.units) / float64(begin+j.length-time.Microsecond-a.since)
+	units = max(0, a.units-pace*float64(at-a.since))
+	within := party != "" && j.spent[begin][party]+cost <= j.floors[party]
+	onpace := j.burst == 0 || within || units <= float64(j.burst)+0.01
+	return left >= cost && (left-cost >= others && onpace || party != "" && cost <= kept(party)), units
 }
 
-func (j *spending) spend(begin time.Duration, party string, n int64) {
+// spend has a call of a party that got its slot at now in a window cost so much; less than 0: it was cancelled.
+func (j *spending) spend(begin, now time.Duration, party string, n int64) {
 	if j.spent[begin] == nil {
 		j.spent[begin] = make(map[string]int64)
 	}
+	a, before := j.ahead[begin], j.beyond(begin)
+	if n > 0 && j.spent[begin][party]+n > j.floors[party] {
+		_, a.units = j.room(begin, max(begin, now), party, n)
+		a.since = max(begin, now)
+	}
 	j.spent[begin][party] += n
+	a.units = max(0, a.units+float64(j.beyond(begin)-before))
+	j.ahead[begin] = a
 }
 
 // floorCases are about windows that keep parts for parties.
@@ -111,14 +141,18 @@ func floorCases() []Case {
 				}
 			}
 		}},
-		{"floor/random", "no call takes what is kept for others, nor waits longer than for that", func(t testing.TB, s *Session) {
-			for seed := range uint64(8) {
+		{"floor/random", "no call takes what is kept for others or is ahead of the pace, nor waits longer than for that", func(t testing.TB, s *Session) {
+			for seed := range uint64(16) {
 				rng := rand.New(rand.NewPCG(seed, 11))
 				limit := 20 + rng.Int64N(200)
 				p := policies.Fixed(limit, minute).Named(fmt.Sprintf("quota-%d", seed))
-				j := spending{limit: limit, floors: make(map[string]int64), length: minute, spent: make(map[time.Duration]map[string]int64)}
+				j := spending{limit: limit, floors: make(map[string]int64), length: minute, spent: make(map[time.Duration]map[string]int64), ahead: make(map[time.Duration]ahead)}
+				if seed%2 == 1 {
+					j.burst = 1 + rng.Int64N(limit/5)
+					p = p.Burst(j.burst)
+				}
 				names := []string{""}
-				for i := range 1 + rng.IntN(3) {
+				for i := range rng.IntN(4) {
 					name, percent := fmt.Sprintf("p%d", i), 1+rng.Int64N(33)
 					p, names = p.Reserve(name, percent), append(names, name)
 					j.floors[name] = max(1, limit*percent/100)
@@ -133,44 +167,134 @@ func floorCases() []Case {
 					g := s.Ask(st, c)
 					at := Since(g.At)
 					begin := at.Truncate(minute)
-					if g.OK && !j.room(begin, at, party, c.Cost) {
-						t.Fatalf("seed %d: at %v a call of %q that costs %d got the slot %v, and others lack what is kept for them: %v", seed, now, party, c.Cost, at, j.spent[begin])
+					if ok, units := j.room(begin, at, party, c.Cost); g.OK && !ok {
+						t.Fatalf("seed %d: at %v a call of %q that costs %d got the slot %v, with %f of %d ahead and %v spent", seed, now, party, c.Cost, at, units, j.burst, j.spent[begin])
 					}
-					for _, before := range []time.Duration{time.Microsecond, time.Millisecond, time.Second, at - now} {
-						if at-before >= now && before > 0 && j.room((at-before).Truncate(minute), at-before, party, c.Cost) {
+					for _, before := range []time.Duration{time.Millisecond, 10 * time.Millisecond, time.Second, at - now} {
+						early := at - before
+						if ok, units := j.room(early.Truncate(minute), early, party, c.Cost); ok && early >= now && before > 0 && units <= float64(j.burst)-0.01 {
 							t.Fatalf("seed %d: at %v a call of %q that costs %d got the slot %v, and could have started %v earlier", seed, now, party, c.Cost, at, before)
 						}
 					}
-					if g.OK && rng.IntN(5) > 0 {
-						j.spend(begin, party, c.Cost)
-					} else if g.OK {
-						s.Cancel(st, g)
+					if g.OK {
+						j.spend(begin, now, party, c.Cost)
+						if rng.IntN(5) == 0 {
+							s.Cancel(st, g)
+							j.spend(begin, now, party, -c.Cost)
+						}
 					}
 				}
 			}
 		}},
-		{"floor/day", "a desk from 9 to 17 finds its part of a day that a batch job spends, and the day is spent", func(t testing.TB, s *Session) {
-			const limit = 10_000
-			st, kept := parties(s, policies.Daily(limit, time.UTC).Reserve("desk", 30).Named("day"))
-			day := Since(s.now).Truncate(24*time.Hour) + 24*time.Hour - Since(Epoch+store.Instant(-int64(Epoch)%86_400_000_000)) // midnight
-			used, late := 0, time.Duration(0)
-			for at := time.Duration(0); at < 24*time.Hour; at += 6 * time.Second {
-				s.At(day + at)
-				if at >= 9*time.Hour && at < 17*time.Hour && at%(10*time.Second) == 0 { // 960 calls in eight hours
-					if g := s.Ask(st, store.Call{Cost: 1, Kept: kept["desk"]}); !g.OK {
-						t.Fatalf("the desk was refused at %v", at)
-					}
-					used++
-				}
-				for s.Ask(st, store.Call{Cost: 1, Kept: kept[""]}).OK {
-					if used++; used == limit*99/100 {
-						late = at
-					}
+		{"floor/idle", "a part halves with each window after three in which others call and its party does not, and is whole again after a call", func(t testing.TB, s *Session) {
+			st, kept := parties(s, policies.Fixed(96, minute).Reserve("desk", 50).Named("quota"))
+			begin := Since(s.now).Truncate(minute) + minute
+			all := func(window int, want int64) {
+				t.Helper()
+				s.At(begin + time.Duration(window)*minute)
+				if s.Ask(st, store.Call{Cost: want + 1, Kept: kept[""]}).OK || !s.Ask(st, store.Call{Cost: want, Kept: kept[""]}).OK {
+					t.Fatalf("in window %d, others may not spend just %d of 96", window, want)
 				}
 			}
-			if used < limit*99/100 || late < 18*time.Hour {
-				t.Fatalf("%d of %d used, 99 %% of it by %v", used, limit, late)
+			for window, want := range []int64{48, 48, 48, 48, 48, 72, 84, 90, 93, 95, 95} {
+				all(window, want)
+			}
+			if !s.Ask(st, store.Call{Cost: 1, Kept: kept["desk"]}).OK {
+				t.Fatal("a party that comes back found nothing")
+			}
+			for window, want := range []int64{48, 48, 48, 48, 72} {
+				all(11+window, want)
+			}
+			all(15+8, 48) // nobody called in seven
+		}},
+		{"floor/day", "a desk from 9 to 17 finds its part of a day that a batch job spends, and the day is spent", func(t testing.TB, s *Session) {
+			d := spendDay(t, s, daily, atDesk, allDay)
+			if d.refused > 0 || d.used < 9_900 || d.most < 23*time.Hour || d.busiest < 6_900 {
+				t.Fatalf("%+v", d)
+			}
+		}},
+		{"floor/lasts", "a day with a burst lasts, no hour has more than its share of it, and the desk finds its part", func(t testing.TB, s *Session) {
+			d := spendDay(t, s, daily.Burst(100), atDesk, allDay)
+			if d.refused > 0 || d.used < 9_990 || d.most < 23*time.Hour+30*time.Minute || d.busiest > 750 {
+				t.Fatalf("%+v", d)
+			}
+		}},
+		{"floor/fails/late", "a party that first calls in the last quarter, and wants all of its part, is refused most of it", func(t testing.TB, s *Session) {
+			d := spendDay(t, s, daily, shift{party: "desk", from: 22*time.Hour + 30*time.Minute, to: 23*time.Hour + 30*time.Minute, cost: 48}, allDay)
+			if d.refused < 40 || d.refused == 60 {
+				t.Fatalf("%+v", d)
+			}
+		}},
+		{"floor/fails/gone", "if others are gone before the last quarter, what an idle party was kept is lost, on the first days", func(t testing.TB, s *Session) {
+			d := spendDay(t, s, daily, shift{from: 0, to: 8 * time.Hour, cost: 10, greedy: true})
+			if d.used != 7_000 {
+				t.Fatalf("%+v", d)
+			}
+		}},
+		{"floor/fails/night", "with a burst, a job that runs at night only gets what the night is worth", func(t testing.TB, s *Session) {
+			night := shift{from: 0, to: 6 * time.Hour, cost: 10, greedy: true}
+			d := spendDay(t, s, daily.Burst(100), atDesk, night)
+			if got := d.used - 2_880; got < 7_000*25/100 || got > 7_000*33/100 {
+				t.Fatalf("%+v", d)
+			}
+		}},
+		{"floor/fails/newcomer", "who has no part and comes late finds a window spent; with a burst, most of its calls go", func(t testing.TB, s *Session) {
+			late := shift{from: 9 * time.Hour, to: 17 * time.Hour, cost: 2}
+			d, lasts := spendDay(t, s, daily, late, allDay), spendDay(t, s, daily.Burst(100).Named("lasts"), late, allDay)
+			if d.refused != 480 || lasts.refused > 240 {
+				t.Fatalf("%+v %+v", d, lasts)
 			}
 		}},
 	}
+}
+
+// daily keeps for a desk what its calls from 9 to 17 need, and a little more.
+var daily = policies.Daily(10_000, time.UTC).Reserve("desk", 30).Named("day") //nolint:gochecknoglobals // a constant
+
+// shift is the calls of a party in a day: one of a cost each minute, or as many as it can get.
+type shift struct {
+	party    string
+	from, to time.Duration
+	cost     int64
+	greedy   bool
+}
+
+var (
+	atDesk = shift{party: "desk", from: 9 * time.Hour, to: 17 * time.Hour, cost: 6} //nolint:gochecknoglobals // a constant
+	allDay = shift{from: 0, to: 24 * time.Hour, cost: 10, greedy: true}             //nolint:gochecknoglobals // a constant
+)
+
+// A day is what became of one.
+type day struct {
+	used, busiest int64         // what was spent, and that of the busiest hour
+	refused       int           // calls that are not greedy
+	most          time.Duration // when 99 % were used
+}
+
+// spendDay plays the next whole day.
+func spendDay(t testing.TB, s *Session, p policies.Policy, shifts ...shift) (d day) {
+	t.Helper()
+	st, kept := parties(s, p)
+	begin := Since(s.now).Truncate(24*time.Hour) + 24*time.Hour - Since(Epoch+store.Instant(-int64(Epoch)%86_400_000_000)) // midnight
+	limit, _ := p.Limit()
+	var hour [24]int64
+	for at := time.Duration(0); at < 24*time.Hour; at += time.Minute {
+		s.At(begin + at)
+		for _, of := range shifts {
+			for more := at >= of.from && at < of.to; more; more = more && of.greedy {
+				if more = s.Ask(st, store.Call{Cost: of.cost, Kept: kept[of.party]}).OK; !more {
+					if !of.greedy {
+						d.refused++
+					}
+					continue
+				}
+				hour[at/time.Hour] += of.cost
+				if d.used += of.cost; d.used >= limit*99/100 && d.most == 0 {
+					d.most = at
+				}
+			}
+		}
+	}
+	d.busiest = slices.Max(hour[:])
+	return d
 }

@@ -10,7 +10,7 @@ import (
 
 const ms = time.Millisecond
 
-// step is one call of a known answer: asked at, cost, and the slot that it gets, in milliseconds after Epoch.
+// step is one call of a known answer: its request time, cost, and the slot that it gets, in milliseconds after Epoch.
 type step struct {
 	at   time.Duration
 	cost int64

@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// heedCases are about what the upstream says besides "slow down".
+// heedCases are about feedback other than a pause.
 func heedCases() []Case {
 	learn := func(value int64, d time.Duration) store.Note {
 		return store.Note{Kind: store.NoteLearn, Value: value, For: d}

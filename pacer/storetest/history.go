@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// A Plan says what a random history does besides reserving.
+// A Plan describes what a random history does besides reserving.
 type Plan struct {
 	Ops       int
 	Cancels   bool
@@ -33,7 +33,7 @@ type history struct {
 	keys  []Key // what stacks are made of
 	sets  [][]int
 	back  store.Instant
-	queue []queuedCall // queued calls, as far as they may ask again
+	queue []queuedCall // queued calls that may still poll
 
 	before map[int]policies.Policy // what a policy was before it changed
 }
@@ -96,6 +96,9 @@ func (h *history) policy(i int) policies.Policy {
 			Hold: time.Duration(h.rng.Int64N(int64(time.Second))), Recovery: time.Duration(1 + h.rng.Int64N(int64(2*time.Second))),
 		})
 	}
+	if (kind == 4 || kind == 7) && h.rng.IntN(2) == 0 {
+		p = p.Burst(1 + h.rng.Int64N(limit))
+	}
 	if p.Validate() != nil { // more than one call per microsecond, say
 		p = policies.PerSecond(limit)
 	}
@@ -129,7 +132,7 @@ type op struct {
 	renews bool // it runs
 }
 
-// requested is calls of one stack; some stacks may ask together.
+// requested is calls of one stack; a request may have several stacks.
 type requested struct {
 	set     int
 	calls   []store.Call
@@ -236,15 +239,15 @@ func (h *history) ask(s *Session, set int) requested {
 				}
 			}
 		}
-		if h.plan.Choices && (!queues || onlyPermits(&st)) && len(st.Limits) > 1 && h.rng.IntN(4) > 0 {
-			c.AnyOf = h.choices(len(st.Limits))
+		if units := unitsOf(&st); h.plan.Choices && !isFair(&st) && len(units) > 1 && h.rng.IntN(4) > 0 {
+			c.AnyOf = h.choices(units)
 			c.First = h.rng.IntN(len(c.AnyOf))
 		}
 		if queues {
 			h.newQueued(&c, s.now)
 		}
 		a.calls = append(a.calls, c)
-		for h.rng.IntN(3) == 0 { // others ask for the same
+		for h.rng.IntN(3) == 0 { // others request the same
 			if queues {
 				h.newQueued(&c, s.now)
 			}
@@ -254,27 +257,33 @@ func (h *history) ask(s *Session, set int) requested {
 	return a
 }
 
-// onlyPermits reports whether permits are all that calls queue for by a stack, and they go in the order in which calls first asked.
-func onlyPermits(st *store.Stack) bool {
-	return !slices.ContainsFunc(st.Limits, func(l store.Limit) bool {
-		return l.Spec.HasQueue() && (l.Spec.Algorithm != specs.Concurrency || l.Spec.Queue != specs.NoQueue)
-	})
+// isFair reports whether calls queue for fair shares by a stack.
+func isFair(st *store.Stack) bool {
+	return slices.ContainsFunc(st.Limits, func(l store.Limit) bool { return l.Spec.Queue == specs.FairQueue })
+}
+
+// unitsOf returns the limits of a stack that choices have or lack together: those of a lane come after their rate.
+func unitsOf(st *store.Stack) (units [][]int) {
+	for i := range st.Limits {
+		if n := len(units); st.Limits[i].Spec.Queue == specs.QueueOfLane {
+			units[n-1] = append(units[n-1], i)
+		} else {
+			units = append(units, []int{i})
+		}
+	}
+	return units
 }
 
 // choices makes up choices of some limits: some that all have in common, and each of the others.
-func (h *history) choices(limits int) (all [][]int) {
-	common := h.rng.IntN(limits - 1)
-	for i := common; i < limits; i++ {
-		var choice []int
-		for j := range common {
-			choice = append(choice, j)
-		}
-		all = append(all, append(choice, i))
+func (h *history) choices(units [][]int) (all [][]int) {
+	common := h.rng.IntN(len(units) - 1)
+	for _, unit := range units[common:] {
+		all = append(all, slices.Concat(slices.Concat(units[:common]...), unit))
 	}
 	return all
 }
 
-// note makes up something that the upstream said. A Settle gets its call later.
+// note makes up an upstream's report. A Settle gets its call later.
 func (h *history) note(s *Session, set int) store.Note {
 	i := h.rng.IntN(len(h.sets[set]))
 	spec := h.keys[h.sets[set][i]].Policy.Spec()

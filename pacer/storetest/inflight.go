@@ -38,7 +38,7 @@ func permitCases() []Case {
 			running := s.newCall()
 			s.goes(st, running)
 			var line []*store.Call
-			for i := range 5 { // the later, the smaller the ID: it is when they asked that counts
+			for i := range 5 { // the later, the smaller the ID: the time of the request counts
 				c := s.newCall()
 				c.ID = firstID + 900 - int64(i)
 				s.At(time.Duration(i+1) * ms)
@@ -198,7 +198,7 @@ func permitCases() []Case {
 			s.goes(st, a)
 			s.stands(st, b, 0)
 			s.stands(st, c, 1)
-			s.calls(t, []int64{b.ID, c.ID}, func() { // from the first on: a Cluster's nodes pass on late what was said before
+			s.calls(t, []int64{b.ID, c.ID}, func() { // from the first on: a Cluster's nodes pass on old news late
 				s.release(st, a)
 				s.release(st, b)
 			})

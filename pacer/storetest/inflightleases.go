@@ -100,7 +100,7 @@ func leaseCases() []Case {
 			s.stands(st, s.newCall(), 0)
 			s.At(20 * time.Second)
 			s.expect(st, 0, 1, 0)
-			s.renew(st, a) // not known any more: its owner says when it began
+			s.renew(st, a) // not known any more: its owner reports when it began
 			s.stands(st, s.newCall(), 0)
 		}},
 		{"inflight/status", "Status tells how many may go, how many wait, and when a lease runs out", func(t testing.TB, s *Session) {

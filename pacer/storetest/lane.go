@@ -115,7 +115,7 @@ func laneCases() []Case {
 			}
 			last := time.Duration(0)
 			for i := range d.went {
-				// Those whose slots are near may be granted them in any order.
+				// Calls with near slots may be granted them in any order.
 				if w := &d.went[i]; Since(w.requested) < last-45*ms {
 					t.Fatalf("a call that asked at %v went after one that asked at %v", Since(w.requested), last)
 				} else {

@@ -11,7 +11,7 @@ import (
 // firstID is the least ID that a call may have. IDs have 15 digits.
 const firstID = 100_000_000_000_000
 
-// permitAhead is how long before its slot a call asks for its permits, if it was granted the slot without.
+// permitAhead is how long before its slot a call requests its permits, if it was granted the slot without.
 const permitAhead = 35 * ms
 
 // newCall returns a call that may have to queue, with an ID of its own. IDs grow.
@@ -35,7 +35,7 @@ func anyQueue(st *store.Stack) bool {
 	return false
 }
 
-// hasPermits reports whether a grant has all the permits that its stack asks for.
+// hasPermits reports whether a grant has all the permits of its stack.
 func hasPermits(st *store.Stack, g *store.Grant) bool {
 	for i := range st.Limits {
 		if c := g.Charges[i]; st.Limits[i].Spec.Algorithm == specs.Concurrency && c.From != 0 && c.To == 0 {
@@ -62,7 +62,7 @@ func (s *Session) checkQueued(c *store.Call, g *store.Grant) {
 	}
 }
 
-// goes asks for a call that goes at once, with its permits.
+// goes reserves a call that goes at once, with its permits.
 func (s *Session) goes(st store.Stack, c *store.Call) store.Grant {
 	s.t.Helper()
 	g := s.Ask(st, *c)
@@ -72,7 +72,7 @@ func (s *Session) goes(st store.Stack, c *store.Call) store.Grant {
 	return g
 }
 
-// stands asks for a call that is queued behind so many others, and remembers when it first asked.
+// stands reserves a call that is queued behind so many others, and remembers when it was first requested.
 func (s *Session) stands(st store.Stack, c *store.Call, ahead int64) store.Grant {
 	s.t.Helper()
 	g := s.Ask(st, *c)
@@ -85,7 +85,7 @@ func (s *Session) stands(st store.Stack, c *store.Call, ahead int64) store.Grant
 	return g
 }
 
-// far asks for a call whose slot is far away: it gets the slot, and no permit.
+// far reserves a call whose slot is far away: it gets the slot, and no permit.
 func (s *Session) far(st store.Stack, c *store.Call, want time.Duration) store.Grant {
 	s.t.Helper()
 	g := s.Ask(st, *c)
@@ -98,7 +98,7 @@ func (s *Session) far(st store.Stack, c *store.Call, want time.Duration) store.G
 	return g
 }
 
-// fill asks for calls until the next one has to queue, and returns the last grant.
+// fill reserves calls until the next one has to queue, and returns the last grant.
 func (s *Session) fill(st store.Stack) (last store.Grant) {
 	s.t.Helper()
 	for range 100 {
@@ -114,7 +114,7 @@ func (s *Session) fill(st store.Stack) (last store.Grant) {
 	return last
 }
 
-// holding returns a call that was granted a slot without its permits as it asks again for both.
+// holding returns a call that was granted a slot without its permits as it requests both again.
 func (s *Session) holding(c *store.Call, g store.Grant) *store.Call {
 	again := *c
 	again.Held, again.NotBefore = g.Charges, max(0, g.At.Sub(s.now))
@@ -132,7 +132,7 @@ func notes(kind store.NoteKind, st *store.Stack, id int64, began store.Instant) 
 	return all
 }
 
-// release says that calls are over, or have left the queue.
+// release reports that calls are over, or have left the queue.
 func (s *Session) release(st store.Stack, calls ...*store.Call) {
 	s.t.Helper()
 	for _, c := range calls {
@@ -140,7 +140,7 @@ func (s *Session) release(st store.Stack, calls ...*store.Call) {
 	}
 }
 
-// renew says that a call runs, which began at Epoch.
+// renew reports that a call runs, which began at Epoch.
 func (s *Session) renew(st store.Stack, c *store.Call) {
 	s.t.Helper()
 	s.Report(st, notes(store.NoteRenew, &st, c.ID, Epoch)...)

@@ -14,7 +14,7 @@ import (
 type queuedCall struct {
 	set  int
 	call store.Call
-	at   store.Instant // when it is to ask again
+	at   store.Instant // when it must poll
 }
 
 // makeQueues adds limits that calls queue for, and makes sets of all.
@@ -118,8 +118,7 @@ func (h *history) newQueued(c *store.Call, now store.Instant) {
 	}
 }
 
-// askQueued lets a call ask again: one that is queued, or one that has a slot without its permits. There is none if ok
-// is false.
+// askQueued lets a call poll: one that is queued, or one that has a slot without its permits. There is none if ok is false.
 func (h *history) askQueued(o *op, now store.Instant, holds []held) (ok bool) {
 	if n := len(h.queue); n > 0 && h.rng.IntN(3) > 0 {
 		i := h.rng.IntN(n)
@@ -217,7 +216,7 @@ func (o *op) reported(st *store.Stack) []store.Note {
 	return notes(kind, st, o.about, o.began)
 }
 
-// heed remembers what became of what was asked.
+// heed remembers the outcome of requests.
 func (h *history) heed(a *requested, st store.Stack, calls []store.Call, grants []store.Grant, holds []held) []held {
 	if a.instead > 0 {
 		holds[a.instead-1].over, holds[a.instead-1].exchanged = true, true

@@ -29,7 +29,7 @@ func (f flights) each(st *store.Stack, visit func(i int, running map[int64]fligh
 	}
 }
 
-// begin counts a call that was granted, and says what that breaks.
+// begin counts a call that was granted, and returns what that breaks.
 func (f flights) begin(st *store.Stack, c *store.Call, g *store.Grant) (broken string) {
 	f.each(st, func(i int, running map[int64]flight) {
 		if g.Charges[i].To == 0 { // it has no permit yet
@@ -77,8 +77,8 @@ func charged(keys []Key, charges []store.Charge) []Key {
 	return all
 }
 
-// watch looks at the limits of one call that asks alone and has nothing to give back. Afterwards, unchanged says what
-// is different, if it was not granted.
+// watch looks at the limits of a call that is reserved by itself and has nothing to give back. Afterwards, unchanged returns what is
+// different, if the call was not granted.
 func (s *Session) watch(batches []store.Batch) (unchanged func() string) {
 	s.t.Helper()
 	if len(batches) != 1 || len(batches[0].Calls) != 1 || batches[0].Calls[0].ID == 0 || batches[0].Calls[0].Held != nil {

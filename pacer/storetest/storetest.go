@@ -4,8 +4,8 @@
 //		storetest.Run(t, func(t testing.TB) storetest.Fixture { … })
 //	}
 //
-// Each case says the rule that it protects, so that a failure reads as what was broken and not only as
-// numbers that differ. The suite judges with code of its own: nothing here calls the engine.
+// Each case names the rule that it protects, so a failure reads as what was broken and not only as numbers that differ. The suite judges
+// with code of its own: nothing here calls the engine.
 package storetest
 
 import (
@@ -282,7 +282,7 @@ func left(k Key) Key {
 	return k
 }
 
-// Report tells the store something, and returns how much of it made a difference.
+// Report passes notes to the store, and returns how many of them made a difference.
 func (s *Session) Report(st store.Stack, notes ...store.Note) int {
 	s.t.Helper()
 	now, changed, err := s.Store.Report(s.t.Context(), st, notes)
@@ -311,7 +311,7 @@ func (s *Session) Status(st store.Stack) store.StackStatus {
 	return status
 }
 
-// checkPauses checks that a store that is asked for pauses alone says the same of them.
+// checkPauses checks that a query for pauses only returns the same pauses.
 func (s *Session) checkPauses(store store.Shared, st store.Stack, status *store.StackStatus) {
 	s.t.Helper()
 	seen, err := store.Pauses(s.t.Context(), st)

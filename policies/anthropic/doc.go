@@ -10,7 +10,7 @@
 // organization, and the model of the request for its class. Fast mode has limits of tokens of its own, so it counts as another model, such as
 // "claude-opus-5 fast". One reservation covers all three limits.
 //
-// Several keys of one organization share its limits, and so do the models of some classes (all of Opus 4.x, say). If you use several of
+// Several keys of one organization share its limits, and so do the models of some classes, such as all of Opus 4.x. If you use several of
 // these, give them one value with transport.WithScope, for anthropic.ScopeKey and anthropic.ScopeModel.
 //
 // The input of a request is estimated at one token for each four bytes of its body. Output counts as it is produced, whatever max_tokens

@@ -10,7 +10,7 @@ import (
 
 // settle finds the tokens that an answer used. An answer has one object named "usage"; a stream has one at its start, with the input, and
 // one at its end, with the output. The last report counts, so the search starts at the end. The start of a stream does not know its output.
-// What is not reported keeps its estimate. A call that failed or was refused has used no tokens.
+// Unreported parts keep their estimate. A call that failed or was refused has used no tokens.
 func settle(r *policies.Reply) []policies.Cost {
 	if r.Status >= http.StatusBadRequest {
 		return []policies.Cost{{Policy: PolicyInputTokens}, {Policy: PolicyOutputTokens}}

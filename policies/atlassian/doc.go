@@ -8,8 +8,8 @@
 // Jira has three kinds of limits:
 //
 //   - Points per hour: an app has a pool of 65,000 for all of its tenants. Calls with API tokens do not count against it.
-//   - A token bucket per second for each endpoint and tenant: 100 for GET and POST, 50 for PUT and DELETE, unless the endpoint's page says
-//     otherwise.
+//   - A token bucket per second for each endpoint and tenant: 100 for GET and POST, 50 for PUT and DELETE, by default; an endpoint's page
+//     may state others.
 //   - Writes to one issue: 20 in 2 seconds and 100 in 30 seconds.
 //
 // A tenant is the host, or the cloud id of api.atlassian.com/ex/jira/{id}. An endpoint is the tenant, the method, and the path without ids.
@@ -23,12 +23,12 @@
 //
 // # What the counts report
 //
-// X-RateLimit-Limit and -Remaining are about the token bucket, unless RateLimit-Reason or X-RateLimit-NearLimit: true says that they are
-// about a quota. RateLimit and RateLimit-Policy name their limits: global-app-quota, tenant-app-quota and jira-burst-based. They omit what is
-// left until most of it is used, which means that plenty is left. The same fields with Beta- before their names, and X-Beta-RateLimit-*, are
-// "informational only": such a limit refuses no call yet, so they are not used.
+// X-RateLimit-Limit and -Remaining are about the token bucket, unless RateLimit-Reason or X-RateLimit-NearLimit: true marks them as those
+// of a quota. RateLimit and RateLimit-Policy name their limits: global-app-quota, tenant-app-quota and jira-burst-based. They omit what is
+// left until most of it is used, which means that plenty is left. The same fields with Beta- before their names, and X-Beta-RateLimit-*,
+// are "informational only": such a limit refuses no call yet, so they are not used.
 //
 // # Not modelled
 //
-// What a call costs in points: 1, and 2 for users, groups and permissions. The quota of a tenant depends on its tier: see [TenantQuota].
+// The cost of a call in points: 1, and 2 for users, groups and permissions. The quota of a tenant depends on its tier: see [TenantQuota].
 package atlassian

@@ -14,8 +14,8 @@ func NamesOf(text string) Names {
 	return names
 }
 
-// Template returns the elements of a path, joined, with a * in place of each id. It keeps as many of the first elements as first says: the
-// version and the resource, to which a service may add new ones. It also keeps empty elements.
+// Template returns the elements of a path, joined, with a * in place of each id. It keeps the first elements, at most first: the version
+// and the resource, to which a service may add new ones. It also keeps empty elements.
 func (n Names) Template(path []string, first int) string {
 	var b strings.Builder
 	for i, part := range path {

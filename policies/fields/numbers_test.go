@@ -107,7 +107,7 @@ func TestPairsStopsWhenRequestedAndAfterSome(t *testing.T) {
 	require.Equal(t, 32, n)
 }
 
-// number is what the digits of a count say; nil if it is none.
+// number is the value of a count's digits; nil if it is none.
 func number(s string) *big.Int {
 	s = strings.TrimSpace(s)
 	n, ok := new(big.Int).SetString(s, 10)

@@ -146,7 +146,7 @@ func duration(s string) (sum time.Duration, ok bool) {
 	return sum, ok
 }
 
-// layouts are those of instants. Those without a zone stand for UTC, GMT and Z, too. Go accepts a decimal part after the seconds.
+// layouts are those of instants. Layouts without a zone stand for UTC, GMT and Z, too. Go accepts a decimal part after the seconds.
 //
 // Sources: RFC 9110 section 5.6.7 (the first three), RFC 5322 section 3.3 (the fourth) and
 // https://developer.lemlist.com/api-reference/getting-started/rate-limits (JavaScript)

@@ -163,7 +163,7 @@ func TestCached(t *testing.T) {
 	require.True(t, fields.Cached(http.Header{"X-From-Cache": {"1"}}), "of a cache in the client")
 }
 
-// Whatever is sent, the wait is not negative, and what Go prints is read as it was meant.
+// Of any input, the wait is not negative, and Go's own formats are read as they were meant.
 func FuzzWait(f *testing.F) {
 	for s := range waits {
 		f.Add(s, newYear.Unix(), int64(len(s)))

@@ -77,8 +77,8 @@ func carriedBy(is func(*http.Request) bool) func(*http.Request) string {
 }
 
 // costs returns 1 point for a read and 5 for a write, on REST and on GraphQL, where mutations are writes. For a query, it also returns
-// about what that costs the primary limit. To ask for the limits costs the primary limit nothing.
-// Source: https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#calculating-points-for-the-secondary-rate-limit
+// about what that costs the primary limit. A query for the limits costs the primary limit nothing. Source:
+// https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#calculating-points-for-the-secondary-rate-limit
 func costs(r *http.Request) []policies.Cost {
 	if resource(r) == PolicyGraphQL {
 		points, mutation := queryCosts(r)

@@ -17,7 +17,7 @@ const (
 	perPoint = 100
 	// maxRequests is the largest number of requests that a query may take: no query may request more nodes. Source: see maxPage.
 	maxRequests = 500_000
-	// maxDepth is how deep a query may be nested: one that is deeper is not read. What fragments contain is counted to this depth.
+	// maxDepth is how deep a query may be nested: one that is deeper is not read. Fragments are counted to this depth.
 	maxDepth = 100
 )
 

@@ -34,11 +34,11 @@
 // The window of the last four is that of the quota of the same size, in RateLimit-Policy (100;w=10) or in the limit itself (100, 100;w=10).
 // Some services have a field of their own for it, -Period or -Interval. Quotas of RateLimit-Policy that nothing else in the reply refers to
 // are limits, too. An item whose name is a valid policy name is about the policy of that name; if the stack has none, about the widest
-// scope that binds the call. What remains may have decimals (Reddit), which are dropped. A 429 with a reset that does not report what
+// scope that binds the call. Remaining counts may have decimals (Reddit), which are dropped. A 429 with a reset that does not report what
 // remains (Mapbox) requests a wait until the reset.
 //
-// x-amzn-RateLimit-Limit (Amazon's Selling Partner API) is the rate of one operation, and says nothing of what is left. It is about the policy
-// named [PolicyOperation]; a stack without it is not affected.
+// x-amzn-RateLimit-Limit (Amazon's Selling Partner API) is the rate of one operation, and does not state what is left. It is about the
+// policy named [PolicyOperation]; a stack without it is not affected.
 //
 // Quota units other than requests (qu) are not about calls: their counts are not used, only the t of one that refused a call. Partition
 // keys (pk) are ignored. A rate is never derived from r and t: a server that allows ten calls in a second may report r=10000;t=10. A field

@@ -33,7 +33,7 @@ const year = 365 * 24 * time.Hour
 // A limit is what a reply reports about one limit.
 type limit struct {
 	name       string // "" if it has none
-	calls      bool   // it counts calls, and not bytes, say
+	calls      bool   // it counts calls, and not, for example, bytes
 	quota      policies.Count
 	window     time.Duration
 	remaining  policies.Count

@@ -24,7 +24,7 @@
 //
 // # Not modelled
 //
-// What one user may do: 40 requests in 10 seconds to an endpoint, and some a second to sign in. A refusal by such a limit that reports
+// The limits of one user: 40 requests in 10 seconds to an endpoint, and some a second to sign in. A refusal by such a limit that reports
 // calls left of the minute is read as one by the number of calls at once. Traffic of Microsoft Office 365 and of agents, whose calls at
 // once are counted separately.
 package okta

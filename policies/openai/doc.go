@@ -15,7 +15,7 @@
 // max_completion_tokens or max_output_tokens); without one of these, nothing for the answers at first. Once 20 answers of the project and
 // model are known, an answer is estimated at the first quartile of recent answers, which is usually far less than max_tokens. The usage
 // that the answer reports corrects the charge when the answer has been read to its end or is closed; a stream reports it if its request
-// asks for usage. If too little was charged, later calls wait for the difference. A call that failed or was refused costs no tokens, but
+// enables usage. If too little was charged, later calls wait for the difference. A call that failed or was refused costs no tokens, but
 // counts as a request. The estimate of images in the request is far too high.
 //
 // OpenAI documents that when a request arrives, it counts the larger of max_tokens and its own estimate of the prompt. If your calls are
@@ -37,7 +37,7 @@
 // # What the counts report
 //
 // x-ratelimit-limit-… is read as a limit per minute, and x-ratelimit-remaining-… as what may be spent at once. If a model has a limit per
-// day, the fields of requests have been seen to report that one, without a field that says so. It is the larger number, so it changes no
+// day, the fields of requests have been seen to report that one, without a field that marks it. It is the larger number, so it changes no
 // rate. x-ratelimit-reset-… is the time until the whole limit is available again, as a duration such as 6m0s. So it is used only in a
 // refusal, for what has nothing left; −1 and 0 (Azure) mean nothing. If the project has a limit of tokens of its own
 // (x-ratelimit-…-project-tokens), the one with less left counts.

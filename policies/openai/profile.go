@@ -79,9 +79,8 @@ const bytesPerToken = 4
 const maxEstimate = 10_000_000
 
 // costs returns what a call costs besides one request: an estimate of its tokens, those of the prompt and the most that each answer may
-// have. Their sum is the most that a call can use. What answers really use is learned. Without max_tokens, nothing is charged for an answer
-// until that is known.
-// Source: https://platform.openai.com/docs/guides/rate-limits
+// have. Their sum is the most that a call can use. The real use is learned. Without max_tokens, nothing is charged for an answer until that
+// is known. Source: https://platform.openai.com/docs/guides/rate-limits
 func costs(r *http.Request) []policies.Cost {
 	var q request
 	length, _ := fields.RequestJSON(r, &q)

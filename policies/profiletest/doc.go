@@ -33,10 +33,10 @@
 //	feedback policies=account otherwise=everyone limit=700 window=1m0s remaining=0 source=X-Limit
 //
 // The request starts with its method and absolute URL, the response with its status. Header fields follow, one on each line; a field that
-// occurs twice was sent on two lines. What follows the first blank line is the body, without the line end before the next section. The
-// response arrived at [Now], unless it has a Date of its own.
+// occurs twice was sent on two lines. After the first blank line comes the body, without the line end before the next section. The response
+// arrived at [Now], unless it has a Date of its own.
 //
-// The reading is what the profile reports, in its order, and nothing else. What ReadEnd reports follows what Read does:
+// The reading is what the profile reports, in its order, and nothing else. ReadEnd's report comes after Read's:
 //
 //	scope     name=value, for each scope that the request carries
 //	cost      policy=n; the policy is * for all that have no cost of their own; known= times= most= follow, if the cost is learned
@@ -54,8 +54,8 @@
 // # The table
 //
 // A README.md beside the files has a table of all that the vendor's pages and SDKs document about limits: each field, its unit, each status
-// and error code, where it is documented, what the profile makes of it, and in `name.txt` the files that show it. A row without a file says
-// why it is not read.
+// and error code, where it is documented, what the profile makes of it, and in `name.txt` the files that show it. A row without a file has
+// the reason.
 //
 // # Rules
 //

@@ -11,9 +11,9 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Fuzz fuzzes a profile around the files dir/*.txt: with URLs, statuses, header fields and bodies that no vendor sends. Whatever the input,
-// the profile must not panic, or break a rule of [policies.Profile]. The corpus starts with the files, so a file for each form that the
-// profile reads helps it to find more. Run it with
+// Fuzz fuzzes a profile around the files dir/*.txt: with URLs, statuses, header fields and bodies that no vendor sends. On any input, the
+// profile must not panic, or break a rule of [policies.Profile]. The corpus starts with the files, so a file for each form that the profile
+// reads helps it to find more. Run it with
 //
 //	go test -fuzz FuzzRead ./acme
 //

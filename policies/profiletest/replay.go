@@ -14,8 +14,8 @@ import (
 // Now is when every response arrives in these tests: noon of 10 November 2026, UTC.
 func Now() time.Time { return time.Date(2026, time.November, 10, 12, 0, 0, 0, time.UTC) }
 
-// Replay runs each file dir/*.txt as a subtest: it gives the file's request and response to the profile, and fails if the profile reads
-// anything but what the file says, or breaks a rule of [policies.Profile]. It fails if there are no files. If dir has a README.md, it also
+// Replay runs each file dir/*.txt as a subtest: it passes the file's request and response to the profile, and fails if the profile reads
+// anything but the file's reading, or breaks a rule of [policies.Profile]. It fails if there are no files. If dir has a README.md, it also
 // fails unless the rows of its table name each file, and no other.
 func Replay(t *testing.T, p policies.Profile, dir string) {
 	t.Helper()

@@ -13,7 +13,7 @@ import (
 // inTable matches the name of a file in a row of a table.
 var inTable = regexp.MustCompile("`([^`/]+\\.txt)`")
 
-// table returns what is wrong with the table of a directory: its README.md has rows that say what the vendor documents and which file shows
+// table returns what is wrong with the table of a directory: its README.md has rows of what the vendor documents and which file shows
 // it. There may be no README.md.
 func table(dir string, files []string) []string {
 	text, err := os.ReadFile(filepath.Join(dir, "README.md")) //nolint:gosec // the caller's own test data

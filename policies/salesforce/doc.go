@@ -9,8 +9,9 @@
 // # What Salesforce limits
 //
 // An org has an allocation of calls per 24 hours, shared by all users and integrations. It rolls: it "doesn't reset at a specific time",
-// whatever blogs say about midnight in San Francisco. [Daily] is that allocation. [Share] is a part of it, so that the rest is left to
-// others. Salesforce documents no limit per second. Stack one of your own, so that a bulk read does not spend the day's calls in an hour.
+// despite what blogs claim about midnight in San Francisco. [Daily] is that allocation. [Share] is a part of it, so that the rest is left
+// to others. Salesforce documents no limit per second. Stack one of your own, so that a bulk read does not spend the day's calls in an
+// hour.
 //
 // While 25 calls are running that have lasted 20 seconds or longer (5 in Developer and trial orgs), no matter who made them, Salesforce
 // refuses new ones: that is [Concurrent]. It counts the calls of this fleet; refusals report the calls of others. [Limits] holds a permit

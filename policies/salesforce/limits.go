@@ -68,8 +68,8 @@ func Daily(n int64) policies.Policy {
 }
 
 // Share returns a policy that allows the calls that carry a scope, batch work for example, so many per cent of an org's n calls in 24
-// hours. The rest is kept for other calls. What an upstream reports as left is that of the whole org: pass it to the share, too, if the
-// share is to stop when others have spent the rest.
+// hours. The rest is kept for other calls. Upstreams report what is left of the whole org: pass it to the share, too, if the share must
+// stop when others have spent the rest.
 func Share(n, percent int64, scope string) policies.Policy {
 	if percent < 1 || percent > 100 {
 		n = 0

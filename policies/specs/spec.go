@@ -28,7 +28,7 @@ const (
 	Window Algorithm = 2
 	// Concurrency counts calls that run at the same time. The number 3 is used on the wire for adaptive rates.
 	Concurrency Algorithm = 4
-	// Allowance is what an upstream says is left of a limit until it resets. A store learns it from answers.
+	// Allowance is what is left of a limit by the upstream's statement until it resets. A store learns it from answers.
 	Allowance Algorithm = 8
 )
 
@@ -96,9 +96,11 @@ type Spec struct {
 	// Floor is how much of a window is kept for a party: an account of that counts what the party spends, and bounds the other calls of the
 	// window that comes before it in the stack. 0 for all others.
 	Floor int64
+	// Ahead is how much of a fixed or calendar window may start ahead of an even pace: what is left, over the time that is left. 0: all of it.
+	Ahead int64
 	// Calendar computes the bounds of calendar windows; nil for all other policies.
 	Calendar *Calendar
-	// Adapt says how a rate slows down and recovers; nil if it does not.
+	// Adapt sets how a rate slows down and recovers; nil if it does not.
 	Adapt *Adapt
 }
 

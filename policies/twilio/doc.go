@@ -24,7 +24,7 @@
 //
 // # What is not known
 //
-// How many requests may run at once. Limits within products (Verify's for each telephone number, say) also answer 429, with codes of their
-// own or, in Verify, with the account's: such a refusal delays only the refused call. How fast the messages of a number are sent is not
-// modelled: Twilio queues them.
+// How many requests may run at once. Limits within products, such as Verify's for each telephone number, also answer 429, with codes of
+// their own or, in Verify, with the account's: such a refusal delays only the refused call. How fast the messages of a number are sent is
+// not modelled: Twilio queues them.
 package twilio

@@ -6,7 +6,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Names of the policies. Those of endpoints are as in the Zendesk-RateLimit-… fields.
+// Names of the policies. Names of endpoints are as in the Zendesk-RateLimit-… fields.
 const (
 	PolicyAccount            = "account"
 	PolicyHelpCenter         = "help-center"

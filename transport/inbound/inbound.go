@@ -24,15 +24,15 @@ type Config struct {
 	// Anyone who chooses a scope's value chooses whose limit is spent. Take the value from what you have authenticated, not from a header
 	// that clients can set freely.
 	Options func(*http.Request) []pacer.TryOption
-	// FailOpen lets a request through, uncounted, if the store fails. You rarely need it: unless Config.Outage of the pacer says otherwise,
-	// the pacer paces locally when a shared store is out of reach, and no request gets an error. Defaults to a 503.
+	// FailOpen lets a request through, uncounted, if the store fails. You rarely need it: without Config.Outage, the pacer paces locally
+	// when a shared store is out of reach, and no request gets an error. Defaults to a 503.
 	FailOpen bool
 	// Fields sets the fields RateLimit-Policy and RateLimit on all replies, including those of admitted requests, for all policies that bind
 	// the request. It calls [pacer.Pacer.Status] for each request, which is one more request to a shared store. If Status fails, the reply
 	// has no such fields. Defaults to fields on refusals only, for the policy that refused.
 	Fields bool
 	// Refuse answers a request that is not admitted. The header fields are already set. The function must write the status, which it should
-	// not change, and may write a body. The error says why the request was refused. Do not show it to clients: it contains the scope's
+	// not change, and may write a body. The error contains why the request was refused. Do not show it to clients: it contains the scope's
 	// value. Defaults to the status and its text, as plain text.
 	Refuse func(w http.ResponseWriter, r *http.Request, status int, err error)
 
@@ -134,7 +134,7 @@ func (l *limiter) describe(h http.Header, r *http.Request, opts []pacer.TryOptio
 }
 
 // wholeSeconds returns how many seconds to wait, rounded up, and at least 1: Retry-After knows no fractions (RFC 9110 section 10.2.3), and
-// 0 would say that there is nothing to wait for.
+// 0 would mean that there is nothing to wait for.
 func wholeSeconds(d time.Duration) int64 {
 	return max(1, int64((d-1)/time.Second)+1)
 }

@@ -149,7 +149,7 @@ func TestLimitReleasesItsPermit(t *testing.T) {
 	})
 }
 
-// With the option, every reply tells how things stand, after the request was charged.
+// With the option, every reply states what is left after the request was charged.
 func TestLimitTellsWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -306,8 +306,8 @@ func TestLimitLeavesTheWriterAlone(t *testing.T) {
 	require.Contains(t, string(all), "\r\n\r\nhello\n")
 }
 
-// The generic profile reads what a server reports about its limits. A client with the same policies obeys it: it waits for as long as the
-// server asks, and is not refused again.
+// The generic profile reads what a server reports about its limits. A client with the same policies obeys it: it waits as requested, and is
+// not refused again.
 func TestAPacingClientHeedsALimitingServer(t *testing.T) {
 	t.Parallel()
 	for name, policy := range map[string]policies.Policy{

@@ -31,7 +31,7 @@ func each(t *testing.T, test func(t *testing.T, s sdk)) {
 	}
 }
 
-// What an SDK returns is the same over the transport, and so is what becomes of the bodies.
+// An SDK returns the same over the transport, and does the same with the bodies.
 func TestResultsAreTheSame(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s sdk) {
@@ -173,8 +173,7 @@ func TestARefusalByThePacerSendsNothing(t *testing.T) {
 	})
 }
 
-// Whatever an SDK does with bodies, one permit is enough for all of its calls: each returns it, at the latest when its
-// lease runs out.
+// Whatever an SDK does with bodies, one permit is enough for all of its calls: each returns it, at the latest when its lease runs out.
 func TestPermitsComeBack(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s sdk) {

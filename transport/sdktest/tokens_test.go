@@ -24,7 +24,7 @@ import (
 	"github.com/headway-go/headway/transport"
 )
 
-// A talker is an SDK of a model: it asks once, reads the answer as its users do, and is done with it.
+// A talker is an SDK of a model: it makes one call, reads the answer as its users do, and is done with it.
 type talker struct {
 	profile policies.Profile
 	stream  bool

@@ -155,7 +155,7 @@ func TestInjectedAnswersAndOthers(t *testing.T) {
 	})
 }
 
-// What is left is stated as vendors state it, by the clock of the upstream.
+// The upstream states what is left as vendors do, by its own clock.
 func TestWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -6,8 +6,8 @@
 //   - a sleep, and a measured duration: time.Sleep, time.Tick, time.Since, time.Until, Sub of what time.Now returned;
 //   - a bound in real time below 30 s: Eventually, EventuallyWithT, Never, time.After, time.NewTimer.
 //
-// Files behind the build tag measure are not compiled here: `make bench` runs them. Whatever a test must do in real time all the same has
-// a comment on its line, or on the line above: //realtime: and the reason.
+// Files behind the build tag measure are not compiled here: `make bench` runs them. A test that must run in real time has a comment on its
+// line, or on the line above: //realtime: and the reason.
 //
 // The tool follows calls inside one package, test files and helpers alike: from its tests, over functions, methods and variables, but not
 // into the functions that run in a bubble.

@@ -1,7 +1,7 @@
 // Package standin is a stand-in for the REST API of one Salesforce org: a strict judge of clients that pace themselves.
 //
-// It serves a few resources of API version 63.0 and others over made-up records, enforces the limits that Salesforce documents, and keeps a record.
-// It shares no code with Headway, so that nothing it says about Headway can come from a mistake that both have made.
+// It serves a few resources of API version 63.0 and others over made-up records, enforces the limits that Salesforce documents, and keeps a
+// record. It shares no code with Headway, so that no finding about Headway can come from a mistake that both have made.
 //
 // # What it enforces
 //
@@ -14,16 +14,16 @@
 // The 24 hours roll: a call counts until it is exactly 24 hours old, and there is no instant at which the allocation starts afresh. Windows are half-open:
 // calls exactly one period apart do not share one.
 //
-// A call that breaks a limit is answered with a 403 and the error code REQUEST_LIMIT_EXCEEDED. There is no Retry-After. What Salesforce does
-// not document, and the stand-in decides: such a call is not counted against any limit. A call without a valid token is answered with a 401 and is not
+// A call that breaks a limit is answered with a 403 and the error code REQUEST_LIMIT_EXCEEDED. There is no Retry-After. Salesforce does not
+// document whether such a call counts: here it counts against no limit. A call without a valid token is answered with a 401 and is not
 // counted either. All other calls count, those included that are answered with a 404 or a 400.
 //
-// Every answer but the 401 says how many calls were used, this one included, and how many there are:
+// Every answer but the 401 states how many calls were used, this one included, and how many there are:
 //
 //	Sforce-Limit-Info: api-usage=18/600
 //
 // # Consumers
 //
-// A caller is known by its bearer token, see [Config]. All consumers spend the same allocation; the record counts them apart. [Standin.Spend] is a
-// call by a consumer that is not asked over HTTP.
+// A caller is known by its bearer token, see [Config]. All consumers spend the same allocation; the record counts them apart.
+// [Standin.Spend] is a call by a consumer outside HTTP.
 package standin

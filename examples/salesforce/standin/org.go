@@ -82,8 +82,8 @@ func (o *org) long(now time.Time) (n int) {
 	return n
 }
 
-// describe writes the header that tells a client where the org stands.
-// Source: https://developer.salesforce.com/docs/atlas.en-us.api_rest.meta/api_rest/headers_api_usage.htm
+// describe writes the header with the state of the org. Source:
+// https://developer.salesforce.com/docs/atlas.en-us.api_rest.meta/api_rest/headers_api_usage.htm
 func (o *org) describe(h http.Header, now time.Time) {
 	h.Set("Sforce-Limit-Info", "api-usage="+strconv.Itoa(o.day.used(now))+"/"+strconv.Itoa(o.config.Allocation))
 }

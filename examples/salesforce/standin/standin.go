@@ -18,8 +18,8 @@ import (
 
 // Defaults of [Config].
 const (
-	// DefaultPageSize is how many records a page of a query has: the fewest that a client can ask Salesforce for.
-	// Source: https://developer.salesforce.com/docs/atlas.en-us.api_rest.meta/api_rest/headers_queryoptions.htm
+	// DefaultPageSize is how many records a page of a query has: the fewest that a client can request from Salesforce. Source:
+	// https://developer.salesforce.com/docs/atlas.en-us.api_rest.meta/api_rest/headers_queryoptions.htm
 	DefaultPageSize = 200
 	// DefaultLongAfter is from when on a request counts as a long one, and DefaultLongLimit how many of those a production org may have. Source: see
 	// the package's documentation.
@@ -32,14 +32,14 @@ const (
 // NoLatency as [Config].Latency answers at once.
 const NoLatency time.Duration = -1
 
-// LatencyHeader is a header with which a request says how long it takes, as a Go duration of at most [MaxLatency]. It is the stand-in's own: Salesforce's
-// long requests take long by themselves.
+// LatencyHeader is a header with which a request sets how long it takes, as a Go duration of at most [MaxLatency]. It is the stand-in's
+// own: Salesforce's long requests take long by themselves.
 const LatencyHeader = "Standin-Latency"
 
 // MaxLatency is when Salesforce gives a REST request up.
 const MaxLatency = 10 * time.Minute
 
-// Config says how strict a stand-in is.
+// Config sets how strict a stand-in is.
 type Config struct {
 	// Allocation is how many calls the org has in 24 hours. Required.
 	Allocation int
@@ -47,15 +47,15 @@ type Config struct {
 	// Tokens are the bearer tokens that are valid, and the names of the consumers that they belong to. Required.
 	Tokens map[string]string
 
-	// Peak is the most calls of one consumer in any second. Salesforce documents no such limit: the guard is the stand-in's own strictness, so that
-	// a run of some seconds can tell a paced client from one that fires at will. 0 turns it off. Defaults to 0.
+	// Peak is the most calls of one consumer in any second. Salesforce documents no such limit: the guard is the stand-in's own strictness,
+	// so that a run of some seconds can distinguish a paced client from one that fires at will. 0 turns it off. Defaults to 0.
 	Peak int
 
 	// PageSize is how many records a page of a query has. Defaults to [DefaultPageSize], 200.
 	PageSize int
 
-	// Latency is how long a call takes that does not say it with [LatencyHeader]. A refusal comes at once. [NoLatency] means no time. Defaults
-	// to [DefaultLatency], 20 ms.
+	// Latency is how long a call takes that does not set it with [LatencyHeader]. A refusal comes at once. [NoLatency] means no time.
+	// Defaults to [DefaultLatency], 20 ms.
 	Latency time.Duration
 
 	// LongAfter is from when on a request counts as a long one. Defaults to [DefaultLongAfter], 20 s.
@@ -79,7 +79,7 @@ type Standin struct {
 
 var _ http.Handler = (*Standin)(nil)
 
-// New returns a stand-in, or an error that says what is wrong with the Config.
+// New returns a stand-in, or an error with the Config's mistake.
 func New(c Config) (*Standin, error) {
 	switch {
 	case c.Allocation < 1:
@@ -111,7 +111,7 @@ func New(c Config) (*Standin, error) {
 // ServeHTTP implements [http.Handler].
 func (s *Standin) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// Spend is a call by a consumer that is not asked over HTTP. It takes no time, has no peak, and reports whether the call was admitted.
+// Spend is a call by a consumer outside HTTP. It takes no time, has no peak, and reports whether the call was admitted.
 func (s *Standin) Spend(consumer string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +186,7 @@ func (s *Standin) latency(r *http.Request) time.Duration {
 func send(w http.ResponseWriter, r reply) {
 	w.Header().Set("Content-Type", "application/json;charset=UTF-8")
 	w.WriteHeader(r.status)
-	_ = json.NewEncoder(w).Encode(r.body) //nolint:errchkjson // a client that has gone does not hear it
+	_ = json.NewEncoder(w).Encode(r.body) //nolint:errchkjson // a client that has gone does not receive it
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

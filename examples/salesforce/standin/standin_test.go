@@ -21,20 +21,20 @@ const (
 	info    = "Sforce-Limit-Info"
 )
 
-// What Salesforce answers when a limit is exceeded.
+// Salesforce's answers when a limit is exceeded.
 const (
 	daily      = `[{"message":"TotalRequests Limit exceeded.","errorCode":"REQUEST_LIMIT_EXCEEDED"}]`
 	concurrent = `[{"message":"ConcurrentPerOrgLongTxn Limit exceeded.","errorCode":"REQUEST_LIMIT_EXCEEDED"}]`
 )
 
-// A client asks a stand-in without a network, as one consumer.
+// A client calls a stand-in without a network, as one consumer.
 type client struct {
 	t     *testing.T
 	s     *standin.Standin
 	token string
 }
 
-// newClient returns a client of a new stand-in that answers at once, unless c says otherwise.
+// newClient returns a client of a new stand-in that answers at once by default.
 func newClient(t *testing.T, c standin.Config) *client {
 	t.Helper()
 	c.Tokens = map[string]string{"sync-token": "sync", "bi-token": "bi"}

@@ -99,7 +99,7 @@ func (a *account) edit(by editor, now time.Time) *window {
 	return w
 }
 
-// admit counts a call, or says how long to wait and which limit has no room. All limits admit it, or none counts it.
+// admit counts a call, or returns how long to wait and which limit has no room. All limits admit it, or none counts it.
 func (a *account) admit(ws []*window, now time.Time) (wait time.Duration, by string) {
 	for _, w := range ws {
 		if d := w.wait(now); d > wait {
@@ -115,7 +115,7 @@ func (a *account) admit(ws []*window, now time.Time) (wait time.Duration, by str
 	return 0, ""
 }
 
-// describe writes the headers that tell a client where it stands.
+// describe writes the headers with the state of the limits.
 func (a *account) describe(h http.Header, ws []*window, now time.Time) {
 	limit, left := strconv.Itoa(a.all.limit), strconv.Itoa(a.all.remaining())
 	h.Set("X-Rate-Limit", limit)

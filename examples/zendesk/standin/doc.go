@@ -1,7 +1,7 @@
 // Package standin is a stand-in for the Zendesk Support API: a strict judge of clients that pace themselves.
 //
-// It serves a few endpoints of the API for made-up tickets, enforces the limits that Zendesk documents, and keeps a record. It
-// shares no code with Headway, so that nothing it says about Headway can come from a mistake that both have made.
+// It serves a few endpoints of the API for made-up tickets, enforces the limits that Zendesk documents, and keeps a record. It shares no
+// code with Headway, so that no finding about Headway can come from a mistake that both have made.
 //
 // # What it enforces
 //
@@ -13,7 +13,7 @@
 //
 // Source: https://developer.zendesk.com/api-reference/introduction/rate-limits/
 //
-// Zendesk counts "in the current minute" and does not say where its minutes begin. The stand-in takes the strictest reading: every
+// Zendesk counts "in the current minute" and does not document where its minutes begin. The stand-in takes the strictest reading: every
 // limit holds in any window of its length, wherever it begins. Windows are half-open: calls exactly one period apart do not share one.
 //
 // A call that breaks a limit is answered with a 429, a Retry-After in whole seconds, and Zendesk's plain-text body. It is

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Bounds of what one call may ask for.
+// Bounds of one call's request.
 const (
 	maxPage = 100 // tickets, in a page and in show_many
 	maxBody = 1 << 20

@@ -44,9 +44,9 @@ const peakAllowance = 2
 
 // Peak returns the spike guard of an account that may make limit calls per minute: the even pace of limit/60 calls per second, rounded up, and two more.
 //
-// Zendesk documents no limit per second below the whole service's. The guard is the stand-in's own strictness, so that a run of some seconds can
-// tell a paced client from one that spends its minute at once. It has a reason: clients were refused at some five calls per second while most of
-// their minute remained (https://support.zendesk.com/hc/en-us/community/posts/4588596383514).
+// Zendesk documents no limit per second below the whole service's. The guard is the stand-in's own strictness, so that a run of some
+// seconds can distinguish a paced client from one that spends its minute at once. It has a reason: clients were refused at some five calls
+// per second while most of their minute remained (https://support.zendesk.com/hc/en-us/community/posts/4588596383514).
 func Peak(limit int) int {
 	return (limit+59)/60 + peakAllowance
 }

@@ -36,7 +36,7 @@ func Serve(ctx context.Context, addr string, h http.Handler) (*Server, error) {
 	return s, nil
 }
 
-// CheckAddress returns nil for a loopback address with a port, such as "127.0.0.1:8712", otherwise an error that says what is wrong with it.
+// CheckAddress returns nil for a loopback address with a port, such as "127.0.0.1:8712", otherwise an error with the reason.
 func CheckAddress(addr string) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// DefaultLatency is how long a call takes in the stand-in, unless [Config.Latency] says otherwise.
+// DefaultLatency is how long a call takes in the stand-in without a [Config.Latency].
 const DefaultLatency = 20 * time.Millisecond
 
 // NoLatency as [Config.Latency] answers at once.
@@ -23,12 +23,12 @@ const NoLatency time.Duration = -1
 // maxAccounts bounds what a client can make the stand-in remember.
 const maxAccounts = 1000
 
-// Config says how strict a stand-in is.
+// Config sets how strict a stand-in is.
 type Config struct {
 	// Plan sets the limit per minute: one of [Plans]. Required.
 	Plan string
 
-	// Peak is the most calls of an account in any second. [Peak] says what suits a plan. 0 turns the guard off. Defaults to 0.
+	// Peak is the most calls of an account in any second. [Peak] returns a plan's value. 0 turns the guard off. Defaults to 0.
 	Peak int
 
 	// Latency is how long a call takes. A 429 and a 401 come at once. [NoLatency] means no time. Defaults to [DefaultLatency], 20 ms.
@@ -176,7 +176,7 @@ func userOf(r *http.Request) (string, bool) {
 func send(w http.ResponseWriter, r reply) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(r.status)
-	_ = json.NewEncoder(w).Encode(r.body) //nolint:errchkjson // a client that has gone does not hear it
+	_ = json.NewEncoder(w).Encode(r.body) //nolint:errchkjson // a client that has gone does not receive it
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

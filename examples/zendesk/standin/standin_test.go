@@ -17,7 +17,7 @@ import (
 
 const refusal = "Number of allowed API requests per minute exceeded"
 
-// A client asks a stand-in without a network, as one user.
+// A client calls a stand-in without a network, as one user.
 type client struct {
 	t    *testing.T
 	s    *standin.Standin

@@ -79,7 +79,7 @@ func madeUp(tenant string, id int64) Ticket {
 	}
 }
 
-// A change is what an update may set. What it does not name stays.
+// A change is what an update may set. Fields that it does not name stay.
 type change struct {
 	Subject  *string  `json:"subject"`
 	Priority *string  `json:"priority"`

@@ -3,8 +3,8 @@
 //
 // # Cancels
 //
-// Grants that are given back while others are on the way go together in the next request, whatever their stacks: when thousands of
-// calls give up at the same time, the store hears of it some times.
+// Grants given back during a request go together in the next one, whatever their stacks: when thousands of calls give up at the same time,
+// the store receives a few requests.
 //
 // # Redemptions
 //
@@ -18,5 +18,5 @@
 //
 // # Failures
 //
-// What an error means is the business of the function that sends.
+// The function that sends interprets its errors.
 package batch

@@ -18,7 +18,7 @@ import (
 // A Reader reads the calls of a Pacer, and finds what binds them. Its fields are set before it is used. It is safe for concurrent use.
 type Reader struct {
 	Upstream   string
-	MaxWait    time.Duration // how long calls may wait that do not say it
+	MaxWait    time.Duration // how long calls may wait by default
 	MaxWeight  int64         // the highest weight of a call
 	Flow       int64         // of this process, where it is one tenant
 	Counts     bool          // what the upstream reports of what is left is applied: so it matters which calls are tracked
@@ -45,7 +45,7 @@ func Invalid(field, value, reason string) error {
 	return &store.ConfigError{Field: field, Value: value, Reason: reason}
 }
 
-// An Ask is one call as its context and options describe it.
+// An Ask is one call, by its context and options.
 type Ask struct {
 	Options   []Option
 	Cost      int64
@@ -55,7 +55,7 @@ type Ask struct {
 	ByPolicy  bool // an option is a CostOf
 	Permits   bool // the caller gives permits back: otherwise they return when their leases run out
 	Waits     bool // the caller waits until the call may go
-	Untried   bool // the store was not asked yet whether it may go at once
+	Untried   bool // no request to the store was made yet for whether it may go at once
 	Lane      string
 	Set       *Set  // by which the call is bound
 	Wrong     error // what a call is refused with whose policies are enforced
@@ -82,9 +82,9 @@ func (r *Reader) Call(ctx context.Context, opts []Option) (Ask, error) {
 	return a, err
 }
 
-// CallInto is [Reader.Call] into an Ask that holds the options and nothing else: an Ask is large, and copying it takes a tenth of the
-// time of a call that goes at once, in memory. The caller sets the options, since what a function stores through a pointer may outlive
-// its caller, and would have to be allocated.
+// CallInto is [Reader.Call] into an Ask that holds only the options: an Ask is large, and copying it takes a tenth of the time of a call
+// that goes at once, in memory. The caller sets the options, since what a function stores through a pointer may outlive its caller, and
+// would have to be allocated.
 func (r *Reader) CallInto(ctx context.Context, a *Ask) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (r *Reader) New(ctx context.Context, opts []Option) (Ask, error) {
 	return a, err
 }
 
-// read reads what a call requests into an Ask that holds the options and nothing else.
+// read reads a call's request into an Ask that holds only the options.
 func (r *Reader) read(ctx context.Context, a *Ask) error {
 	a.Cost, a.MaxWait, a.weight, a.Set = 1, r.MaxWait, 1, r.Policies.Now()
 	if a.Set.Scoped {

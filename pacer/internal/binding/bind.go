@@ -8,18 +8,18 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// Which says which limits of a Set are meant.
+// Which selects limits of a Set.
 type Which uint8
 
 // Kinds of limits.
 const (
 	All       Which = iota
 	Enforced        // those that are not observed
-	Predicted       // those that are observed and that the store is asked for
+	Predicted       // observed limits that the store predicts
 )
 
-// has reports whether a limit is of the kind. Of what is observed, the store is not asked for a lane's part of a policy, since calls go as if
-// they were in no lane, nor for calls in flight, which are counted in this process.
+// has reports whether a limit is of the kind. The store predicts no lane's part of a policy, since observed calls go as if they were in no
+// lane, and no calls in flight, which this process counts.
 func (w Which) has(l *Limit) bool {
 	switch a := l.Spec.Algorithm; w {
 	case Enforced:

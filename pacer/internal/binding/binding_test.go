@@ -18,7 +18,7 @@ func newSet(before *binding.Set, in binding.InForce) *binding.Set {
 
 func given(all ...policies.Policy) binding.InForce { return binding.InForce{Given: all} }
 
-// asking returns a call that carries a tenant and a user, as far as they are given.
+// asking returns a call with a tenant and a user, if they are given.
 func asking(s *binding.Set, which binding.Which, lane string, values ...string) *binding.Ask {
 	a := &binding.Ask{Set: s, Which: which, Lane: lane, Cost: 1}
 	for i, v := range values {
@@ -88,8 +88,8 @@ func TestSetsThatFollow(t *testing.T) {
 	require.Equal(t, policies.PerSecond(20).Spec(), bound(t, asking(s, binding.Enforced, "", "other"))[0].Spec)
 }
 
-// What holds for a key is what operators have set for it, or else its override, found by the key's scope, even if that is a hash; of a
-// policy that is not the set's, there are no overrides.
+// A key has the operators' setting, or else its override, found by the key's scope, even if that is a hash. A policy outside the set has no
+// overrides.
 func TestKeyed(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 2*store.MaxScope)
@@ -109,8 +109,8 @@ func TestKeyed(t *testing.T) {
 	require.Equal(t, other.String(), s.Keyed(other, store.EscapeScope("a b", "bob")).String())
 }
 
-// What a call costs: the same for all, or as an option says for one; what costs nothing does not bind it, and what is never admitted is an
-// excess, unless it is an estimate.
+// Calls cost each limit the same, or as an option sets it for one; a limit that costs nothing does not bind, and a cost above the limit is
+// an excess, unless it is an estimate.
 func TestCosts(t *testing.T) {
 	t.Parallel()
 	s := newSet(nil, given(policies.PerSecond(10).Burst(10).Named("a"), policies.PerSecond(10).Burst(5).Named("b"), policies.InFlight(1).Named("c")))

@@ -66,7 +66,7 @@ func costOf(policy string, n int64) binding.Option {
 
 func rate(name string) policies.Policy { return policies.PerSecond(10).Burst(5).Named(name) }
 
-// A call is what its options say, and else what its context says.
+// A call is described by its options, and else by its context.
 func TestWhatACallRequests(t *testing.T) {
 	t.Parallel()
 	r := newReader(t, rate("all"), rate("each").Per("tenant"))
@@ -132,7 +132,7 @@ func TestWhatACallCannotRequest(t *testing.T) {
 	require.NoError(t, err, "one that is not to be made")
 }
 
-// What a lane or a weight is wrong for does not matter while nothing is enforced.
+// A wrong lane or weight does not matter while nothing is enforced.
 func TestNothingIsEnforced(t *testing.T) {
 	t.Parallel()
 	r := newReader(t, rate("all").Lane("bulk", 50).Observed())
@@ -285,9 +285,16 @@ func TestPooledCalls(t *testing.T) {
 	_, q, err = ask()
 	require.NoError(t, err)
 	require.Equal(t, []string{"each/a", "each/b", "each/c"}, names(q.Limits), "other policies hold")
-	r.Policies.Declare([]policies.Policy{rate("each").Per("key").Lane("batch", 50)})
+	r.Policies.Declare([]policies.Policy{rate("each").Per("key").Fair("tenant")})
 	_, _, err = ask()
 	require.ErrorContains(t, err, "Pool is impossible: ")
+	window := policies.Daily(100, time.UTC).Per("key")
+	for i := range 18 {
+		window = window.Reserve(fmt.Sprint("party", i), 1)
+	}
+	r.Policies.Declare([]policies.Policy{window})
+	_, _, err = ask()
+	require.ErrorContains(t, err, `Pool is with 57 limits: at most 52`)
 }
 
 // A call that sticks to a credential has the limits of that one alone, as long as it is neither left nor paused.

@@ -14,8 +14,8 @@ type Settling struct {
 	Lessons []Lesson
 }
 
-// Costs returns the limits that a call costs something, and how much; no costs if each is Ask.Cost. What the settlement has to know goes
-// to s; nil if there will be none.
+// Costs returns the limits that a call costs something, and the costs; no costs if each is Ask.Cost. It writes the data of the settlement
+// to s, which is nil if there will be none.
 func (r *Reader) Costs(a *Ask, limits []store.Limit, s *Settling) ([]store.Limit, []int64, error) {
 	if err := r.checkCosts(a.Set, a.Options); err != nil {
 		return nil, nil, err
@@ -101,7 +101,7 @@ func costOption(opts []Option, policy string) *Option {
 	return nil
 }
 
-// A Settlement is what a call really cost, as its caller says it afterwards.
+// A Settlement is the real cost of a call, which its caller sets afterwards.
 type Settlement struct {
 	set  *Set
 	opts []Option
@@ -134,7 +134,7 @@ func (s *Settlement) CostOf(policy string) int64 {
 	return s.all
 }
 
-// Names reports whether it says what the call cost this policy.
+// Names reports whether it has the call's cost of this policy.
 func (s *Settlement) Names(policy string) bool {
 	return costOption(s.opts, s.set.WholeOf(policy)) != nil
 }

@@ -10,14 +10,14 @@
 //	                                   │                           ▲
 //	                                   └─Keep─▶ Requested ──Bind───┘                       again, by other policies
 //
-// The files, from the bottom: words (for people), parts (a policy and its lanes), set and keys (policies, unpacked once), policies (which are
-// in force), learner, option and ask (what a caller says), bind, cost, nested, pooled, request, requested.
+// The files, from the bottom: words (for people), parts (a policy and its lanes), set and keys (policies, unpacked once), policies (which
+// are in force), learner, option and Ask (what a caller sets), bind, cost, nested, pooled, request, requested.
 //
 // # What holds
 //
-// What operators have set for the fleet holds, or else what the process declares, with what operators have set for single keys. A setting ends
-// by the store's clock. The latest version counts: an older answer is ignored. A store that knows of no version has lost what was set. A
-// text that this version of the program does not understand does not hold, and the Set's Source says why. Of what only other
+// The operators' policies for the fleet hold, or else those that the process declares, with the operators' settings for single keys. A
+// setting ends by the store's clock. The latest version counts: an older answer is ignored. A store that knows of no version has lost what
+// was set. A text that this version of the program does not understand does not hold, and the Set's Source contains why. Of what only other
 // processes share fairly, this process is one tenant: see [Policies.SetFair].
 //
 // # Which calls
@@ -29,11 +29,11 @@
 // # For how much
 //
 // A call that is charged an estimate is settled at its real cost. A [Learner] estimates the 25th percentile of the costs that a key had
-// lately, rounded up to the end of its bucket, an eighth at most. It is low on purpose. What a settlement gives back to a rate is a gap
+// lately, rounded up to the end of its bucket, an eighth at most. It is low on purpose. A settlement returns a gap to a rate that is
 // shorter than the next call: with the 95th percentile of lognormal costs (σ = 1), a rate was used at 43 %. An estimate that was too low is
 // corrected by the settlement, and later calls wait for it, so that the sum is right in any case. It must only be large enough that callers
-// do not all go before the first of them are settled: with an estimate of next to nothing, a sixth of the calls or more were refused.
-// A key's histogram takes 1 KB; at 1,024 costs all counts are halved; at most 1,024 keys are known, and one more replaces any other.
+// do not all go before the first of them are settled: with an estimate of next to nothing, a sixth of the calls or more were refused. A
+// key's histogram takes 1 KB; at 1,024 costs all counts are halved; at most 1,024 keys are known, and one more replaces any other.
 //
 // # Invariants
 //

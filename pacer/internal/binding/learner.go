@@ -33,7 +33,7 @@ type Lesson struct {
 	How policies.Learned
 }
 
-// Estimate returns what a call is to be charged that costs about n, as far as its request tells.
+// Estimate returns the charge for a call that costs about n by its request.
 func (l *Learner) Estimate(key store.Key, n int64, how policies.Learned) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,7 +48,7 @@ func (l *Learner) Estimate(key store.Key, n int64, how policies.Learned) int64 {
 	return max(1, estimate)
 }
 
-// Learn notes what a call has really cost. A call that cost nothing was refused or failed, and tells nothing of the others.
+// Learn notes what a call has really cost. A call that cost nothing was refused or failed, and teaches nothing about the others.
 func (l *Learner) Learn(key store.Key, actual int64, how policies.Learned) {
 	if actual <= 0 || how.Times <= 0 {
 		return

@@ -6,7 +6,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// An Option is one thing that a caller says of a call.
+// An Option sets one property of a call.
 type Option struct {
 	Kind     Kind
 	Name     string // of a scope or a policy

@@ -101,7 +101,7 @@ func (p *Policies) Read(all *store.Settings) {
 	}
 }
 
-// SetFair says which policies other processes share fairly.
+// SetFair sets which policies other processes share fairly.
 func (p *Policies) SetFair(names []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,7 +165,7 @@ func (p *Policies) settle() {
 	p.config.Changed(before, set)
 }
 
-// setAt says who set policies that are set, and when.
+// setAt describes who set policies, and when.
 func setAt(since store.Instant) string {
 	return "set at " + time.UnixMicro(int64(since)).UTC().Format("2006-01-02 15:04:05.000")
 }
@@ -179,7 +179,7 @@ func (p *Policies) endSettings() {
 	}
 }
 
-// samePolicy reports whether two policies are the same, as far as text can tell; those with functions of their own are not.
+// samePolicy reports whether two policies are the same by their texts; those with functions of their own are not.
 func samePolicy(a, b policies.Policy) bool {
 	if a.String() != b.String() || !a.Spec().Equal(b.Spec()) || a.HasOverrides() != b.HasOverrides() {
 		return false

@@ -56,7 +56,7 @@ func set(version store.Instant, all ...store.Setting) *store.Settings {
 
 const twenty, thirty = "p: 20/s, per tenant", "p: 30/s, per tenant"
 
-// What is set holds in place of what is declared until it ends.
+// Settings replace the declared policies until they end.
 func TestWhatIsSetEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestWhichVersionCounts(t *testing.T) {
 	})
 }
 
-// A text that is not understood does not hold, and the source says so.
+// A text that is not understood does not hold, and the source contains that.
 func TestTextsThatAreNotUnderstood(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -34,8 +34,7 @@ func (a *Ask) IsPooled() bool { return a.pooled != nil }
 // ByAny has any one of the credentials of a pool make a call.
 func (a *Ask) ByAny(l *Pool) { a.pooled = &pooled{pool: l} }
 
-// ByAnyOrStick is [Ask.ByAny] for a call that is by the account of the credential which calls of its context stick to, if they do, unless
-// that is paused.
+// ByAnyOrStick is [Ask.ByAny], but if calls of the context stick to a credential, it uses that one's account unless it is paused.
 func (r *Reader) ByAnyOrStick(ctx context.Context, a *Ask, l *Pool) {
 	c := &pooled{pool: l, stick: l.StickOf(ctx)}
 	if c.only = l.Kept(c.stick); c.only != "" {
@@ -61,19 +60,23 @@ func (a *Ask) ChooseAny() {
 	a.pooled = &c
 }
 
+// maxWithParts is how many limits a call may have by all credentials if some of them are kept for parties: a number of the store has a bit for
+// each.
+const maxWithParts = 52
+
 // FitsPool returns an error if a pool cannot have the limits of a set.
 func (r *Reader) FitsPool(set *Set) error {
 	for i := range set.Limits {
-		if l := &set.Limits[i]; l.Spec.Queue != specs.NoQueue && set.FairBy != ProcessScope {
+		if l := &set.Limits[i]; l.Spec.Queue == specs.FairQueue && set.FairBy != ProcessScope {
 			return Invalid("Pool", "impossible", fmt.Sprintf(
-				"policy %q of upstream %q has lanes or fair shares, whose order is that of one queue, and the calls of a pool wait in a queue for each credential: use Scope and a credential of your choice, or a policy without them", l.Policy, r.Upstream))
+				"policy %q of upstream %q has fair shares, which are those of one queue, and the calls of a pool wait in a queue for each credential: use Lane, Scope and a credential of your choice, or a policy without fair shares", l.Policy, r.Upstream))
 		}
 	}
 	return nil
 }
 
-// RequestAny is [Reader.Request] for a call that any one of some credentials may make, without what does not depend on the credential. Those
-// that never admit it are left out.
+// RequestAny is [Reader.Request] for a call that any one of some credentials may make, without what does not depend on the credential.
+// Credentials that never admit it are left out.
 func (r *Reader) RequestAny(a *Ask) (q dispatch.Request, err error) {
 	if err := r.FitsPool(a.Set); err != nil {
 		return q, err
@@ -101,8 +104,10 @@ func (r *Reader) RequestAny(a *Ask) (q dispatch.Request, err error) {
 		if err != nil {
 			return q, err
 		}
-		for i := range limits { // a pool has no queues for slots, whatever other processes have
-			limits[i].Spec.Queue = specs.NoQueue
+		for i := range limits { // a pool has no fair shares, whatever other processes have
+			if q := &limits[i].Spec.Queue; *q == specs.FairQueue {
+				*q = specs.NoQueue
+			}
 		}
 		limits, costs, err := r.costs(&one, one.share(limits), nil)
 		if err != nil {
@@ -123,14 +128,35 @@ func (r *Reader) RequestAny(a *Ask) (q dispatch.Request, err error) {
 	if len(now.accounts) == 0 {
 		return q, never
 	}
-	if len(now.accounts) == 1 {
-		q.Call.AnyOf, q.Call.First = nil, 0
+	if err := checkParts(q.Limits); err != nil {
+		return q, err
 	}
+	now.narrow(&q)
 	a.pooled = &now
 	if isUsual && q.Call.AnyOf != nil {
 		l.usual.Store(&usual{a.Set, q.Limits, q.Call.AnyOf, now.accounts})
 	}
 	return q, nil
+}
+
+// checkParts returns an error if some of so many limits are kept for parties.
+func checkParts(limits []store.Limit) error {
+	i := slices.IndexFunc(limits, func(l store.Limit) bool { return l.Spec.Floor > 0 })
+	if i < 0 || len(limits) <= maxWithParts {
+		return nil
+	}
+	return Invalid("Pool", fmt.Sprintf("with %d limits", len(limits)), fmt.Sprintf(
+		"at most %d, of all credentials together, may be with what %q keeps for a party: have fewer parties or credentials in the pool", maxWithParts, limits[i].Policy))
+}
+
+// narrow gives a call that has one choice, or none that the store could choose by, no choices.
+func (c *pooled) narrow(q *dispatch.Request) {
+	if len(q.Limits) == 0 {
+		c.accounts = c.accounts[q.Call.First : q.Call.First+1]
+	}
+	if len(c.accounts) == 1 {
+		q.Call.AnyOf, q.Call.First = nil, 0
+	}
 }
 
 // usual is what binds the calls of a pool that carry nothing of their own and cost 1, by one set of policies. It never changes: so a call by
@@ -142,7 +168,7 @@ type usual struct {
 	accounts []string // all of the pool's
 }
 
-// isUsual reports whether nothing that a call carries says which limits bind it, or what it costs them.
+// isUsual reports whether nothing in a call changes which limits bind it, or their costs.
 func (a *Ask) isUsual() bool {
 	return a.Cost == 1 && !a.ByPolicy && a.scopes == nil && a.held == nil && !slices.ContainsFunc(a.Options, func(o Option) bool { return o.Kind == Scope })
 }

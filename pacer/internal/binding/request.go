@@ -6,8 +6,8 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// Request returns what a call requests of the store by the limits that bind it, which are in room if there is enough. What its settlement
-// has to know goes to s; nil if there will be none. How long it waits is for the caller to add.
+// Request returns what a call requests of the store by the limits that bind it, which are in room if there is enough. It writes the data of
+// the settlement to s, which is nil if there will be none. How long it waits is for the caller to add.
 func (r *Reader) Request(a *Ask, room []store.Limit, s *Settling) (q dispatch.Request, err error) {
 	if a.pooled != nil {
 		q, err = r.RequestAny(a)

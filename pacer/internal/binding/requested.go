@@ -10,7 +10,7 @@ import (
 
 // Requested is what a call that waits has requested, so that it can be bound anew when the policies change.
 type Requested struct {
-	Options []Option // what those of the Ask are kept in: set before Read
+	Options []Option // storage for the options of the Ask: set before Read
 
 	reader *Reader
 

@@ -39,7 +39,7 @@ type Limit struct {
 	Prepared store.Prepared // if the store is direct
 
 	without string // it binds only calls that lack this scope
-	// own is what holds for a key. It is a function so that the options of a call stay on the stack: the compiler believes that they go
+	// own returns the limit of a key. It is a function so that the options of a call stay on the stack: the compiler believes that they go
 	// where the Set of their Ask does.
 	own       func(scope string, values []string) specs.Spec
 	overrides func() map[string][]string // the values of the keys that the policy has overrides for, by scope
@@ -58,7 +58,7 @@ type Set struct {
 	All    []Limit           // those, and then allowances
 	Scoped bool              // some limits have scopes
 
-	// Without policies, Tracked is the stack of calls whose answers are reported: until one says something, few of them go at a time.
+	// Without policies, Tracked is the stack of calls whose answers are reported: until one states a limit, few of them go at a time.
 	Tracked []store.Limit
 
 	Lanes     []string // of all policies

@@ -49,7 +49,7 @@ func (s *Bookings) Book(ctx context.Context, opts []binding.Option, l *binding.P
 	return tok, s.until(t), nil
 }
 
-// until returns how long it is until a booking is to be redeemed: the store is asked before its slot.
+// until returns how long it is until a booking must be redeemed: the request starts before its slot.
 func (s *Bookings) until(t *token) time.Duration {
 	return max(0, t.slot.Sub(store.NowOf(s.Store))-s.lead())
 }
@@ -57,7 +57,7 @@ func (s *Bookings) until(t *token) time.Duration {
 // lead returns how long before a slot its booking is to be redeemed: the request may have to wait until the one before it is answered.
 func (s *Bookings) lead() time.Duration { return 2 * s.way.Longest() }
 
-// carry has a token carry what the options and the context say.
+// carry writes the options and the context's values to a token.
 func (s *Bookings) carry(ctx context.Context, t *token, opts []binding.Option) error {
 	has := make(map[string]bool)
 	scope := func(name, value string) {
@@ -103,7 +103,7 @@ type bookable struct {
 	choices store.Call    // its choices, if it is by any one of some credentials, and what it leaves to others
 }
 
-// bind returns what binds a call that is booked. What its settlement has to know goes to settling.
+// bind returns what binds a call that is booked. It writes the data of the settlement to settling.
 func (s *Bookings) bind(a *binding.Ask, settling *binding.Settling) (b bookable, err error) {
 	if a.Set.Free {
 		a.ChooseAny()
@@ -142,18 +142,19 @@ func (s *Bookings) bind(a *binding.Ask, settling *binding.Settling) (b bookable,
 // withoutPermits returns what binds a call that is booked, which takes its permit when it is redeemed.
 func withoutPermits(r *dispatch.Request) (b bookable) {
 	b.choices = r.Call
-	places := make([]int, len(r.Limits))
-	for i := range r.Limits {
+	places, left := make([]int, len(r.Limits)), make([]int, 0, len(r.Limits))
+	for i, l := range r.Limits {
 		places[i] = len(b.limits)
-		if r.Limits[i].Spec.Algorithm == specs.Concurrency {
+		if l.Spec.Algorithm == specs.Concurrency {
 			places[i] = -1
 			continue
 		}
-		if b.limits = append(b.limits, r.Limits[i]); r.Call.Costs != nil {
+		l.Spec.Queue = specs.NoQueue
+		if b.limits, left = append(b.limits, l), append(left, i); r.Call.Costs != nil {
 			b.costs = append(b.costs, r.Call.Costs[i])
 		}
 	}
-	b.choices.AnyOf = nil
+	b.choices.AnyOf, b.choices.Kept = nil, r.Call.KeptOf(left)
 	for _, choice := range r.Call.AnyOf {
 		rest := make([]int, 0, len(choice))
 		for _, i := range choice {

@@ -22,10 +22,10 @@ type Bookings struct {
 	Store    store.Store
 	Calls    *binding.Reader
 	Early    time.Duration // how long before its slot a booking may be redeemed
-	Keep     time.Duration // for how long after its slot, unless its options say it
+	Keep     time.Duration // for how long after its slot, by default
 	MaxToken int           // the length of the longest token, in bytes
 
-	way dispatch.Way // a booking is redeemed so much sooner: the store is to be asked in time
+	way dispatch.Way // a booking is redeemed so much sooner: the answer has to come in time
 }
 
 // Why a token is not good, beside [dispatch.ErrSpent].
@@ -43,13 +43,13 @@ func (e *TokenError) Error() string { return "token: " + e.Err.Error() }
 // Unwrap returns why it is not.
 func (e *TokenError) Unwrap() error { return e.Err }
 
-// A LaterError says when a booking may be redeemed that may not go yet.
+// A LaterError contains when a booking may be redeemed that may not go yet.
 type LaterError struct {
 	Wait     time.Duration // 0 if that is not known
 	Slack    time.Duration // how much later than after Wait it may go
 	Moved    bool          // the booking has another slot than before
 	InFlight string        // the policy that has no permit left; "" if it is not that
-	Refused  error         // of the call that asked for the permits, if it was refused: that says Wait and InFlight
+	Refused  error         // of the call that requested the permits, if it was refused: it has Wait and InFlight
 }
 
 // Error implements error.
@@ -66,7 +66,7 @@ func isRefusal(err error) bool {
 func (s *Bookings) AccountOf(tok string, l *binding.Pool) (string, error) {
 	t, err := parse(tok, s.MaxToken)
 	if err != nil {
-		return "", nil //nolint:nilerror // Redeem says what is wrong with it
+		return "", nil //nolint:nilerror // Redeem reports its mistake
 	}
 	for _, o := range slices.Backward(t.scopes) {
 		if slices.Contains(l.Scopes, o.Name) && l.Account(o.Value) != nil {

@@ -23,7 +23,7 @@ import (
 
 var errStore = errors.New("the store failed")
 
-// A fake is a store in memory that fails or is overtaken when it is asked to.
+// A fake is a store in memory that fails or is overtaken on request.
 type fake struct {
 	*memstore.Store
 

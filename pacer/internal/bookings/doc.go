@@ -2,9 +2,9 @@
 //
 // # Purpose
 //
-// A booking is a slot that was charged, written as a token: text that says what was charged to which limit, and what the call carries, so
-// that any process can give the slot back or bind the call anew. Nothing of it stays in the process that booked. The store keeps a record
-// of it from when it is redeemed, moved or cancelled, and sees to that each token is used once.
+// A booking is a slot that was charged, written as a token: text with the charge of each limit, and with the call's options, so that any
+// process can give the slot back or bind the call anew. Nothing of it stays in the process that booked. The store keeps a record of it from
+// when it is redeemed, moved or cancelled, and sees to that each token is used once.
 //
 //	Book ──▶ token ─────────────── Open, by another process ──────────────▶ a Redemption
 //
@@ -17,12 +17,12 @@
 //	                                                    booked  ▼ │     │
 //	                                                    a token: its slot
 //
-// A Redemption takes turns: it does what the record that it knows of asks for, by a compare and set. If another process was faster, it
-// learns the record and takes the next turn. A later attempt of a job has a record of its own, which begins without a slot.
+// A Redemption takes turns: it acts on the record that it knows, by a compare and set. If another process was faster, it learns the record
+// and takes the next turn. A later attempt of a job has a record of its own, which begins without a slot.
 //
 // # Invariants
 //
-//   - A booking goes once: the record that says who has spent it replaces only the one that was known.
+//   - A booking goes once: the record of its redemption replaces only the one that was known.
 //   - A slot is given back only with the change of the record that ends it, in one request, and only to limits that account as they did
 //     when they were charged. A slot that was charged in vain, because somebody else had booked another, is given back at once.
 //   - A call goes within its slot and its slack, by the store's clock.
@@ -35,6 +35,6 @@
 //
 // Only the store knows whether a token was used, so nothing is booked or redeemed without it: a slot that this process granted itself is
 // given back. A request for a change is not cut short, since it may have been done: if its answer is lost, the token may be spent, and a
-// later attempt of the job finds out. A store that has lost its data since the booking says so, by its epoch, and the token is refused.
-// If a call does not go after its record was spent, the record is set back to one that needs a slot.
+// later attempt of the job finds out. A store that has lost its data since the booking has another epoch, and the token is refused. If a
+// call does not go after its record was spent, the record is set back to one that needs a slot.
 package bookings

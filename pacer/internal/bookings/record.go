@@ -30,7 +30,7 @@ func (x *Redemption) change(ctx context.Context, next string, refund bool) (stor
 	return reply.Result, x.settle(&reply)
 }
 
-// ask asks the store to replace the record.
+// ask requests the replacement of the record.
 func (x *Redemption) ask(ctx context.Context, next string, w *store.Window, refund bool) (store.Redemption, error) {
 	t := x.first
 	if x.now != nil {
@@ -88,8 +88,8 @@ func (x *Redemption) isBound() bool {
 	return ok
 }
 
-// charged returns what each limit that binds the call now was charged for the slot, and what the call cost it: nothing, if it is an allowance
-// of which something was said since.
+// charged returns the slot's charge of each limit that binds the call now, and the call's cost: nothing, if it is an allowance that was
+// stated since.
 func (x *Redemption) charged() (charges []store.Charge, costs []int64, ok bool) {
 	known := 0
 	for i := range x.bound.limits {

@@ -16,8 +16,8 @@ import (
 // maxTurns bounds how often one Redeem looks at a booking whose record others change meanwhile.
 const maxTurns = 16
 
-// soonEnough is how long before its slot a booking is spent if Redeem may wait that long: a busy machine wakes late, and without a slack the
-// store must be asked before the slot.
+// soonEnough is how long before its slot a booking is spent if Redeem may wait that long: a busy machine wakes late, and without a slack
+// the request must start before the slot.
 const soonEnough = 200 * time.Millisecond
 
 var errRestless = errors.New("others change the booking all the time")
@@ -39,7 +39,7 @@ type Redemption struct {
 	latest store.Instant // no later slot is waited for
 	early  time.Duration // how long before its slot the booking is spent
 
-	spent string // the record that says that this redemption has spent it
+	spent string // the record by which this redemption has spent it
 
 	r     *binding.Reservation
 	a     binding.Ask
@@ -78,7 +78,7 @@ func (s *Bookings) Open(ctx context.Context, tok string, attempt int64, patience
 	x.latest = store.NowOf(s.Store).Add(patience + lead)
 	if len(x.bound.permits) == 0 {
 		x.early = max(s.Early, min(patience, soonEnough)) + lead
-	} else { // it is asked for first, and others may need it until then
+	} else { // it is requested first, and others may need it until then
 		x.early = s.Early + lead + s.way.Longest()
 	}
 	x.booker, err = s.booker(OpRedeem)

@@ -21,8 +21,8 @@ import (
 // A token is a booking as text: a version, fields as varints and strings with their lengths, and a CRC-32C, in base64url. It has no secrets
 // but those that are in scope values, and no signature: anyone who can write it can write another one.
 //
-// Each limit is written as it is charged, because it must be given back as it was, whatever the policies are by then. What the call
-// carried is written too, so that it can be bound anew.
+// Each limit is written as it is charged, because it must be given back as it was, whatever the policies are by then. The call's options
+// are written too, so that it can be bound anew.
 type token struct {
 	upstream string
 	id       [12]byte // at random
@@ -135,7 +135,7 @@ func bit(b bool) int64 {
 	return 0
 }
 
-// What is wrong with a token.
+// Mistakes in a token.
 var (
 	errTokenText     = errors.New("is not what Book returned: was it cut, or changed?")
 	errTokenVersion  = errors.New("is of another release of Headway, which writes tokens in another way")

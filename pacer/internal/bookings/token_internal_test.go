@@ -120,7 +120,7 @@ func FuzzToken(f *testing.F) {
 	})
 }
 
-// What a token says of a limit that accounts in another way means nothing.
+// A token's charge of a limit that now accounts in another way means nothing.
 func TestShapes(t *testing.T) {
 	t.Parallel()
 	seen := make(map[uint32]string)

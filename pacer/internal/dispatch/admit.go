@@ -8,8 +8,8 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// admit has the first calls of the queue ask the store. If the furthest slot has to come within reach before that, it returns in how long; 0
-// otherwise. The caller holds mu.
+// admit has the first calls of the queue request slots. If the furthest slot has to come within reach before that, it returns in how long;
+// 0 otherwise. The caller holds mu.
 func (s *Dispatcher) admit(q *queue) time.Duration {
 	if q.asking || s.frozen > 0 {
 		return 0
@@ -39,29 +39,28 @@ func (s *Dispatcher) admit(q *queue) time.Duration {
 // (policies.Policy.Lane, policies.Policy.Fair), because calls that come later must not have to make do with the rest. A call that has to
 // wait for such a limit is queued in the store, in order, and is charged nothing: see [store.Grant].Queued. Its stack is deferred.
 //
-// Calls of a deferred stack leave the queue of the process one by one, for the store's queue or for a slot. As many calls of a process
-// are out at a time as are served within twice H, and at least 16: see [StoreQueue]. Each asks for itself, again and again: at the time
-// that the store's answer gives, which is when its turn may come, or when the store wakes it, which a [store.Notifier] delivers at
-// once. A wake-up that is lost costs a second. A call that does not ask again is taken for dead and skipped; if it was only late, it
-// keeps its position.
+// Calls of a deferred stack leave the queue of the process one by one, for the store's queue or for a slot. As many calls of a process are
+// out at a time as are served within twice H, and at least 16: see [StoreQueue]. Each polls for itself, again and again: at the time in the
+// store's answer, which is when its turn may come, or when the store wakes it, which a [store.Notifier] delivers at once. A wake-up that is
+// lost costs a second. A call that does not poll is taken for dead and skipped; if it was only late, it keeps its position.
 //
 // When its turn comes, a call gets its permits and its slots in one step. If it would have to wait for another of its limits, for longer
-// than 10 ms or three times the way to the store and back, it gets its slots at once, as always, and asks for its permits so long before
+// than 10 ms or three times the way to the store and back, it gets its slots at once, as always, and requests its permits so long before
 // the slot; if they are taken by then, it gives the slots back in the same step and is queued, where it was. So no call that waits for a
 // permit holds a slot, and no call that waits for a slot holds a permit. (For lanes and fair shares, the 10 ms are 40 ms.)
 //
-// In what order calls of one stack get slots and permits does not matter to the store: they need the same. So if a call gets a permit
-// while one behind it holds a slot without, that slot goes back with the request, and the call behind asks again: see
+// In what order calls of one stack get slots and permits does not matter to the store: they need the same. So if a call gets a permit while
+// one behind it holds a slot without, that slot goes back with the request, and the call behind reserves again: see
 // [Dispatcher.neighbours].
 //
 // A permit is a lease. The process renews the leases of its calls, and if it ends, they run out. A call is over when its reservation is
 // released. Calls that have outlived their lease, because their process was suspended, count again when it renews them. So there may be
 // more than the limit for a while: they run, whatever the store has on record.
 //
-// A lane's calls get their slots 40 ms ahead (H, where the round trip to the store is long), at the lane's part of the rate. What that
-// leaves of the whole rate is lent 20 ms before it would be lost (H less 20 ms). Nothing is lent of windows. Fair shares are start-time
-// fair queueing over the queued calls. The order within a queue is exact; the order between calls that ask at nearly the same time is
-// exact up to the slots of 40 ms.
+// A lane's calls get their slots 40 ms ahead (H, where the round trip to the store is long), at the lane's part of the rate. The rest of
+// the whole rate is lent 20 ms before it would be lost (H less 20 ms). Nothing is lent of windows. Fair shares are start-time fair queueing
+// over the queued calls. The order within a queue is exact; the order between calls that come at nearly the same time is exact up to the
+// slots of 40 ms.
 
 // mayLeave reports whether one more call may enter the store's queue, or hold a slot. The caller holds mu.
 func (s *Dispatcher) mayLeave(q *queue, now time.Time) bool {
@@ -94,7 +93,7 @@ func (s *Dispatcher) letOut(q *queue, now time.Time) (again time.Time) {
 		c := q.head
 		q.remove(c)
 		q.takeOut(c)
-		c.due, c.known = now, s.changes.Load() // it asks for itself
+		c.due, c.known = now, s.changes.Load() // it polls for itself
 		c.signal()
 	}
 	if q.head != nil && q.furthest().Sub(now) > s.reachOf(q) {
@@ -103,14 +102,14 @@ func (s *Dispatcher) letOut(q *queue, now time.Time) (again time.Time) {
 	return time.Time{}
 }
 
-// submit has the first calls of a queue ask with the next request. The caller holds mu.
+// submit puts the first calls of a queue into the next request. The caller holds mu.
 func (s *Dispatcher) submit(q *queue) {
 	q.asking = true
 	s.asks.waiting = append(s.asks.waiting, &q.ask)
 }
 
-// fill has the first n calls of a queue ask. The first may get any slot. The others get one within reach, and if n is 0, so does the first. The
-// caller holds mu.
+// fill has the first n calls of a queue request slots. The first may get any slot. The others get one within reach, and if n is 0, so does
+// the first. The caller holds mu.
 func (s *Dispatcher) fill(q *queue, now time.Time, n int) {
 	a, most := &q.ask, store.Forever
 	a.ctx = q.head.ctx
@@ -131,7 +130,7 @@ func (s *Dispatcher) fill(q *queue, now time.Time, n int) {
 	}
 }
 
-// answerAll applies the store's answer to what a queue asked, and lets the next calls ask. The caller holds mu.
+// answerAll applies the store's answer to a queue's request, and lets the next calls go. The caller holds mu.
 func (s *Dispatcher) answerAll(q *queue) {
 	now, err, began := time.Now(), storeError(q.ask.err), q.ask.began
 	a := Answer{Requested: began.Sub(s.made), Answered: now.Sub(s.made), Calls: len(q.carried)}

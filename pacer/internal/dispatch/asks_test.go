@@ -146,7 +146,7 @@ func TestFewRequestsAreOnTheWire(t *testing.T) {
 	}
 }
 
-// What the store leaves undecided is asked for again, in requests of the size that it decides.
+// Calls that the store defers are sent again, in requests of the size that it decides.
 func TestDeferredCallsAreRequestedAgain(t *testing.T) {
 	t.Parallel()
 	for _, waits := range []bool{false, true} {

@@ -10,8 +10,8 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// Delay returns how long from now until the call may go, at least 0; about how long, if it is in the queue of its process; of a call in
-// the store's queue, until it asks again.
+// Delay returns how long from now until the call may go, at least 0; about how long, if it is in the queue of its process; of a call in the
+// store's queue, until it polls.
 func (c *Call) Delay() time.Duration {
 	c.set.lock()
 	defer c.set.unlock()

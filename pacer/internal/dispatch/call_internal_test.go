@@ -38,7 +38,7 @@ func TestTheLimitsOfWaitersAreCopies(t *testing.T) {
 	})
 }
 
-// If the call that is to ask gives up, the next one asks.
+// If the call that is next gives up, the one after it makes the request.
 func TestTheFirstCallGivesUp(t *testing.T) {
 	t.Parallel()
 	s := New(&Config{Leases: leases.New(leases.Config{})})

@@ -30,10 +30,9 @@ func (s *Dispatcher) outdated(c *Call, now time.Time) bool {
 	return c.isStale() || s.paused(c) || !c.free && now.Before(c.due) && s.renewed(c.stack.Limits, c.known)
 }
 
-// paused reports whether a pause covers the slot of a call that this process received when the store had been asked already. The caller
-// holds mu.
+// paused reports whether a pause covers the slot of a call that this process received after the request. The caller holds mu.
 func (s *Dispatcher) paused(c *Call) bool {
-	if c.free || c.grant[0].Queued { // a queued call has no slot, and learns of pauses when it asks again
+	if c.free || c.grant[0].Queued { // a queued call has no slot, and learns of pauses when it polls
 		return false
 	}
 	is := func(e changed) bool { return c.known < e.pause && c.grant[0].At < e.until }
@@ -75,7 +74,7 @@ func (s *Dispatcher) record(changes []store.Change) (news []store.Change, fresh,
 	n := s.changes.Add(1)
 	if len(s.changed) >= maxChanged {
 		maps.DeleteFunc(s.changed, func(_ store.Key, e changed) bool { return e.until < changes[0].Now })
-		s.changed[store.Key{}] = changed{again: n} // calls of which the others knew better ask once more than they need to
+		s.changed[store.Key{}] = changed{again: n} // calls of which the others knew better poll once more than they need to
 	}
 	if s.changed == nil {
 		s.changed = make(map[store.Key]changed)
@@ -127,7 +126,7 @@ func boundByAny(limits []store.Limit, keys map[store.Key]bool) bool {
 	return false
 }
 
-// inOrder sorts calls by their slots. Those that are queued come after them, in the order in which they came.
+// inOrder sorts calls by their slots. Queued calls come after them, in the order in which they came.
 func inOrder(all []*Call) []*Call {
 	slices.SortFunc(all, func(a, b *Call) int {
 		switch x, y := &a.grant[0], &b.grant[0]; {
@@ -185,8 +184,8 @@ func (s *Dispatcher) wasWoken(c *Call) bool {
 	return c.grant[0].Queued && slices.Contains(s.earlyWakes[:], c.request[0].ID)
 }
 
-// unreached reports whether a call has no slot only because the windows of a calendar are not known so far ahead. It asks again when half
-// of the time to the slot is over, so that it asks a few times, however far away that is.
+// unreached reports whether a call has no slot only because the windows of a calendar are not known so far ahead. It polls when half of the
+// time to the slot is over: a few times, however far away that is.
 func unreached(call *store.Call, g *store.Grant) bool {
 	return !g.OK && g.AtLeast && g.Wait() <= call.MaxWait
 }

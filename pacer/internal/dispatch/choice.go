@@ -14,7 +14,7 @@ func (c *Call) narrow() {
 	if call.AnyOf == nil || !g.OK {
 		return
 	}
-	c.choices = &choices{c.stack.Limits, call.Costs, call.AnyOf, g.Choice}
+	c.choices = &choices{c.stack.Limits, call.Costs, call.AnyOf, call.Kept, g.Choice}
 	chosen := call.AnyOf[g.Choice]
 	limits, charges := make([]store.Limit, 0, len(chosen)), make([]store.Charge, 0, len(chosen))
 	var costs []int64
@@ -32,7 +32,7 @@ func (c *Call) narrow() {
 			waitsFor = int32(k)
 		}
 	}
-	c.stack.Limits, call.Costs, call.AnyOf = limits, costs, nil
+	c.stack.Limits, call.Costs, call.AnyOf, call.Kept = limits, costs, nil, call.KeptOf(chosen)
 	g.Charges, g.Binds, c.binding.binds = charges, binds, waitsFor
 }
 
@@ -43,7 +43,7 @@ func (c *Call) widen() {
 		return
 	}
 	call := &c.request[0]
-	c.stack.Limits, call.Costs, call.AnyOf, c.choices = w.limits, w.costs, w.anyOf, nil
+	c.stack.Limits, call.Costs, call.AnyOf, call.Kept, c.choices = w.limits, w.costs, w.anyOf, w.kept, nil
 	if i := int(c.binding.binds); i >= 0 && i < len(w.anyOf[w.chosen]) {
 		c.binding.binds = int32(w.anyOf[w.chosen][i]) //nolint:gosec // an index into a stack
 	}
@@ -62,7 +62,7 @@ func (c *Call) widened() []store.Charge {
 	return all
 }
 
-// preferred returns which choice a call prefers that asks again, if others are as good: the one that it has, or stands for.
+// preferred returns which choice a call prefers when it polls, if others are as good: the one that it has, or stands for.
 func (c *Call) preferred() int {
 	if c.choices != nil {
 		return c.choices.chosen
@@ -128,15 +128,15 @@ func (c *Call) costsAs(o *Call) bool {
 	return a.Cost == b.Cost && slices.Equal(costs(c), costs(o))
 }
 
-// bindsAlike reports whether a request has the limits that a call has, and is queued alike. What it costs is as it was: an estimate may
+// bindsAlike reports whether a request has the limits that a call has, and is queued alike. Its costs are as they were: an estimate may
 // have been improved.
 func (c *Call) bindsAlike(r *Request) bool {
-	call, limits, anyOf := &c.request[0], c.stack.Limits, c.request[0].AnyOf
+	call, limits, anyOf, kept := &c.request[0], c.stack.Limits, c.request[0].AnyOf, c.request[0].Kept
 	if c.choices != nil {
-		limits, anyOf = c.choices.limits, c.choices.anyOf
+		limits, anyOf, kept = c.choices.limits, c.choices.anyOf, c.choices.kept
 	}
 	return alike(limits, r.Limits) && slices.EqualFunc(anyOf, r.Call.AnyOf, slices.Equal) && (call.ID != 0) == r.HasQueue &&
-		call.Kept == r.Call.Kept && call.Flow == r.Call.Flow && call.Weight == r.Call.Weight
+		kept == r.Call.Kept && call.Flow == r.Call.Flow && call.Weight == r.Call.Weight
 }
 
 // rebind binds a call that has neither a slot nor a position anew, if it is stale. The caller holds mu.

@@ -7,9 +7,9 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// A storeClock tells when, by this machine's monotonic clock, a store decided. All that is known of one decision is that it fell
-// between the request and the answer, and never early means to count from the answer. But a slow answer must not make its call late,
-// and bring it closer to the next: the distance of the clocks that a fast answer showed still holds.
+// A storeClock translates a store's time of decision to this machine's monotonic clock. All that is known of one decision is that it fell
+// between the request and the answer, and never early means to count from the answer. But a slow answer must not make its call late, and
+// bring it closer to the next: the distance of the clocks that a fast answer showed still holds.
 //
 // The store's clock decides, in microseconds. The store answers how long to wait, and the process sleeps that long on its monotonic
 // clock; its own time of day does not matter. All rounding is against the caller. Store time does not go back by more than a second,

@@ -14,7 +14,7 @@ import (
 // Timeout bounds the store's operations that go on when the context of a call ends: giving slots back, and moving behind a pause.
 const Timeout = 5 * time.Second
 
-// A Config says whose calls wait, and for what.
+// A Config sets whose calls wait, and for what.
 type Config struct {
 	Upstream string
 	Store    store.Store  // charges the calls
@@ -32,7 +32,7 @@ type Config struct {
 
 	// Reread is called when what operators have set may have changed; nil if a Member looks after that.
 	Reread func()
-	// Reported is called with the names of limits of which others say that nothing is left, before that is heeded.
+	// Reported is called with the names of limits of which others report that nothing is left, before that is heeded.
 	Reported func(policies []string)
 }
 
@@ -43,16 +43,16 @@ type Request struct {
 	HasQueue bool          // one of the limits has a queue in the store
 	WillWait bool          // the owner waits until the call may go: it is queued in the process until its slot is near
 	Tracked  bool          // its answer will be reported
-	Untried  bool          // the store was not asked yet whether the call may go at once
+	Untried  bool          // no request was made yet for whether the call may go at once
 
 	Binder     Binder // binds the call anew when other policies hold; nil for one that does not wait
 	Generation int64  // of the policies by which it is bound
 }
 
 // The policies of a Pacer may change while calls wait. Then each of them is bound anew. A call whose limits are the same is left alone. Of
-// the others, those that hold slots give them back, and all of them wait in the queues of their new stacks, in the order in which they came. Until the first have given their slots back, no queue asks, so that nobody overtakes
-// them. A call that the new policies cannot bind, because it lacks a scope, keeps the limits that it has. Changes that come meanwhile wait,
-// and then count as one.
+// the others, those that hold slots give them back, and all of them wait in the queues of their new stacks, in the order in which they
+// came. Until the first have given their slots back, no queue makes requests, so that nobody overtakes them. A call that the new policies
+// cannot bind, because it lacks a scope, keeps the limits that it has. Changes that come meanwhile wait, and then count as one.
 
 // A Binder binds a call to the policies that hold now.
 type Binder interface {
@@ -91,7 +91,7 @@ var errTimeout = errors.New("the longest wait is over")
 type Events interface {
 	// Waiting is called when a call begins to wait, and when what it waits for has changed.
 	Waiting(ctx context.Context, w *Wait)
-	// WaitDone is called when a call that waited may go, or cannot: err says why.
+	// WaitDone is called when a call that waited may go, or cannot: err is the reason.
 	WaitDone(ctx context.Context, last *Wait, since time.Time, took time.Duration, err error)
 	// Admitted is called when a call may go that these limits bind: after it waited for that long for that limit; nil for none. It goes
 	// late by so much. It must not keep the call or the limits.
@@ -119,7 +119,7 @@ type Wait struct {
 type NotYetError struct {
 	Wait
 
-	Until      store.Instant // of a pause: until when what was said holds; Ahead is how many calls hold slots behind that
+	Until      store.Instant // of a pause: until when the statement holds; Ahead is how many calls hold slots behind that
 	MaxWait    time.Duration // the longest wait that was allowed
 	Waited     time.Duration // how much of it was over
 	About      bool          // For is an estimate

@@ -1,4 +1,4 @@
-// Package dispatch holds the calls of a process on their way to their slots: who sleeps, who is queued, and what the store is asked.
+// Package dispatch holds the calls of a process on their way to their slots: which sleep, which are queued, and the requests to the store.
 //
 // # Purpose
 //
@@ -8,9 +8,9 @@
 // calls wait in the process, in order, and hold nothing. Some limits are not granted ahead at all (permits, lanes, fair shares): calls
 // for them are queued in the store, and the others of the process wait behind them.
 //
-// A [Dispatcher] has the calls of one Pacer, and [Call] is one of them. A Pacer says which limits bind a call, and makes the errors and
-// events that its user sees. A caller hands over a call and sleeps. All state is under one lock. What changes a queue marks it; when the lock
-// is released, the queues that are marked are looked at, and what they ask for is sent.
+// A [Dispatcher] has the calls of one Pacer, and [Call] is one of them. A Pacer selects the limits that bind a call, and makes the errors
+// and events that its user sees. A caller hands over a call and sleeps. All state is under one lock. A change marks its queue; when the
+// lock is released, the marked queues are looked at, and their requests are sent.
 //
 // # States of a call
 //
@@ -27,24 +27,24 @@
 //	each state ---> given back: its owner gives up, its context ends, Close, or what it waits for is too far away
 //
 // A call goes back to its place in the queue when a pause covers its slot, when a slot that is still to come may be had earlier or must be
-// later, when it comes too late for its slot, and when other policies bind it. A call that asked for a later slot, or whose owner does not
-// wait yet, is never queued before that. A call that is to go no earlier than a later time asks for itself.
+// later, when it comes too late for its slot, and when other policies bind it. A call that requested a later slot, or whose owner does not
+// wait yet, is never queued before that. A call that goes no earlier than a later time makes its own requests.
 //
-// A call that gives up what it has, or asks again, is moving: one goroutine caught it, and its owner waits for that before it does anything
-// else. An owner that gives up meanwhile returns at once, and what the call gets is given back. A call in the store's queue asks again when
-// it is woken, or after a second. One that holds a slot without its permits asks for them when the slot is near: if they are taken, it is
+// A call that gives up what it has, or polls, is moving: one goroutine caught it, and its owner waits for that before it does anything
+// else. An owner that gives up meanwhile returns at once, and what the call gets is given back. A call in the store's queue polls when it
+// is woken, or after a second. One that holds a slot without its permits requests them when the slot is near: if they are taken, it is
 // queued in the store again.
 //
 // # Requests
 //
-// What goes to a shared store goes in few requests. An ask is calls of one stack: those of a queue, as many as its window says when the
-// request is made, or those of a caller that does not wait. One whose stack is not on the wire goes at once, unless four requests are under
-// way. What comes meanwhile shares the next one, whatever its stacks: up to 256 calls, and no more charges than a run of the store's program
-// takes in two milliseconds. Callers whose store answers in time by itself send their own request; otherwise a goroutine does.
+// A shared store gets few requests. An ask is calls of one stack: those of a queue, as many as its window allows when the request is made,
+// or those of a caller that does not wait. One whose stack is not on the wire goes at once, unless four requests are under way. Later ones
+// share the next request, whatever their stacks: up to 256 calls, and no more charges than a run of the store's program takes in two
+// milliseconds. Callers whose store answers in time by itself send their own request; otherwise a goroutine does.
 //
 // # States of a queue
 //
-// A queue is of one stack; [Window] says when its calls ask the store, and for how many.
+// A queue is of one stack; its [Window] decides when its calls go into a request, and how many.
 //
 //	           a call comes                    the store grants all of them slots that are due
 //	(no one) ───────────────▶ asking ─────────────────────────────────────────────────▶ (no one)
@@ -58,22 +58,22 @@
 //
 // # When the policies change
 //
-// Each call knows the generation of the policies of which it is known how they bind it. [Dispatcher.Replan] begins another one: the calls are
-// bound anew, under no lock, and those whose limits are the same stay where they are. The others are stale: those that hold slots give them
-// back and go to the queues of their new stacks, while no queue asks ("frozen"). Then all of them are queued anew, in the order in
-// which they came. A slot to come that a request under way grants to a stale call is given back. The old queues serve the calls that they
-// have, and no others. Changes that come meanwhile are one change, whose turn comes then.
+// Each call knows the generation of the policies of which it is known how they bind it. [Dispatcher.Replan] begins another one: the calls
+// are bound anew, under no lock, and those whose limits are the same stay where they are. Stale calls with slots give them back and go to
+// the queues of their new stacks, while no queue makes requests ("frozen"). Then all of them are queued anew, in the order in which they
+// came. A slot to come that a request under way grants to a stale call is given back. The old queues serve the calls that they have, and no
+// others. Changes that come meanwhile are one change, whose turn comes then.
 //
 // # The reach
 //
-// H = max(40 ms, 3 × the way to the store and back), at most 2 s. The next slots are asked for when the furthest one that is held lies
-// less than H ahead, so the answer is there before they are due even if it takes three times as long as usual. Where many slots fit into
-// H, they are asked for later, so that a request is for several: twice the way before the last one is due, but no later than a fourth of
-// H, and no earlier than a half. The first call of a request may get any slot that its own MaxWait allows; the others get one only within
-// H. So a process always holds at least one slot, and at most those within H of the one before.
+// H = max(40 ms, 3 × the way to the store and back), at most 2 s. The next slots are requested when the furthest one that is held lies less
+// than H ahead, so the answer is there before they are due even if it takes three times as long as usual. Where many slots fit into H, they
+// are requested later, so that a request is for several: twice the way before the last one is due, but no later than a fourth of H, and no
+// earlier than a half. The first call of a request may get any slot that its own MaxWait allows; the others get one only within H. So a
+// process always holds at least one slot, and at most those within H of the one before.
 //
-// A store cannot grant a slot behind the known windows of a calendar. The call then has no slot, and asks again when half of the time to
-// its slot is over: so the number of requests is a logarithm of the wait. The end of a pause wakes it earlier.
+// A store cannot grant a slot behind the known windows of a calendar. The call then has no slot, and polls when half of the time to its
+// slot is over: so the number of requests is a logarithm of the wait. The end of a pause wakes it earlier.
 //
 // # The parts
 //
@@ -103,23 +103,23 @@
 //
 // # Invariants
 //
-//   - Calls of one queue are asked for in the order in which they came, also when they are bound anew.
+//   - Calls of one queue are requested in the order in which they came, also when they are bound anew.
 //   - No call fails because it is bound anew: one that cannot be keeps the limits that it has.
 //   - At most one request of a stack is under way, with at most [MaxBatch] calls, and at most [MaxAhead] of them if they have to wait.
 //   - A slot or position that a call gives up goes to the calls behind it; only the last one goes back to the store.
 //   - Nothing that is queued is charged. A call that leaves a queue leaves nothing behind.
 //   - A call goes once, or is given back once. Only the goroutine that marked a call as moving changes its grant.
 //   - A call that waits behind a pause that this process received goes after it.
-//   - No call waits for what is over. Each knows how many changes this process had received when the store was asked for its slot. If others
-//     came by the time of the answer, by news that overtook it, the call moves: see outdated.
+//   - No call waits for what is over. Each knows how many changes this process had received when its slot was requested. If others came by
+//     the time of the answer, by news that overtook it, the call moves: see outdated.
 //   - One lock guards all calls and queues. No request to the store, and no function of a user, runs under it.
 //
 // # When things fail
 //
-// If a request fails, its calls fail, and the next call asks anew; if the store panics, the caller in whose goroutine that was panics,
-// and the calls of the request fail. A slow store makes the reach longer, by what its answers took. A process that stalls holds at most
-// the slots within its reach: the others are not delayed by those that wait behind them. News that may have been missed make all queued
-// calls ask again, and the process asks which limits are paused; what was resumed or reset it finds out by the epoch of the store's data,
+// If a request fails, its calls fail, and the next call makes a new one; if the store panics, the caller in whose goroutine that was
+// panics, and the calls of the request fail. A slow store makes the reach longer, by what its answers took. A process that stalls holds at
+// most the slots within its reach: the others are not delayed by those that wait behind them. After news that may have been missed, all
+// queued calls poll, and the process reads which limits are paused; it learns of resumptions and resets by the epoch of the store's data,
 // with its next heartbeat. A slot that cannot be given back is lost; a permit comes back when its lease runs out. Close wakes all calls,
 // and waits until they have given their slots back.
 package dispatch

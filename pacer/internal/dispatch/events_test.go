@@ -57,7 +57,7 @@ func name(l *store.Limit) string {
 	return l.Policy
 }
 
-// Events say what a call waits for, once for each change of it.
+// Events contain what a call waits for, once for each change of it.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestEventsOfAStoreFarAway(t *testing.T) {
 	})
 }
 
-// A queued call that asks again and again emits nothing until its position changes.
+// A queued call that polls again and again emits nothing until its position changes.
 func TestEventsOfAQueuedCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 // No goroutine outlives what started it.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a store of one account: of slots that follow each other, or of permits. It remembers what it was asked.
+// fake is a store of one account: of slots that follow each other, or of permits. It remembers its requests.
 type fake struct {
 	way     time.Duration // there and back, half of it each
 	gap     time.Duration // between two slots

@@ -30,9 +30,9 @@ func (s *Dispatcher) granted(c *Call) {
 	}
 }
 
-// dueTime returns when to go by this machine's monotonic clock: at the slot, and within its slack a little later, so that calls that
-// become due together do not go together. It counts from the latest time at which the store can have decided, so that it is never
-// early. A call that need not wait was due when it asked.
+// dueTime returns when to go by this machine's monotonic clock: at the slot, and within its slack a little later, so that calls that become
+// due together do not go together. It counts from the latest time at which the store can have decided, so that it is never early. A call
+// that need not wait was due at its request.
 func (s *Dispatcher) dueTime(c *Call) time.Time {
 	wait := c.grant[0].Wait()
 	if wait <= 0 {
@@ -72,15 +72,15 @@ func (s *Dispatcher) passing(c *Call) leases.Passing {
 	return p
 }
 
-// sleep has a call without a slot ask again some time after now, which is when the store answered a request that began then. The caller
-// holds mu.
+// sleep has a call without a slot poll some time after now, which is when the store answered a request that began then. The caller holds
+// mu.
 func (s *Dispatcher) sleep(c *Call, binds int, now store.Instant, began time.Time, d time.Duration) {
 	c.grant[0] = store.Grant{Queued: true, Binds: binds, Now: now, At: now.Add(max(0, d)), Charges: c.grant[0].Charges[:0]}
 	c.requested = began
 	s.granted(c)
 }
 
-// retry makes a call ask again now, if it is queued. The caller holds mu.
+// retry makes a call poll now, if it is queued. The caller holds mu.
 func (s *Dispatcher) retry(c *Call) {
 	if c.state == reserved && c.moving != nil {
 		c.woken = true
@@ -92,7 +92,7 @@ func (s *Dispatcher) retry(c *Call) {
 	c.signal()
 }
 
-// asks returns what the store is asked for now, for a call that goes from a time on.
+// asks returns the request for a call that goes from a time on.
 func (c *Call) asks(now, from time.Time) store.Call {
 	call := c.request[0]
 	call.NotBefore = max(0, from.Sub(now))
@@ -102,7 +102,7 @@ func (c *Call) asks(now, from time.Time) store.Call {
 	return call
 }
 
-// asksAgain reports whether the call has to ask the store once more before it may go, and when.
+// asksAgain reports whether the call has to poll once more before it may go, and when.
 func (c *Call) asksAgain() (at time.Time, again bool) {
 	if !c.grant[0].OK {
 		return c.due, true
@@ -113,8 +113,8 @@ func (c *Call) asksAgain() (at time.Time, again bool) {
 	return c.due.Add(-c.set.way.Lead()), !c.hasPermits()
 }
 
-// cancelAll gives grants of several stacks back. What is not given back is lost. A member bounds its requests by itself: they serve other
-// callers, too.
+// cancelAll gives grants of several stacks back. Grants that cannot be given back are lost. A member bounds its requests by itself: they
+// serve other callers, too.
 func (s *Dispatcher) cancelAll(ctx context.Context, batches []store.Batch) {
 	ctx = context.WithoutCancel(ctx)
 	if s.Member != nil {

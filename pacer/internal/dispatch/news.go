@@ -102,7 +102,7 @@ func (s *Dispatcher) apply(changes []store.Change) (caught []*Call, news []store
 	return inOrder(caught), news
 }
 
-// wake makes a queued call ask again now.
+// wake makes a queued call poll now.
 func (s *Dispatcher) wake(id int64) {
 	s.lock()
 	defer s.unlock()
@@ -120,7 +120,7 @@ func (s *Dispatcher) wake(id int64) {
 	s.earlyWake++
 }
 
-// retryAll makes all queued calls ask again: a wake-up may not have been received.
+// retryAll makes all queued calls poll: a wake-up may not have been received.
 func (s *Dispatcher) retryAll() {
 	s.lock()
 	defer s.unlock()
@@ -129,7 +129,7 @@ func (s *Dispatcher) retryAll() {
 	}
 }
 
-// catchUp asks the store which limits of calls that wait are paused.
+// catchUp reads which limits of calls that wait are paused.
 func (s *Dispatcher) catchUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -151,7 +151,7 @@ func (s *Dispatcher) catchUp(ctx context.Context) {
 	}
 }
 
-// pausesOf asks the store which limits of a stack are paused.
+// pausesOf reads which limits of a stack are paused.
 func (s *Dispatcher) pausesOf(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
 	if s.Member != nil {
 		return s.Member.Pauses(ctx, stack)
@@ -220,7 +220,7 @@ func (s *Dispatcher) PassOn(f *leases.Lease) bool {
 	return true
 }
 
-// returned has calls with choices ask again, because permits went back to the store: one for each permit for which no call of this process
+// returned has calls with choices poll, because permits went back to the store: one for each permit for which no call of this process
 // stands in the store's queue. The store wakes the calls that stand there.
 func (s *Dispatcher) returned(all []readings.Report) {
 	s.lock()

@@ -5,8 +5,8 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// A fair share is of what calls really cost, which is known when they are settled. So the next call of the flow counts as so much dearer, or
-// cheaper. What a flow is owed is forgotten with the process: it had its share of what it said that its calls would cost.
+// A fair share is of what calls really cost, which is known when they are settled. So the next call of the flow counts as so much dearer,
+// or cheaper. A flow's debt is forgotten with the process: it had its share by its own estimates.
 
 // maxOwed bounds for how many flows a process remembers that.
 const maxOwed = 1 << 14
@@ -41,8 +41,8 @@ func (s *Dispatcher) owe(c *Call, i int, more int64) {
 	s.owed[f] += more
 }
 
-// settleUp has a call that asks for the first time count as what earlier calls of its flow have cost besides. A call costs one at least; the
-// rest is left to the next one. The caller holds mu.
+// settleUp counts the extra cost of earlier calls of its flow for a call with its first request. A call costs one at least; the rest is
+// left to the next one. The caller holds mu.
 func (s *Dispatcher) settleUp(c *Call) {
 	r := &c.request[0]
 	if r.Since != 0 || len(s.owed) == 0 {

@@ -8,11 +8,10 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// A permit that is given back is free once the store knows, and taken once the next queued call has been woken and has asked: the longer
-// the round trip to the store, the longer it is idle. So a process passes the permit of a call that is over on to its own next call
-// that waits for the same permits and nothing else, without a request: for the store, the call before is still running. Other processes
-// are not kept out for long: after a slice of time the permit goes back to the store, which gives it to the first queued call, of
-// whatever process.
+// A permit that is given back is free once the store knows, and taken once the next queued call has been woken and has polled: the longer
+// the round trip to the store, the longer it is idle. So a process passes the permit of a call that is over on to its own next call that
+// waits for the same permits and nothing else, without a request: for the store, the call before is still running. Other processes are not
+// kept out for long: after a slice of time the permit goes back to the store, which gives it to the first queued call, of whatever process.
 
 // The slice is sliceOfWays times the round trip to the store, of which two round trips are idle when the permit goes back, and no longer
 // than maxSlice.
@@ -193,12 +192,12 @@ func (s *Dispatcher) swap(a, b *Call) {
 		if c.request[0].ID != 0 {
 			s.nameByID(c)
 		}
-		c.signal() // it goes, or asks again, at another time
+		c.signal() // it goes, or polls, at another time
 	}
 }
 
-// retryFor has the first call of a queue ask again that stands for another limit than one that has a permit now, if no call stands for that.
-// The caller holds mu.
+// retryFor has the first call of a queue poll that stands for another limit than one that has a permit now, if no call stands for that. The
+// caller holds mu.
 func (s *Dispatcher) retryFor(q *queue, k store.Key) {
 	key, now := map[store.Key]bool{k: true}, time.Now()
 	if !slices.ContainsFunc(q.limits, func(l store.Limit) bool { return key[l.Key()] }) ||

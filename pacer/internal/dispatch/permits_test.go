@@ -187,7 +187,7 @@ func TestFewCallsAreInTheStoresQueue(t *testing.T) {
 	})
 }
 
-// A call that is woken asks at once, and one whose wake-up is lost after a while. A wake-up that comes before the answer is not lost.
+// A call that is woken polls at once, and one whose wake-up is lost after a while. A wake-up that comes before the answer is not lost.
 func TestWakeUps(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -224,7 +224,7 @@ func TestWakeUps(t *testing.T) {
 	})
 }
 
-// A queued call that gives up leaves the store's queue, and says how long it waited if its time was over.
+// A queued call that gives up leaves the store's queue, and its error has how long it waited if its time was over.
 func TestLeavingTheStoresQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

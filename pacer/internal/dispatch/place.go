@@ -20,7 +20,7 @@ func (s *Dispatcher) enqueue(q *queue, c *Call) {
 	q.insert(c)
 }
 
-// askAnew has a call that has nothing ask the store again: in the queue of its stack, if any slot will do. The caller holds mu.
+// askAnew makes a new request for a call that has nothing: in the queue of its stack, if any slot will do. The caller holds mu.
 func (s *Dispatcher) askAnew(c *Call) {
 	s.dropLease(c)
 	if q := c.queue; q != nil {
@@ -116,8 +116,8 @@ func (s *Dispatcher) useIfReserved(ctx context.Context, c *Call) {
 	}
 }
 
-// freeze returns the stale calls that have slots or positions, caught, and whether any call is stale. If so, no queue asks until those have
-// moved, and the requests under way are answered: see thaw. The caller holds mu.
+// freeze returns the stale calls that have slots or positions, caught, and whether any call is stale. If so, no queue makes requests until
+// those have moved, and the requests under way are answered: see thaw. The caller holds mu.
 func (s *Dispatcher) freeze() (caught []*Call, stale bool) {
 	for c := range s.waiting {
 		if c.state == reserved && c.moving == nil && c.isStale() {
@@ -142,9 +142,9 @@ func (s *Dispatcher) freeze() (caught []*Call, stale bool) {
 	return caught, true
 }
 
-// thaw records that something is over that the queues of this process have waited for, so that no call overtakes others: that those gave their
-// slots back that came before, or that a request was answered that was under way. After the last, stale calls wait in the queues of the stacks
-// by which they are bound now, in the order in which they came, and all ask again. The caller holds mu.
+// thaw records that something is over that the queues of this process have waited for, so that no call overtakes others: that those gave
+// their slots back that came before, or that a request was answered that was under way. After the last, stale calls wait in the queues of
+// the stacks by which they are bound now, in the order in which they came, and all reserve again. The caller holds mu.
 func (s *Dispatcher) thaw() {
 	if s.frozen--; s.frozen > 0 {
 		return

@@ -172,7 +172,7 @@ func (c *Call) furthest(at time.Time) time.Time {
 	return at
 }
 
-// takeOut has a call leave the process for the store's queue. It asks for itself.
+// takeOut has a call leave the process for the store's queue. It polls for itself.
 func (q *queue) takeOut(c *Call) {
 	c.queue, c.state, c.grant[0].Queued = q, reserved, false
 	q.out = append(q.out, c)
@@ -253,7 +253,8 @@ func (q *queue) each(do func(*Call)) {
 	}
 }
 
-// look records that something has changed for a queue: whether its first calls ask is found out before mu is released. The caller holds mu.
+// look records that something has changed for a queue: whether its first calls make a request is decided before mu is released. The caller
+// holds mu.
 func (s *Dispatcher) look(q *queue) {
 	if !q.changed {
 		q.changed = true

@@ -45,7 +45,7 @@ func TestCallsGoInOrder(t *testing.T) {
 	})
 }
 
-// A direct store is asked at once whether a call may go now, but not while another call is queued: it would be overtaken.
+// A direct store decides at once whether a call may go now, but not while another call is queued: it would be overtaken.
 func TestACallThatMayGoAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestLeavingTheQueue(t *testing.T) {
 	})
 }
 
-// If the owner of the call that is to ask leaves, the next one asks. If it leaves while a request carries its call, it waits for the
+// If the owner of the next call leaves, the one after it makes the request. If it leaves while a request carries its call, it waits for the
 // answer, and gives back what it was granted.
 func TestLeavingWhileARequestIsUnderWay(t *testing.T) {
 	t.Parallel()
@@ -183,7 +183,7 @@ func TestARequestFails(t *testing.T) {
 		_, err := r.wait(t.Context(), "", request(rate))
 		require.ErrorIs(t, err, errDown)
 		var all sync.WaitGroup
-		for i := range 5 { // the first one asks, the others share the next request
+		for i := range 5 { // the first one makes a request, the others share the next one
 			all.Go(func() {
 				if _, err := r.wait(t.Context(), "", request(rate)); i == 0 {
 					require.NoError(t, err)
@@ -203,7 +203,7 @@ func TestARequestFails(t *testing.T) {
 	})
 }
 
-// If the store panics, so does the call that asked, and no other call waits for it.
+// If the store panics, so does the call that made the request, and no other call waits for it.
 func TestTheStorePanics(t *testing.T) {
 	t.Parallel()
 	for name, limits := range map[string][]store.Limit{"slots": rate, "permits": inFlight} {
@@ -221,7 +221,7 @@ func TestTheStorePanics(t *testing.T) {
 	}
 }
 
-// What is known to be too far away is refused at once, as an estimate; what turns out to be, when the longest wait is over.
+// A call that is known to be too far away is refused at once, as an estimate; one that turns out to be, when the longest wait is over.
 func TestTooFarAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -261,7 +261,7 @@ func TestTooFarAway(t *testing.T) {
 	})
 }
 
-// The last answer of a process without a share says nothing of when it has one: a call that may wait asks for itself.
+// The last answer of a process without a share does not predict when it has one: a call that may wait makes its own request.
 func TestNoShareIsNotTooFar(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -326,7 +326,7 @@ func TestThePaceDrops(t *testing.T) {
 	})
 }
 
-// A call whose longest wait is over while it is queued in the process says that all of it is.
+// A call whose longest wait is over while it is queued in the process reports all of it.
 func TestTheLongestWaitIsOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

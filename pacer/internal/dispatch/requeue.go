@@ -13,11 +13,11 @@ import (
 const maxMoving = MaxBatch
 
 // requeue gives back what caught calls have, and puts them back where they were in the queues of their stacks. So whatever they get lies
-// behind a pause, in the order in which they came. If calls are to be further apart than before, or are bound anew, what the first get may
-// be where the last are: then all give back (allFirst) before the first asks.
+// behind a pause, in the order in which they came. If calls must be further apart than before, or are bound anew, the first may get what
+// the last have: then all give back (allFirst) before the first reserves.
 //
-// A change that is lost on the way to a process costs a refusal, never a wrong wait: after a broken connection the process asks the store
-// (see catchUp), and the next heartbeat brings what was resumed.
+// A change that is lost on the way to a process costs a refusal, never a wrong wait: after a broken connection the process reads the pauses
+// (see catchUp), and the next heartbeat brings resumptions.
 func (s *Dispatcher) requeue(ctx context.Context, caught []*Call, allFirst bool) {
 	ctx = context.WithoutCancel(ctx)
 	n := max(1, len(caught))
@@ -50,8 +50,8 @@ func (s *Dispatcher) requeueAlone(ctx context.Context, c *Call) {
 	s.busy.Go(func() { s.requeue(ctx, []*Call{c}, false) })
 }
 
-// giveUpSlots gives back what caught calls have: slots, or positions in the store's queue. A slot that cannot be given back is lost, but the
-// call must still ask again.
+// giveUpSlots gives back what caught calls have: slots, or positions in the store's queue. A slot that cannot be given back is lost, but
+// the call must still reserve again.
 func (s *Dispatcher) giveUpSlots(ctx context.Context, caught []*Call) {
 	var old []store.Batch
 	places := make(map[uint64]int) // by the stack's hash
@@ -79,7 +79,7 @@ func (s *Dispatcher) anyStale(all []*Call) bool {
 	return slices.ContainsFunc(all, (*Call).isStale)
 }
 
-// askAgain asks the store once more, for a call that is marked as moving.
+// askAgain polls once more, for a call that is marked as moving.
 func (s *Dispatcher) askAgain(ctx context.Context, c *Call) {
 	s.lock()
 	if c.isStale() {
@@ -144,12 +144,12 @@ func (s *Dispatcher) askAgain(ctx context.Context, c *Call) {
 	err = s.reserve(ctx, &c.stack, calls[:], grants[:])
 }
 
-// neighbours returns the furthest slot of the calls before one that asks again because it is queued for a permit, and the first call after
-// it that sleeps until its slot and has no permits yet. The caller holds mu.
+// neighbours returns the furthest slot of the calls before one that polls because it is queued for a permit, and the first call after it
+// that sleeps until its slot and has no permits yet. The caller holds mu.
 //
 // Slots that a process holds without permits are in the way if permits are what is short: a call that gets one may go at once, but not a
-// limit's interval before such a slot. So it takes the place of the call after it: that one's slot is given back with the request, and
-// it asks again. And if a call before has a slot that is far, permits are not what is short. A slot that is even further is not worth
+// limit's interval before such a slot. So it takes the place of the call after it: that one's slot is given back with the request, and it
+// reserves again. And if a call before has a slot that is far, permits are not what is short. A slot that is even further is not worth
 // holding: the call sleeps in the process, until that of the one before is near.
 func (s *Dispatcher) neighbours(c *Call) (before time.Time, later *Call) {
 	q := c.queue

@@ -111,7 +111,7 @@ func TestACallThatIsGivenUpBehindAPause(t *testing.T) {
 		"by its owner": func(_ *dispatch.Call, cancel func()) { cancel() },
 		"by another":   func(c *dispatch.Call, _ func()) { _ = c.Cancel(context.Background()) },
 	} {
-		for _, after := range []time.Duration{5 * ms, 15 * ms, 25 * ms, 35 * ms, 45 * ms, 500 * ms} { // while it gives back, asks, and waits
+		for _, after := range []time.Duration{5 * ms, 15 * ms, 25 * ms, 35 * ms, 45 * ms, 500 * ms} { // while it gives back, reserves, and waits
 			synctest.Test(t, func(t *testing.T) {
 				s := &fake{gap: 100 * ms, way: 20 * ms}
 				r := newRig(t, s, nil)
@@ -138,7 +138,7 @@ func TestACallThatIsGivenUpBehindAPause(t *testing.T) {
 	}
 }
 
-// After a resumption slots are to be had earlier; a queued call asks again.
+// After a resumption slots are to be had earlier; a queued call polls.
 func TestAResumption(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestAResumption(t *testing.T) {
 	})
 }
 
-// What would be too late behind a pause is refused, and its slot stays given back.
+// A call that would be too late behind a pause is refused, and its slot stays given back.
 func TestTooLateBehindAPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -343,7 +343,7 @@ func TestResyncGivesQueuedCallsEarlierSlots(t *testing.T) {
 	}
 }
 
-// News that may have been missed make the process ask which limits are paused.
+// After news that may have been missed, the process reads which limits are paused.
 func TestMissedNews(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -431,7 +431,7 @@ func (s *calendar) Reserve(ctx context.Context, stack store.Stack, calls []store
 	return s.fake.Reserve(ctx, stack, calls, grants)
 }
 
-// Calls that come back to a queue before one that waits for its answer ask once, however many they are.
+// Calls that come back to a queue before one that waits for its answer make one request, however many they are.
 func TestCallsThatComeBackAskOnce(t *testing.T) {
 	t.Parallel()
 	for range 20 { // the answer may be faster

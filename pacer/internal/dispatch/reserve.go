@@ -12,7 +12,7 @@ import (
 // is charged. The end of the context does not cut a request short: the slot is given back.
 func (s *Dispatcher) Reserve(ctx context.Context, c *Call, r *Request) error {
 	s.prepare(ctx, c, r)
-	if r.WillWait && r.Call.NotBefore == 0 { // a call that asked for a later slot keeps its position by holding the slot
+	if r.WillWait && r.Call.NotBefore == 0 { // a call with a later slot keeps its position by holding the slot
 		if goes, err := s.chargeNow(ctx, c, r); err != nil {
 			return err
 		} else if !goes {
@@ -40,8 +40,8 @@ func (s *Dispatcher) keep(ctx context.Context, c *Call) error {
 	return err
 }
 
-// Free gives c the slot that it asked for, now or later, without asking the store: no limit binds the call, and neither does a pause.
-// However late the call goes, it keeps the slot.
+// Free gives c its requested slot, now or later, without a request to the store: no limit binds the call, and neither does a pause. However
+// late the call goes, it keeps the slot.
 func (s *Dispatcher) Free(ctx context.Context, c *Call, r *store.Call) error {
 	s.prepare(ctx, c, &Request{Call: *r})
 	c.free, c.due = true, c.notBefore
@@ -77,7 +77,7 @@ func (s *Dispatcher) chargeNow(ctx context.Context, c *Call, r *Request) (goes b
 	return true, nil
 }
 
-// prepare sets what the store is asked for.
+// prepare sets the request.
 func (s *Dispatcher) prepare(ctx context.Context, c *Call, r *Request) {
 	c.set, c.stack.Upstream, c.stack.Limits, c.requested = s, s.Upstream, r.Limits, time.Now()
 	c.binder, c.generation, c.known = r.Binder, r.Generation, s.changes.Load()
@@ -101,22 +101,22 @@ func (s *Dispatcher) prepare(ctx context.Context, c *Call, r *Request) {
 	c.grant[0].Charges = c.room[:0]
 }
 
-// charge asks the store for a slot.
+// charge reserves a slot.
 func (s *Dispatcher) charge(ctx context.Context, c *Call) error {
 	return s.reserve(ctx, &c.stack, c.request[:], c.grant[:])
 }
 
-// Calls that wait are in a queue of their process, one for each stack, and hold no slot. The first call of the queue asks the store,
-// for itself and for those behind it that fit. So ten thousand callers of a process have a few dozen slots between them, and a tenant
-// with one call waits behind slots, not behind the queues of others.
+// Calls that wait are in a queue of their process, one for each stack, and hold no slot. The first call of the queue makes a request, for
+// itself and for those behind it that fit. So ten thousand callers of a process have a few dozen slots between them, and a tenant with one
+// call waits behind slots, not behind the queues of others.
 //
 // Between processes, the order is by window and not by call: the oldest caller of one process may wait for up to H longer than a
 // younger one of another. A process with one caller is served as often as one with sixty, while both wait.
 //
-// Calls whose owner does not wait yet hold their slots from the start, however far away, and so do those that ask for a later one
-// (NotBefore): they are in no queue. A reservation in the future leaves a gap before it. Accounts remember their gaps, so that a later
-// reservation may fill one and never delays an earlier one (conservative backfilling, as in batch schedulers). That is why a tenant
-// with a long queue does not hold up the others.
+// Calls whose owner does not wait yet hold their slots from the start, however far away, and so do those with a later one (NotBefore): they
+// are in no queue. A reservation in the future leaves a gap before it. Accounts remember their gaps, so that a later reservation may fill
+// one and never delays an earlier one (conservative backfilling, as in batch schedulers). That is why a tenant with a long queue does not
+// hold up the others.
 
 // chargeInOrder charges the earliest slot for a call when it is the call's turn in the queue. When it returns, the grant is applied:
 // see granted.
@@ -145,7 +145,7 @@ func (s *Dispatcher) chargeInOrder(ctx context.Context, c *Call) error {
 	}
 }
 
-// hasLeft reports whether a call has left the process for the store's queue, and has to ask for itself. It is then caught.
+// hasLeft reports whether a call has left the process for the store's queue, and has to poll for itself. It is then caught.
 func (s *Dispatcher) hasLeft(ctx context.Context, c *Call) (bool, error) {
 	s.lock()
 	defer s.unlock()
@@ -169,7 +169,8 @@ func (s *Dispatcher) join(c *Call) (own *request, err error) {
 		s.busy.Add(1)
 		return nil, nil //nolint:nilnil // it has what it needs
 	}
-	// The first call behind a slot that is far ahead asks, too, if the distance of the next slot is not known yet: it may be too far.
+	// The first call behind a slot that is far ahead makes a request, too, if the distance of the next slot is not known yet: it may be too
+	// far.
 	n, _ := s.askFor(q, now, 1)
 	asks := !q.deferred && s.frozen == 0 && !q.asking && q.length == 0 && (n > 0 || q.window.Gap() == 0)
 	if !asks {
@@ -185,10 +186,10 @@ func (s *Dispatcher) join(c *Call) (own *request, err error) {
 	return nil, nil //nolint:nilnil // the request is made when the lock is released
 }
 
-// Adopt gives c a slot that was taken away from another call, of this process or another one. The store was asked at requested whether it
-// is still good, when the process knew of so many changes, and answered at g.Now. c waits for it like for any other slot, without jitter,
-// but is refused if it has to move: behind a pause, say. permits is a call that has the permits which c needs: c has them from now on. It
-// is nil if c needs none.
+// Adopt gives c a slot that was taken away from another call, of this process or another one. A request at requested found it still good,
+// when the process knew of so many changes, and was answered at g.Now. c waits for it like for any other slot, without jitter, but is
+// refused if it has to move, such as behind a pause. permits is a call that has the permits which c needs: c has them from now on. It is
+// nil if c needs none.
 func (s *Dispatcher) Adopt(ctx context.Context, c *Call, r *Request, g *store.Grant, requested time.Time, known int64, permits *Call) {
 	r.Call.MaxWait = 0 // it has its slot, gets no jitter, and no other slot will do
 	s.prepare(ctx, c, r)

@@ -12,7 +12,7 @@ import (
 // lock takes mu.
 func (s *Dispatcher) lock() { s.mu.Lock() }
 
-// unlock releases mu, and has what waits and may be asked for asked for.
+// unlock releases mu, and sends the requests that may go.
 func (s *Dispatcher) unlock() {
 	if len(s.asks.waiting)+len(s.looks) > 0 {
 		s.unlockFor(nil)
@@ -46,7 +46,7 @@ func (s *Dispatcher) unlockFor(isOwn func(*request) bool) (own *request) {
 // sendOthers sends a request of calls whose owners are in other goroutines.
 func (s *Dispatcher) sendOthers(r *request) { telemetry.Guard("a store", func() { s.sendOwn(r) }) }
 
-// sendOwn sends a request, if it is not nil, and has what may be asked for then asked for.
+// sendOwn sends a request, if it is not nil, and then those that may go.
 func (s *Dispatcher) sendOwn(r *request) {
 	if r == nil {
 		return
@@ -58,7 +58,7 @@ func (s *Dispatcher) sendOwn(r *request) {
 	s.send(r)
 }
 
-// admitAll is admit for all queues that have changed. It tries again when a queue says so. The caller holds mu.
+// admitAll is admit for all queues that have changed. It tries again when a queue needs it. The caller holds mu.
 func (s *Dispatcher) admitAll() {
 	for _, q := range s.looks {
 		q.changed = false
@@ -153,9 +153,9 @@ func (s *Dispatcher) lockSettled(c *Call) {
 	}
 }
 
-// What is to be decided by a store that is shared goes in few requests: an ask whose stack is not on the wire goes at once, unless enough
-// requests are under way; what comes meanwhile shares the next one, whatever its stacks. So sharing never adds a wait while there is little
-// to ask. A request serves many calls, so it does not end with one of them.
+// A shared store gets few requests: an ask whose stack is not on the wire goes at once, unless enough requests are under way; later ones
+// share the next one, whatever their stacks. So sharing never adds a wait while there is little to request. A request serves many calls, so
+// it does not end with one of them.
 
 // Bounds of requests.
 const (
@@ -168,7 +168,7 @@ const (
 	maxCharges = 256
 )
 
-// nextRequest returns a request for what waits and may be asked for now; nil if nothing may. The caller holds mu.
+// nextRequest returns the request that may go now; nil if there is none. The caller holds mu.
 func (s *Dispatcher) nextRequest() *request {
 	w := &s.asks
 	if len(w.waiting) == 0 || s.Member != nil && w.under == maxRequests {
@@ -209,7 +209,7 @@ func (s *Dispatcher) nextRequest() *request {
 	return r
 }
 
-// sizeOf returns for how many calls an ask is, and whether there is any: otherwise its queue asks no more. The caller holds mu.
+// sizeOf returns for how many calls an ask is, and whether there is any: otherwise its queue makes no more requests. The caller holds mu.
 func (s *Dispatcher) sizeOf(a *ask, now time.Time) (n int, has bool) {
 	q := a.queue
 	switch n = len(a.calls) - a.sure; {
@@ -316,7 +316,7 @@ func (s *Dispatcher) loaded(r *request, errs []error) {
 	}
 }
 
-// take takes the store's answer, and reports whether that is all of it: otherwise some calls are to be asked for again.
+// take takes the store's answer, and reports whether that is all of it: otherwise some calls must be sent again.
 func (a *ask) take(b *store.Batch, c carried, err error) bool {
 	if a.err = err; err != nil {
 		return true

@@ -24,7 +24,7 @@ type Dispatcher struct {
 	clock    storeClock     // the store's
 	news     subscription   // of what the store reports
 	closed   chan struct{}  // closed under mu
-	busy     sync.WaitGroup // calls that wait, and goroutines that move them. What is added is added under mu, unless closed
+	busy     sync.WaitGroup // calls that wait, and goroutines that move them. Add to it under mu, unless closed
 
 	mu sync.Mutex
 	state
@@ -43,7 +43,7 @@ type state struct {
 	plan
 
 	queues  queues
-	looks   []*queue // that have changed, and whose first calls may have to ask: see look
+	looks   []*queue // that have changed, and whose first calls may need a request: see look
 	asks    asks
 	changed map[store.Key]changed // what this process received of limits; of all of them, by the empty key
 	todo    []func()              // see later
@@ -61,12 +61,12 @@ type asleep struct {
 	earlyWake  int
 }
 
-// A plan says which policies bind the calls.
+// A plan holds which policies bind the calls.
 type plan struct {
 	declared   int64         // the generation of the policies that hold
 	generation int64         // of those that hold for the calls that wait
 	replanning bool          // the former are about to hold for them, too: see replan
-	frozen     int           // what is to be over before queues ask: see freeze
+	frozen     int           // must be over before queues make requests: see freeze
 	arrival    store.Instant // of the last call that was bound anew
 }
 
@@ -89,7 +89,7 @@ type Call struct {
 	set *Dispatcher
 	wanted
 
-	// What follows is under the lock of the Dispatcher from when the call is handed out.
+	// The rest is under the lock of the Dispatcher from when the call is handed out.
 	flags
 	holding
 	place
@@ -121,13 +121,13 @@ type flags struct {
 	tracked    bool // the answer will be reported
 	answered   bool // the answer was reported
 	paid       bool // the cost was settled
-	free       bool // no limit binds it, and the store was not asked: see Free
+	free       bool // no limit binds it, and there was no request: see Free
 }
 
 // holding is what a call has in the store.
 type holding struct {
 	grant     [1]store.Grant
-	requested time.Time     // when the store was asked for the slot, which is no earlier than this plus the grant's wait
+	requested time.Time     // when the slot was requested, which is no earlier than this plus the grant's wait
 	known     int64         // how many changes this process had received by then: the store knew of them. See outdated
 	due       time.Time     // when to go: the slot and jitter
 	lease     *leases.Lease // its permits; nil if it has none
@@ -216,20 +216,21 @@ func (c *Call) moved() {
 // When it gives the slot up for another one, it has all of its choices again.
 //
 // If the limits count calls in flight, a call that waits for a permit stands in one queue of the store, of one choice, and has all of its
-// choices whenever it asks again. So that no permit of another choice is idle meanwhile, as far as this process can tell:
+// choices whenever it polls. No permit of another choice stays idle meanwhile, as far as this process knows:
 //
 //   - A permit that is passed on goes to the first call, whichever choice that stands for: see passing.go.
-//   - If one goes back to the store, and no call of this process stands in its queue, the first that stands in another one asks again.
-//   - If the choice by which a call stands is paused, the call asks again.
+//   - If one goes back to the store, and no call of this process stands in its queue, the first that stands in another one polls.
+//   - If the choice by which a call stands is paused, the call polls.
 //
-// Permits that other processes give back to an empty queue are found when the call asks again for other reasons, within a second if it is
-// among the first.
+// Permits that other processes give back to an empty queue are found when the call polls for other reasons, within a second if it is among
+// the first.
 
 // choices are what a call has besides the choice that binds it.
 type choices struct {
 	limits []store.Limit
 	costs  []int64
 	anyOf  [][]int
+	kept   uint64
 	chosen int
 }
 
@@ -252,8 +253,8 @@ type queue struct {
 
 	ask     ask     // of its first calls
 	carried []*Call // by a request that is under way, for that
-	asking  bool    // its first calls ask the store, or are about to
-	thaws   bool    // when that is answered, others may ask: see thaw
+	asking  bool    // its first calls have a request, or are about to
+	thaws   bool    // when that is answered, others may go: see thaw
 	changed bool    // see look
 }
 
@@ -268,7 +269,7 @@ type line struct {
 type outlook struct {
 	window   Window
 	held     []*Call     // calls with a slot that is still to come; none of a deferred stack: see out
-	timer    *time.Timer // has the first call ask when the furthest slot comes within reach
+	timer    *time.Timer // starts a request when the furthest slot comes within reach
 	last     store.Grant // the last answer, and what binds the calls that have to wait
 	lastCost int64       // what its call costs; 0 if that differs from limit to limit
 	groups   bool        // its slots come in groups: see least
@@ -304,10 +305,10 @@ type subscription struct {
 	stop func() // nil if there is none
 }
 
-// An ask is calls of one stack about which the store is to decide, and what it answers.
+// An ask is calls of one stack about which the store must decide, and its answer.
 type ask struct {
 	ctx    context.Context //nolint:containedctx // for its values
-	queue  *queue          // whose first calls ask: as many as its window says when the request is made. Nil: the calls are known
+	queue  *queue          // whose first calls these are: as many as its window allows when the request is made. Nil: the calls are known
 	stack  store.Stack
 	hash   uint64 // of the stack
 	calls  []store.Call
@@ -315,10 +316,10 @@ type ask struct {
 	sure   int           // so many of them are decided
 	began  time.Time     // when the request was made
 	err    error
-	done   chan struct{} // tells who asks that it is answered; nil for a queue
+	done   chan struct{} // signals the answer to the caller; nil for a queue
 }
 
-// asks are what waits to be asked for, and what is under way.
+// asks are those that wait for a request, and those under way.
 type asks struct {
 	waiting []*ask
 	wire    map[uint64]bool // stacks
@@ -328,7 +329,7 @@ type asks struct {
 	spare   []*request      // not in use, kept for what they have allocated
 }
 
-// A request is asks that share a run of the store's program.
+// A request is one run of the store's program, for one ask or several.
 type request struct {
 	asks    []carried
 	batches []store.Batch
@@ -337,7 +338,7 @@ type request struct {
 	charges int
 }
 
-// carried says where an ask's calls are that a request carries: those of a batch from one index to another.
+// carried is where an ask's calls are that a request carries: those of a batch from one index to another.
 type carried struct {
 	*ask
 

@@ -27,7 +27,7 @@ func TestAStoreQueueIsAsLongAsTheReach(t *testing.T) {
 	served(2*time.Second, ms/10, 450*ms, 10_000, 500)
 	require.Equal(t, dispatch.MaxQueued, q.Most(450*ms))
 
-	// What is served while no call waits says nothing of the pace, nor does the time until one waits again.
+	// Calls served while none waits do not show the pace, nor does the time until one waits again.
 	before := q
 	served(10*time.Second, time.Second, 40*ms, 20, 0)
 	q.Served(40*time.Second, 40*ms, 1)

@@ -253,7 +253,7 @@ func (s *Dispatcher) cancel(ctx context.Context, c *Call) error {
 	s.leaveQueue(c)
 	queued, lease := c.grant[0].Queued, c.lease
 	s.unlock()
-	if c.free || taken || !queued && !c.grant[0].OK { // in the last case it has not asked yet
+	if c.free || taken || !queued && !c.grant[0].OK { // in the last case it has made no request yet
 		return nil
 	}
 	s.Leases.Forget(lease)

@@ -49,7 +49,7 @@ func (s *Dispatcher) waits(ctx context.Context, c *Call, now time.Time, wait tim
 	if s.Events == nil {
 		return
 	}
-	// When a queued call asks again is of no interest; its position is.
+	// The time of a queued call's next poll is of no interest; its position is.
 	reason := waitReason{g.At, g.Ahead, c.binding}
 	if g.Queued {
 		reason.at = 0
@@ -137,7 +137,7 @@ func (s *Dispatcher) refusalIn(q *queue, c *Call, now time.Time, wait time.Durat
 	return r
 }
 
-// askFor returns for how many of the waiting calls to ask the store now; if for none, when to try again at the earliest.
+// askFor returns how many of the waiting calls to request now; if none, when to try again at the earliest.
 func (s *Dispatcher) askFor(q *queue, now time.Time, waiting int) (n int, again time.Duration) {
 	return q.window.Ask(s.sinceMade(now), s.sinceMade(q.furthest()), waiting)
 }
@@ -238,7 +238,7 @@ func (s *Dispatcher) whyNot(ctx context.Context, c *Call, now time.Time) error {
 	cause, queued := s.gaveUp(ctx, c, now), c.grant[0].Queued
 	switch {
 	case queued && (cause == errTimeout || c.byDeadline && errors.Is(cause, context.DeadlineExceeded)): //nolint:errorlint // as it was made
-		return s.notYet(c) // this error tells why it had to wait so long
+		return s.notYet(c) // this error explains why it had to wait so long
 	case cause == errTimeout: //nolint:errorlint // as it was made
 		return nil // it has its slot
 	}

@@ -59,18 +59,18 @@ func (w *Way) Reach() time.Duration {
 	return min(MaxReach, max(MinReach, ways*time.Duration(w.longest.Load())))
 }
 
-// Lead returns how long before its slot a call that has it asks for its permits. They are idle until the slot, and the answer has to be
+// Lead returns how long before its slot a call that has it requests its permits. They are idle until the slot, and the answer has to be
 // there in time.
 func (w *Way) Lead() time.Duration {
 	return min(MaxReach, max(MinLead, ways*time.Duration(w.longest.Load())))
 }
 
-// Gap returns the time between the slots of two calls that follow each other, as the last answers said: 0 if that is not known, or if
-// calls do not have to wait.
+// Gap returns the time between the slots of two calls that follow each other, by the last answers: 0 if that is not known, or if calls do
+// not have to wait.
 func (w *Window) Gap() time.Duration { return w.gap }
 
-// Ask returns for how many of the waiting calls to ask now, when the furthest slot that is held is at furthest (or in the past). If it
-// returns 0, it is not to be asked before again.
+// Ask returns how many of the waiting calls to request now, when the furthest slot that is held is at furthest (or in the past). If it
+// returns 0, do not call it before again.
 func (w *Window) Ask(now, furthest time.Duration, waiting int) (n int, again time.Duration) {
 	if now < w.sleep {
 		return 0, w.sleep
@@ -94,15 +94,15 @@ func (w *Window) Ask(now, furthest time.Duration, waiting int) (n int, again tim
 	return min(waiting, most), 0
 }
 
-// An Answer is what the store said to a request for calls of a window.
+// An Answer is the store's answer to a request for calls of a window.
 type Answer struct {
 	Requested, Answered time.Duration // when
-	Calls               int           // how many were asked for
+	Calls               int           // how many were requested
 	Granted             int           // how many got slots
 	Waits               bool          // some of them have to wait, or some got none
 	First, Last         time.Duration // the nearest and the furthest of their slots
 	Next                time.Duration // the first slot that was not granted, because it is too far ahead; 0 if there is none
-	Paused              bool          // calls wait for the end of a pause, which says nothing of the pace
+	Paused              bool          // calls wait for the end of a pause, which does not show the pace
 	Unreached           bool          // the first call got no slot, however long it may wait
 }
 

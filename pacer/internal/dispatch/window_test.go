@@ -37,8 +37,8 @@ func TestAWindowByExample(t *testing.T) {
 	require.Less(t, w.Estimate(again, 60*ms, 1000), 25*time.Second)
 }
 
-// Where many slots fit into the reach, a request is for several: the store is asked when a fourth of the reach is left, or twice the way to
-// the store, which is at most half of the reach.
+// Where many slots fit into the reach, a request is for several: it is made when a fourth of the reach is left, or twice the way to the
+// store, which is at most half of the reach.
 func TestARequestIsForSeveral(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ way, left time.Duration }{{ms, 10 * ms}, {5 * ms, 10 * ms}, {8 * ms, 16 * ms}, {12 * ms, 20 * ms}} {
@@ -67,7 +67,7 @@ func TestRequestsGrowWhileNobodyWaits(t *testing.T) {
 	require.Equal(t, 7*ms, w.Estimate(7*ms, 0, 1000), "nobody waits")
 }
 
-// A store far away is asked earlier, and for more at a time: 1,000 calls a second, 80 ms there and back.
+// A store far away gets earlier requests, for more at a time: 1,000 calls a second, 80 ms there and back.
 func TestTheReachFollowsTheWay(t *testing.T) {
 	t.Parallel()
 	var w dispatch.Window
@@ -99,7 +99,7 @@ func TestOneSlotMayBeFarAhead(t *testing.T) {
 	require.Equal(t, time.Hour, w.Gap())
 }
 
-// What was given back is asked for again at once.
+// A slot that was given back is requested again at once.
 func TestACancelledSlotLetsTheNextOneAsk(t *testing.T) {
 	t.Parallel()
 	var w dispatch.Window
@@ -108,7 +108,7 @@ func TestACancelledSlotLetsTheNextOneAsk(t *testing.T) {
 	require.Positive(t, n)
 }
 
-// The end of a pause says nothing of the pace: all may go then.
+// The end of a pause does not show the pace: all may go then.
 func TestAPauseIsNoPace(t *testing.T) {
 	t.Parallel()
 	var w dispatch.Window

@@ -2,11 +2,11 @@ package engine
 
 import "github.com/headway-go/headway/pacer/internal/numbers"
 
-// Allowance holds what an upstream said of one limit: before until, calls may cost at most low less what is open.
+// Allowance holds an upstream's statements about one limit: before until, calls may cost at most low less what is open.
 //
-// Open is the cost of calls that were granted and not answered: of those, nobody knows whether what was said counts them. So a low reading
-// binds at once, and a higher one only if its call started after the low one came: answers may overtake each other. An answer that
-// never comes counts for one to two generations.
+// Open is the cost of calls that were granted and not answered: nobody knows whether the statement counts them. So a low reading binds at
+// once, and a higher one only if its call started after the low one came: answers may overtake each other. An answer that never comes
+// counts for one to two generations.
 //
 //	         a reading                  until is past                 an answer
 //	nothing ----------> low, until ------------------------> probing ----------> nothing, or low, until
@@ -16,18 +16,18 @@ import "github.com/headway-go/headway/pacer/internal/numbers"
 //
 // Calls that find no room go after until, one each Apart, until one of them is answered: a reset may be wrong, and others may be there first.
 //
-// If good answers say nothing, refusals teach a pace: how long the calls took that were admitted until there is more. Calls go no faster,
+// If good answers state nothing, refusals teach a pace: how long the calls took that were admitted until there is more. Calls go no faster,
 // and this pace grows as in TCP CUBIC until the next refusal.
 type Allowance struct {
 	inert
 
-	until int64 // before it, calls cost at most low − open; 0: nothing is said
-	low   int64 // the least that was said to be left and not taken back, and 1 more; 0: nothing was ever said
+	until int64 // before it, calls cost at most low − open; 0: unknown
+	low   int64 // the least stated as left and not withdrawn, and 1 more; 0: never stated
 	at    int64 // when that came
 
 	open, older  int64 // cost of calls with slots in [mark, until) and in [before, mark) that are not answered
 	mark, before int64
-	ahead, early int64 // cost of calls with slots from until on, and from an until on that was said before
+	ahead, early int64 // cost of calls with slots from until on, and from an earlier until on
 	starved      bool  // a call found no room before until
 	reported     bool  // answers to calls are reported
 
@@ -35,15 +35,15 @@ type Allowance struct {
 	since int64 // when an answer last came
 	width int64 // after until, and at first, so much may be open before an answer, and one call more each Apart; 0: any number
 
-	most int64 // that was said to be left, before the call that was answered; 0: not known, or more was admitted since
+	most int64 // stated as left, before the call that was answered; 0: not known, or more was admitted since
 	oks  int64 // cost of good answers since start, and since guess.first
 	step int64 // the pace that refusals taught: the time that a cost of 1 takes; 0: none
 	span int64 // the time over which it doubles
 	next int64 // when the next call may go at that pace
 
-	maybe int64 // cost of calls whose answers said nothing, and which low may count already
-	said  bool  // good answers say what is left
-	dated bool  // readings say when there is more
+	maybe int64 // cost of calls whose answers stated nothing, and which low may count already
+	said  bool  // good answers state what is left
+	dated bool  // readings state when there is more
 	own   int64 // whether readings count the call that they answer: countsOwn, skipsOwn or 0: not known
 	waits int64 // how often in a row the first call after until was refused
 
@@ -78,7 +78,7 @@ func (a *Allowance) Earliest(l *Limit, now, e, n int64, _ int) Placement {
 	return Placement{At: e}
 }
 
-// room returns how much may be open if nothing is said: no more than the width, or than ever was left.
+// room returns how much may be open if nothing was stated: no more than the width, or than ever was left.
 func (a *Allowance) room() int64 {
 	if a.most > 0 {
 		return max(1, min(a.width, a.most-a.oks))
@@ -120,7 +120,7 @@ func (a *Allowance) opened(now int64) int64 {
 	return a.open + a.older
 }
 
-// turn passes until. What was ahead is younger than what is open, and outlasts a silence: otherwise a second call would probe.
+// turn passes until. Calls ahead are younger than open ones, and outlast a silence: otherwise a second call would probe.
 func (a *Allowance) turn(now int64) {
 	if a.Expires() <= now {
 		*a = Allowance{} // whether or not it was evicted
@@ -128,14 +128,14 @@ func (a *Allowance) turn(now int64) {
 	if a.until == 0 || now < a.until {
 		return
 	}
-	if a.width = 0; a.reported { // otherwise nobody would say that the first call was answered
+	if a.width = 0; a.reported { // otherwise nobody would report the first call's answer
 		a.width = max(a.opened(a.until)+1, a.low-1)
 	}
 	a.older, a.mark, a.open, a.ahead, a.early = a.older+a.open, a.until, a.ahead+a.early, 0, 0
 	a.start, a.since, a.until, a.starved, a.maybe, a.oks = a.until, a.until, 0, false, 0, 0
 }
 
-// begin is turn for calls and answers: if no policy limits them, they find a width until something was said.
+// begin is turn for calls and answers: if no policy limits them, they find a width until something is stated.
 func (a *Allowance) begin(l *Limit, now int64) {
 	if a.turn(now); l.Spec.First > 0 && a.width+a.until+a.at+a.start == 0 {
 		a.width = l.Spec.First
@@ -175,7 +175,7 @@ func (a *Allowance) Paused() int64 {
 	return 0
 }
 
-// Resume forgets what was said, and not what is open.
+// Resume forgets the statements, and keeps what is open.
 func (a *Allowance) Resume(now int64) {
 	a.turn(now)
 	a.open, a.ahead, a.early = a.open+a.ahead+a.early, 0, 0
@@ -186,7 +186,7 @@ func (a *Allowance) Resume(now int64) {
 // Reset implements [Account].
 func (a *Allowance) Reset(int64) { *a = Allowance{} }
 
-// Expires implements [Account]. What was said is over by then, and what is known of how the upstream speaks is learned again.
+// Expires implements [Account]. Statements have expired by then, and the upstream's way of stating is learned again.
 func (a *Allowance) Expires() int64 {
 	if *a == (Allowance{}) {
 		return 0

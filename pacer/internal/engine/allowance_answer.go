@@ -2,24 +2,24 @@ package engine
 
 import "github.com/headway-go/headway/pacer/internal/numbers"
 
-// What answers of the upstream mean for an allowance.
+// The upstream's answers and their effect on an allowance.
 
-// An Answered is what an answer said of a limit.
+// An Answered is an answer's statement about a limit.
 type Answered struct {
 	Slot    int64 // of the call; 0: not known
 	Cost    int64 // that it was charged
-	Left    int64 // what is left; −1: it does not say
-	Reset   int64 // until there is more; 0: it does not say
+	Left    int64 // what is left; −1: unknown
+	Reset   int64 // until there is more; 0: unknown
 	Guessed bool  // Reset is the caller's guess
-	Refused bool  // the upstream refused the call because of this limit, or, if nothing is said of what is left, until Reset
-	Teaches bool  // the refusal says how fast calls may go: see lesson
+	Refused bool  // the upstream refused the call because of this limit, or, if Left is unknown, until Reset
+	Teaches bool  // the refusal teaches how fast calls may go: see lesson
 	Open    int64 // cost of calls that are on their way and that the account does not know
 }
 
 // News is what an answer means for calls that wait.
 type News uint8
 
-// What an answer can mean.
+// The possible effects of an answer.
 const (
 	NoNews News = iota
 	More        // they may go earlier
@@ -63,12 +63,12 @@ func (a *Allowance) stated(now int64, r Answered) int64 {
 		a.dated = a.dated || !r.Guessed
 		return r.Reset
 	case a.dated || r.Left > 0:
-		return numbers.Second // a reset of 0 is one of less than that; what is left is asked for again
+		return numbers.Second // a reset of 0 is one of less than that; then a call probes
 	}
 	return a.guess.next(now, a.start)
 }
 
-// counted applies an answer that says what is left.
+// counted applies an answer that states what is left.
 func (a *Allowance) counted(now int64, r Answered, left, open int64) News {
 	if r.Reset = a.stated(now, r); a.over(r) {
 		return a.outdated(r, left)
@@ -83,8 +83,8 @@ func (a *Allowance) counted(now int64, r Answered, left, open int64) News {
 	return a.read(now, n, a.patient(r, n), r, left)
 }
 
-// blind takes a call out of what is open of which only the cost is known, and returns what slot it is taken to have: one before the least
-// that was said, so that nothing is given back. What is reported without a call is new.
+// blind removes a call from what is open when only its cost is known, and returns its assumed slot: one before the least stated value, so
+// that nothing is given back. A report without a call is new.
 func (a *Allowance) blind(now, n int64) int64 {
 	if n == 0 {
 		return now
@@ -117,8 +117,8 @@ func (a *Allowance) over(r Answered) bool {
 	return r.Slot < a.start && (ends <= a.start || r.Reset%numbers.Second == 0 && ends-numbers.Second <= a.start)
 }
 
-// refuse applies a refusal that says no more, or all that is said: nothing is left, for as long as it asks at least. If good answers do not
-// say what is left, it teaches a pace: so long the calls that were admitted will have taken.
+// refuse applies a refusal that states at most the wait: nothing is left, at least for that wait. If good answers do not state what is
+// left, the refusal teaches a pace: the admitted calls have taken so long.
 func (a *Allowance) refuse(now int64, r Answered, left int64) News {
 	if r.Reset = a.stated(now, r); a.over(r) {
 		return a.outdated(r, left)
@@ -149,7 +149,7 @@ func (a *Allowance) set(now, n, until int64, gated bool, left int64) News {
 	return a.news(left, gated)
 }
 
-// outdated applies an answer that says nothing of this window. No other call goes in place of the one that was answered.
+// outdated applies an answer that states nothing about this window. No other call goes in place of the one that was answered.
 func (a *Allowance) outdated(r Answered, left int64) News {
 	if a.until == 0 && a.width > 0 {
 		a.width = max(1, a.low-1, a.width-r.Cost)
@@ -172,8 +172,8 @@ func (a *Allowance) news(was int64, gated bool) News {
 	return NoNews
 }
 
-// silent applies a good answer that says nothing of what is left; so much was open. A width that holds calls back grows with each, as in
-// the slow start of TCP: a reading will come, or a refusal.
+// silent applies a good answer that does not state what is left; so much was open. A width that holds calls back grows with each, as in the
+// slow start of TCP: a reading will come, or a refusal.
 func (a *Allowance) silent(l *Limit, now int64, r Answered, left, open int64) News {
 	if a.until == 0 {
 		return a.opens(l, now, r.Cost, open)
@@ -190,10 +190,10 @@ func (a *Allowance) silent(l *Limit, now int64, r Answered, left, open int64) Ne
 	return a.news(left, false)
 }
 
-// opens lets more calls go after a good answer to one, if nothing is said and so much was open.
+// opens lets more calls go after a good answer to one, if nothing was stated and so much was open.
 func (a *Allowance) opens(l *Limit, now, n, open int64) News {
 	if a.oks > a.most {
-		a.most = 0 // there is more than ever was said
+		a.most = 0 // there is more than was ever stated
 	}
 	widens := a.said || l.Spec.First > 0 && a.step == 0 // otherwise something else limits calls
 	switch {
@@ -214,8 +214,8 @@ func (a *Allowance) opens(l *Limit, now, n, open int64) News {
 	return More
 }
 
-// corrected returns what is left, for upstreams that say what was left before the call: that is seen when a call that was alone is refused
-// although there should have been one.
+// corrected returns what is left, for upstreams that state what was left before the call. A call shows that which is refused, with no other
+// open, although one should have been left.
 func (a *Allowance) corrected(r Answered, should bool) int64 {
 	switch {
 	case r.Refused && should && a.own != countsOwn && r.Left == 0:
@@ -229,9 +229,9 @@ func (a *Allowance) corrected(r Answered, should bool) int64 {
 	return r.Left
 }
 
-// patient returns until when n are left. If others were there first after until, so that not more than one call was admitted, it waits until
-// there is more: for 2, 4 to 16 resets, as long as a quarter of the most that was ever left cannot have come back. What a good answer states
-// it doubts by a minute at most, and not if that moved away, as when a bucket is full does with each call.
+// patient returns until when n are left. If others were there first after until, so that not more than one call was admitted, it waits
+// until there is more: for 2, 4 to 16 resets, as long as a quarter of the most that was ever left cannot have come back. It doubts a good
+// answer's statement by a minute at most, and not if that moved away, as a bucket's full time does with each call.
 func (a *Allowance) patient(r Answered, n int64) int64 {
 	switch {
 	case a.until > 0 || a.width == 0 || r.Slot < a.start:

@@ -2,20 +2,20 @@ package engine
 
 import "github.com/headway-go/headway/pacer/internal/numbers"
 
-// How fast calls may go, and when there is more, if nobody says: what refusals teach of that.
+// How fast calls may go, and when there is more, if nothing states it: the lessons of refusals.
 
 // lesson learns a pace from a refusal, after which there is more at an instant: so long the calls that were admitted will have taken.
 func (a *Allowance) lesson(until int64) {
 	if a.oks == 0 || a.step > 0 && a.until > 0 && a.oks < numbers.Lesson {
 		return // of a burst with few before it, one
 	}
-	took, of := min(numbers.Month, max(numbers.Second, until-a.guess.first)), min(numbers.Lesson, a.oks) // few calls tell little
+	took, of := min(numbers.Month, max(numbers.Second, until-a.guess.first)), min(numbers.Lesson, a.oks) // few calls teach little
 	a.step = (a.step*(numbers.Lesson-of) + took/a.oks*of) / numbers.Lesson
 	a.span = min(numbers.Month, max(min(took, numbers.TenMinutes), numbers.Calms*a.step))
 }
 
-// A guess is when there is more, if the upstream does not say: after one of the usual periods, by the clock or from the first call on. What
-// was right last is tried first.
+// A guess is when there is more, if the upstream does not state it: after one of the usual periods, by the clock or from the first call on.
+// It tries the last right one first.
 type guess struct {
 	zero          int64 // when nothing was left; 0: something is
 	first, recent int64 // when the first call of this window went, and the last
@@ -56,8 +56,8 @@ func (a *Allowance) went(slot, n int64) {
 	a.oks, g.recent = a.oks+n, max(g.recent, slot)
 }
 
-// next returns how long to wait if nobody says when there is more: the shortest of the usual periods, and at least an eighth of what was
-// waited already since nothing was left in the window that began at start, or in one before it that a call has tried since.
+// next returns how long to wait if nothing states when there is more: the shortest of the usual periods, and at least an eighth of the wait
+// so far since nothing was left in the window that began at start, or in one before it that a call has tried since.
 func (g *guess) next(now, start int64) int64 {
 	if start <= g.zero || g.zero == 0 {
 		if g.zero = now; g.known != 0 {

@@ -17,10 +17,10 @@ type flying struct {
 	answer *engine.Answered
 }
 
-// TestAnAllowanceAdmitsWhatIsLeft plays random histories of one window: calls are granted, given back, counted and answered in any order. As
-// long as each answer says what is left, no call too many is granted once the first is answered, none is lost once all are, nothing goes
-// before the reset when nothing is left, and nothing is held after it but by the gate. In half of the histories answers are lost, as when
-// their process dies, and the store forgets: then there are at most as many calls too many as nobody knows of, and after 30 s none is lost.
+// TestAnAllowanceAdmitsWhatIsLeft plays random histories of one window: calls are granted, given back, counted and answered in any order.
+// While each answer states what is left, no call too many is granted once the first is answered, none is lost once all are, nothing goes
+// before the reset when nothing is left, and only the gate holds calls after it. In half of the histories answers are lost, as when their
+// process dies, and the store forgets: then there are at most as many calls too many as nobody knows of, and after 30 s none is lost.
 func TestAnAllowanceAdmitsWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(600) {

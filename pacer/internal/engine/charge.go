@@ -1,6 +1,6 @@
 package engine
 
-// A Charge is what a reservation took from one account. What its integers mean depends on the account's algorithm. Only this file and
+// A Charge is what a reservation took from one account. The meaning of its integers depends on the account's algorithm. Only this file and
 // charge.lua know that:
 //
 // GCRA      [From, To) is an interval of virtual time; [0, 0) if its slot was borrowed, and nothing was charged
@@ -41,8 +41,8 @@ func permitOf(id int64, has bool) Charge {
 	return c
 }
 
-// A mark is the instant of an account's reset. What was charged before it is not given back, and does not count, because others may have
-// used it since. The mark is kept for as long as such a charge could matter.
+// A mark is the instant of an account's reset. Earlier charges are not given back, and do not count, because others may have used them
+// since. The mark is kept for as long as such a charge could matter.
 type mark struct{ at, until int64 }
 
 // reset returns the mark of an account that is reset, whose charges mattered until an instant.

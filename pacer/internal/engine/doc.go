@@ -14,7 +14,7 @@
 //     sliding window exactly.
 //   - [Window], counters of fixed, calendar and sliding windows.
 //   - [Concurrency], permits for the calls that run at once, each with a lease.
-//   - [Allowance], what the upstream says is left of a limit until it resets.
+//   - [Allowance], what the upstream states as left of a limit until it resets.
 //
 // There is one account for each key, also when a policy changes: see [Kept].
 //
@@ -53,7 +53,7 @@
 // that holds a slot runs when the slot comes and a permit is free; otherwise it gives the slot back and is queued, in one step.
 //
 // A call that one of several stacks binds ([ReserveAny], ReserveAnyQueued) is decided by each of them, without a change, and then charged
-// to one, or queued for one. It is decided anew whenever it asks again.
+// to one, or queued for one. Each poll decides it anew.
 //
 // # Invariants
 //
@@ -62,7 +62,7 @@
 //     whatever their order. Shortcuts of long searches are an exception: see package numbers.
 //   - Intervals of a GCRA are disjoint, and gaps are disjoint, in order, before the tail, and no shorter than T.
 //   - A reservation that is cancelled before its slot leaves a GCRA exactly as it was.
-//   - What a call has cost that is settled lies after its start, and no later than it did: it conforms, wherever it moves.
+//   - The real cost of a settled call lies after its start, and no later than the charge did: it conforms, wherever it moves.
 //   - Charges never exceed the limit, except by Settle and Claim, which record what has already happened.
 //   - Cancel, Claim, Release and Renew may be repeated, within the bounds that their comments give.
 //   - From Expires on, an account is equivalent to a new one.

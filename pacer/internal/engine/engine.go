@@ -64,7 +64,7 @@ type Account interface { //nolint:interfacebloat // one method for each thing th
 	Inspect(l *Limit, now int64) Inspection
 }
 
-// inert is what accounts embed that do not heed everything: a permit costs nothing and has no period, readings tell what the calls of an
+// inert is embedded by accounts that do not heed everything: a permit costs nothing and has no period, readings state what the calls of an
 // allowance cost and what is left, windows do not adapt, and only permits are renewed.
 type inert struct{}
 
@@ -83,7 +83,7 @@ type Placement struct {
 	At int64 // the slot: when the call starts
 
 	begin int64 // of a rate, of the call's interval of virtual time; of a window, of its bucket
-	takes int64 // of a rate, the gap that holds the interval: its index, or tail
+	takes int64 // of a rate, the gap that holds the interval: its index, or tail; of a window with a pace, its line now, or none
 	full  int64 // of a window: no bucket before has room for even one call; 0 if that is nothing new
 }
 
@@ -129,7 +129,7 @@ func (e *Entry) unknown() {
 	panic(fmt.Sprintf("engine: no such algorithm: an account of an unknown type under a limit of algorithm %d", e.Limit.Spec.Algorithm))
 }
 
-// said returns until when the entry is an allowance of which something was said, if that is still to come; 0 otherwise.
+// said returns the end of the allowance that the entry states, if that is in the future; 0 otherwise.
 func (e *Entry) said(now int64) int64 {
 	if a, ok := e.Account.(*Allowance); ok && a.until > now {
 		return a.until
@@ -217,7 +217,7 @@ type Grant struct {
 	At     int64 // the slot; if not OK, when it would have been
 	Slack  int64
 	Binds  int   // the index of the entry that decided At, or BindsNothing
-	Paused int64 // Binds is an allowance of which not so much is left until then; 0 if it is none, or nothing is said
+	Paused int64 // if Binds is an allowance, not so much is left of it until then; 0 if it is none, or nothing is known
 
 	Queued bool  // it is queued for entry Binds, and requests again at At
 	Ahead  int64 // how many calls are before it in the queue
@@ -273,11 +273,7 @@ func Reserve(now int64, stack []Entry, c Call, charges []Charge) (Grant, []Charg
 	}
 	g.OK, g.Slack = true, math.MaxInt64
 	for i := range stack {
-		if c.Kept>>i&1 == 1 {
-			charges = append(charges, Charge{})
-			continue
-		}
-		charge, slack := stack[i].commit(now, places[i], c.cost(i))
+		charge, slack := stack[i].charge(now, places[i], &c, i)
 		charges = append(charges, charge)
 		g.Slack = min(g.Slack, slack)
 	}
@@ -287,11 +283,12 @@ func Reserve(now int64, stack []Entry, c Call, charges []Charge) (Grant, []Charg
 	return g, charges
 }
 
-// A Choice is one of several stacks, any one of which may bind a call, and what the call costs each of its accounts; nil: the same for
-// all.
+// A Choice is one of several stacks, any one of which may bind a call, what the call costs each of its accounts (nil: the same for all), and
+// which of them are what is kept for others.
 type Choice struct {
 	Stack []Entry
 	Costs []int64
+	Kept  uint64
 }
 
 // ReserveAny is [Reserve] for a call that one of some choices binds. It takes the one with the nearest slot; of those that are equally
@@ -301,7 +298,7 @@ func ReserveAny(now int64, choices []Choice, first int, c Call) (choice int, g G
 	for k := range choices {
 		i := (first + k) % len(choices)
 		look := c
-		look.Costs, look.MaxWait = choices[i].Costs, -1 // which changes nothing
+		look.Costs, look.Kept, look.MaxWait = choices[i].Costs, choices[i].Kept, -1 // which changes nothing
 		if one, _ := Reserve(now, choices[i].Stack, look, nil); choice < 0 || one.At < g.At {
 			choice, g = i, one
 		}
@@ -309,7 +306,7 @@ func ReserveAny(now int64, choices []Choice, first int, c Call) (choice int, g G
 			break // there is none that is nearer
 		}
 	}
-	c.Costs = choices[choice].Costs
+	c.Costs, c.Kept = choices[choice].Costs, choices[choice].Kept
 	g, charges = Reserve(now, choices[choice].Stack, c, nil)
 	return choice, g, charges
 }

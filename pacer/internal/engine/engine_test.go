@@ -137,7 +137,7 @@ func TestADearCallLooksAtSoManyGaps(t *testing.T) {
 	require.Greater(t, gaps(1000, 20).book(0, 0, 2).At, int64(20_000), "far behind, and just long enough: it is left to others")
 }
 
-// The slot moves only forward while accounts are asked: none answers with an instant before the one that it is asked for.
+// The slot moves only forward while accounts search: none returns an instant before its argument.
 func TestEarliestNeverGoesBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rate(3, 10), fixed(3, 50, 5), sliding(3, 10, 4), inFlight(1, 100))
@@ -187,7 +187,7 @@ func TestNewAccount(t *testing.T) {
 	require.False(t, engine.Keeps(nil, specs.GCRA))
 }
 
-// What the engine does not know it does not admit: it panics, and says what it met.
+// The engine panics at an unknown algorithm, and names it.
 func TestTheUnknownPanics(t *testing.T) {
 	t.Parallel()
 	type newcomer struct{ engine.Account }

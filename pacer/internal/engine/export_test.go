@@ -32,8 +32,8 @@ func (w *Window) Counts() map[int64]int64 {
 	return counts
 }
 
-// Sums returns what a window remembers and what its buckets say: of the total, and of the window that ends with bucket k. Peak
-// is what it remembers of the fullest window that has bucket k in it, none if it does not, and fullest what that holds.
+// Sums returns a window's remembered sums and those of its buckets: of the total, and of the window that ends with bucket k. Peak is what
+// it remembers of the fullest window that has bucket k in it, none if it does not, and fullest what that holds.
 func (w *Window) Sums(l *Limit, k int64) (total, counted, moved, anew, peak, fullest int64) {
 	for _, one := range w.buckets {
 		counted += one.n

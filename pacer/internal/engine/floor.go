@@ -1,16 +1,32 @@
 package engine
 
-import "github.com/headway-go/headway/pacer/internal/numbers"
+import (
+	"math"
+
+	"github.com/headway-go/headway/pacer/internal/numbers"
+)
 
 // A fixed or calendar window may keep parts for parties. Each part is an account of what its party spends, and comes after the window in the
 // stack of every call: the window has what all have spent. A call that is of another party leaves what is kept:
 //
 //	left of the window - cost of the call >= sum of all shares
-//	share = min(floor - spent by the party, floor * the rest of the window / a quarter of it), at least 0
+//	share = min(floor - spent by the party, floor * the rest of the window / a quarter of it, floor * 2^(3 - idle)), at least 0
+//	idle = whole windows in which others called and the party did not
 //
 // or the call costs no more than what is kept for its own party. So nothing is lost if a party does not come, and what is let go in the last
-// quarter can still be used. What is kept shrinks with time. So if a call must leave too much at one instant, the first at which it need not is
-// found by halving.
+// quarter can still be used. What halves with each idle window is never less than a 32nd: a party that comes back must find something, because
+// a refusal notes nothing.
+//
+// A window may have a pace, too: what is beyond the floors is spread over the time that is left, and calls may be so much ahead of that.
+//
+//	pace = (left + ahead - sum of all shares) / time left
+//	ahead = what was spent beyond the floors - line, at least 0
+//
+// The line goes on at the pace, up to what was spent beyond the floors: what nobody used is spread anew. It is kept in thousandths, as of the
+// last call that was paced. So what is settled, given back or claimed counts at once, and no pace of before outlives what made it.
+//
+// What is kept shrinks with time, and the line goes on. So if a call must wait within a window, the first instant at which it need not is found
+// by halving.
 
 // isPart reports whether an entry is what a window keeps for a party.
 func isPart(stack []Entry, i int) bool { return i < len(stack) && stack[i].Limit.Spec.Floor > 0 }
@@ -22,65 +38,152 @@ func place(stack []Entry, i int, now, at int64, c *Call, round int) Placement {
 		return Placement{At: at, begin: e.Limit.floor(at)}
 	}
 	p := e.earliest(now, at, c.cost(i), round)
-	if !isPart(stack, i+1) {
+	if e.Limit.Spec.Ahead == 0 && !isPart(stack, i+1) {
 		return p
 	}
-	w := e.Account.(*Window) //nolint:forcetypeassert // only windows keep parts
+	w := e.Account.(*Window) //nolint:forcetypeassert // only windows have a pace or parts
 	l := w.widened(&e.Limit, now)
 	for p.begin < l.horizon() {
-		ends := l.next(p.begin) - l.Spec.Guard - 1 // when it may start at the latest
-		spare := max(0, w.limit(l, now)-w.count(p.begin)-c.cost(i))
-		if at, ok := leaves(stack, i+1, c, p.begin, p.At, ends, spare); ok {
-			p.At = at
+		s := sharing{stack: stack, whole: i, call: c, now: now, begin: p.begin, ends: l.next(p.begin) - l.Spec.Guard - 1}
+		s.spare = max(0, w.limit(l, now)-w.count(p.begin)-c.cost(i))
+		s.open(w)
+		if at, ok := s.first(p.At); ok {
+			p.At, p.takes = at, none
+			if s.paced && p.begin <= now {
+				p.takes = s.line(now)
+			}
 			return p
 		}
-		next := l.next(p.begin)
-		p = e.earliest(now, next, c.cost(i), round)
+		p = e.earliest(now, l.next(p.begin), c.cost(i), round)
 	}
 	return p
 }
 
-// leaves returns the first instant of a window that begins then, from one on and up to ends, at which a call leaves what the parts from an entry
-// on keep, if it leaves so much.
-func leaves(stack []Entry, first int, c *Call, begin, from, ends, spare int64) (at int64, ok bool) {
-	kept := func(t int64) (others, own int64) {
-		for i := first; isPart(stack, i); i++ {
-			n := stack[i].kept(begin, t, ends)
-			if c.Kept>>i&1 == 1 {
-				others += n
-			} else {
-				own = n
-			}
-		}
-		return others, own
+// Inspect inspects an entry of a stack, as a call in no party finds it.
+func Inspect(stack []Entry, i int, now int64) Inspection {
+	in := stack[i].Account.Inspect(&stack[i].Limit, now)
+	if _, ok := stack[i].Account.(*Window); ok && stack[i].Limit.Spec.Floor == 0 {
+		in.Next = place(stack, i, now, now, &Call{Cost: 1, Kept: math.MaxUint64}, 0).At
 	}
-	others, own := kept(from)
-	if spare >= others || c.cost(first-1) <= own {
-		return from, true
-	}
-	if others, _ = kept(ends); spare < others {
-		return 0, false
-	}
-	for low, high := from, ends; ; { // too much is kept at low, and not at high
-		mid := low + (high-low)/2
-		if mid == low {
-			return high, true
+	return in
+}
+
+// A sharing is one window that parties share, as a call finds it.
+type sharing struct {
+	stack []Entry
+	whole int // the window's entry; what it keeps comes after it
+	call  *Call
+	now   int64
+
+	begin, ends  int64 // the window, and when a call of it may start at the latest
+	spare        int64 // what the call leaves of it
+	paced        bool  // the pace holds for the call
+	beyond, from int64 // what was spent beyond the floors, and the line, in thousandths
+	since        int64
+}
+
+// open looks at what was spent.
+func (s *sharing) open(w *Window) {
+	s.paced = s.stack[s.whole].Limit.Spec.Ahead > 0
+	s.beyond, s.since = w.count(s.begin), s.begin
+	for i := s.whole + 1; isPart(s.stack, i); i++ {
+		spent, floor := s.stack[i].Account.(*Window).count(s.begin), s.stack[i].Limit.Spec.Floor //nolint:forcetypeassert // a part of one
+		s.beyond -= min(spent, floor)
+		if s.call.Kept>>i&1 == 0 && spent+s.call.cost(s.whole) <= floor {
+			s.paced = false
 		}
-		if others, _ = kept(mid); spare < others {
-			low = mid
-		} else {
-			high = mid
-		}
+	}
+	s.beyond = max(0, s.beyond) * numbers.LineUnit
+	if w.since >= s.begin {
+		s.from, s.since = min(w.line, s.beyond), w.since
 	}
 }
 
-// kept returns what a part keeps at t, in the window that begins then and in which no call starts after ends.
-func (e *Entry) kept(begin, t, ends int64) int64 {
-	w := e.Account.(*Window) //nolint:forcetypeassert // a part of one
-	floor := e.Limit.Spec.Floor
-	most := floor - w.count(begin)
-	if last := (ends - begin + 1) / numbers.LetGo; ends-t < last {
-		most = min(most, int64(float64(floor)*(float64(ends-t)/float64(last))))
+// first returns the first instant from one on at which the call may go, if there is one in the window.
+func (s *sharing) first(from int64) (at int64, ok bool) {
+	if _, own := s.kept(from); s.free(from) || s.call.cost(s.whole) <= own {
+		return from, true
 	}
-	return max(0, most)
+	if !s.free(s.ends) {
+		return 0, false
+	}
+	low, high := from, s.ends
+	for mid := low + (high-low)/2; mid > low; mid = low + (high-low)/2 {
+		if s.free(mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return high, true
+}
+
+// free reports whether a call that starts at t leaves what is kept for others, and is not too far ahead of the pace.
+func (s *sharing) free(t int64) bool {
+	others, _ := s.kept(t)
+	ahead := s.beyond - s.from - s.stack[s.whole].Limit.Spec.Ahead*numbers.LineUnit
+	return s.spare >= others && (!s.paced || ahead <= 0 || float64(ahead) <= s.passed(t, others))
+}
+
+// line returns the line at t.
+func (s *sharing) line(t int64) int64 {
+	others, _ := s.kept(t)
+	return int64(min(float64(s.beyond), float64(s.from)+s.passed(t, others)))
+}
+
+// passed returns how far the line comes until t, if so much is kept for others.
+func (s *sharing) passed(t, others int64) float64 {
+	left := max(0, s.spare+s.call.cost(s.whole)-others)*numbers.LineUnit + s.beyond - s.from
+	return float64(float64(left) * (float64(t-s.since) / float64(max(1, s.ends-s.since)))) // rounded, as in the scripts
+}
+
+// kept returns what the parts keep at t, for others and for the party of the call.
+func (s *sharing) kept(t int64) (others, own int64) {
+	last := (s.ends - s.begin + 1) / numbers.LetGo
+	for i := s.whole + 1; isPart(s.stack, i); i++ {
+		e := &s.stack[i]
+		w, floor := e.Account.(*Window), e.Limit.Spec.Floor //nolint:forcetypeassert // a part of one
+		n := min(floor-w.count(s.begin), floor>>w.halvings(&e.Limit, s.now, s.begin))
+		if s.ends-t < last {
+			n = min(n, int64(float64(floor)*(float64(s.ends-t)/float64(last))))
+		}
+		if n <= 0 {
+			continue
+		}
+		if s.call.Kept>>i&1 == 1 {
+			others += n
+		} else {
+			own = n
+		}
+	}
+	return others, own
+}
+
+// halvings returns how many times a part is halved in the window that begins then, because its party did not call in those before.
+func (w *Window) halvings(l *Limit, now, begin int64) int64 {
+	if now >= w.noted {
+		return 0
+	}
+	idle := max(0, begin-w.quiet+l.Spec.Interval/2) / l.Spec.Interval // of a calendar, windows differ a little
+	return min(max(0, idle-numbers.IdleWindows), numbers.IdleHalvings)
+}
+
+// charge charges a call, of whose stack this is entry i. What is kept for others costs it nothing.
+func (e *Entry) charge(now int64, p Placement, c *Call, i int) (Charge, int64) {
+	if e.Limit.Spec.Floor > 0 {
+		own := c.Kept>>i&1 == 0
+		e.Account.(*Window).note(&e.Limit, now, p.begin, own) //nolint:forcetypeassert // a part of one
+		if !own {
+			return Charge{}, math.MaxInt64
+		}
+	}
+	return e.commit(now, p, c.cost(i))
+}
+
+// note notes in a part that a call goes in a window, of its party or of another one.
+func (w *Window) note(l *Limit, now, begin int64, own bool) {
+	if own || now >= w.noted {
+		w.quiet = max(w.quiet, l.next(begin))
+	}
+	w.noted = max(w.noted, begin+(numbers.IdleWindows+numbers.IdleHalvings)*l.Spec.Interval)
 }

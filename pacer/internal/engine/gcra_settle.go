@@ -8,8 +8,8 @@ import (
 )
 
 // Settle implements [Account]. A call that cost less gives the end of its interval back, as far as it lies in the future: one emission
-// interval for each unit that it did not need, since a charge may be longer, and begin before its slot. What it keeps moves to a gap, if it
-// can: see pack. A call that cost more is charged after everything that is reserved.
+// interval for each unit that it did not need, since a charge may be longer, and begin before its slot. The rest of the charge moves to a
+// gap, if it can: see pack. A call that cost more is charged after everything that is reserved.
 func (g *GCRA) Settle(l *Limit, now int64, charge Charge, cost, actual int64) {
 	if g.reset.covers(charge, now) {
 		return

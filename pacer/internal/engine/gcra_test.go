@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// What is left of a free piece can be used: a whole number of T if that moves no slot, and no splinter shorter than T.
+// The rest of a free piece can be used: a whole number of T if that moves no slot, and no splinter shorter than T.
 func TestGCRALeavesWholeGaps(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -75,7 +75,7 @@ func TestGCRALeavesWholeGaps(t *testing.T) {
 	}
 }
 
-// Five calls have [0, 50). What is given back of that joins what is free beside it.
+// Five calls have [0, 50). A part that is given back joins the free pieces beside it.
 func TestGCRACancel(t *testing.T) {
 	t.Parallel()
 	type give struct{ now, call int64 }

@@ -7,7 +7,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// A Kept is the account of a key between calls. There is one, whatever limit calls ask for:
+// A Kept is the account of a key between calls. There is one, whatever limit calls have:
 //
 //   - Another limit of a window, burst of a rate or number of permits is compared with the same account.
 //   - An instant means the same under any emission interval. So a rate keeps its tail, its gaps and its log. A faster one goes between the

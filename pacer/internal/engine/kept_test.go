@@ -16,7 +16,7 @@ type changing struct {
 	k *engine.Kept
 }
 
-// entry returns the account as a limit finds it that is asked for now, and what is kept if something is charged.
+// entry returns the account as a limit finds it now, and what is kept if something is charged.
 func (c *changing) entry(now int64, s specs.Spec) (engine.Entry, engine.Kept) {
 	l := engine.Limit{Spec: &s}
 	if s.Calendar != nil {
@@ -57,7 +57,7 @@ const (
 	plenty = 1000 // more than any limit here lets go
 )
 
-// What was spent under one limit is what another one begins with, in its own terms.
+// A new limit begins with what was spent under the old one, in its own terms.
 func TestAChangedLimitBeginsWithWhatWasSpent(t *testing.T) {
 	t.Parallel()
 	exact := policies.AtMost(4, time.Second).Burst(3).Skew(0).Spec()
@@ -102,7 +102,7 @@ func TestAChangedLimitBeginsWithWhatWasSpent(t *testing.T) {
 	}
 }
 
-// What is reserved ahead counts where it is, and the time between does not.
+// Reservations ahead count where they are, and the time between does not.
 func TestAChangedLimitCountsWhatIsReserved(t *testing.T) {
 	t.Parallel()
 	reserve := func(l *changing, s specs.Spec, at int64) {
@@ -135,7 +135,7 @@ func TestARefusedCallTurnsNothing(t *testing.T) {
 	require.Equal(t, 10, l.spend(second, one, plenty))
 }
 
-// What is claimed of a rate that had forgotten everything is what a window then counts.
+// A claim of a rate that had forgotten everything counts in a later window.
 func TestAWindowCountsWhatWasClaimed(t *testing.T) {
 	t.Parallel()
 	one, two := rate(10, 100*ms), fixed(10, hour, 0)

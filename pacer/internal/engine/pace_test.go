@@ -9,7 +9,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// A rate goes at the pace that the upstream says, until then: never faster than the limit, which has the burst as it was.
+// A rate goes at the pace that the upstream states, until then: never faster than the limit, which keeps its burst.
 func TestPaceLearned(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rate(3, 10))
@@ -104,7 +104,7 @@ func TestPaceRoundsUp(t *testing.T) {
 	require.Equal(t, int64(2998), r.inspect(0).Pace, "2997 µs, and the 333,667th part of one")
 }
 
-// Refusals of calls that had their slots before the last refusal was heeded tell nothing new, nor do those of the same second.
+// Refusals of calls that had their slots before the last refusal was heeded teach nothing new, nor do those of the same second.
 func TestPaceHeedsAnEpisodeOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// A model knows what is charged, and says of each instant whether a call may go.
+// A model knows the charges, and whether a call may go at an instant.
 type model struct {
 	spec *specs.Spec
 	live map[int]engine.Charge // by the number of the call
@@ -164,7 +164,7 @@ func (m *model) conforms(t *testing.T, seed uint64) {
 	}
 }
 
-// What is charged and given back, in any order, leaves no trace, whatever was asked meanwhile.
+// Charges that are given back, in any order, leave no trace, whatever was requested meanwhile.
 func TestCancelledHistoriesLeaveNothing(t *testing.T) {
 	t.Parallel()
 	for _, spec := range []specs.Spec{rate(1, 10), rate(4, 10), rate(3, 7), fixed(3, 40, 7), sliding(5, 8, 9)} {
@@ -193,7 +193,7 @@ func TestCancelledHistoriesLeaveNothing(t *testing.T) {
 	}
 }
 
-// What an account says of itself is what it then does.
+// An account then does what its inspection shows.
 func TestInspectTellsTheTruth(t *testing.T) {
 	t.Parallel()
 	for _, spec := range []specs.Spec{rate(1, 10), rate(4, 10), fixed(3, 40, 7), sliding(5, 8, 9)} {

@@ -50,7 +50,7 @@ func (e *Entry) toll(c *Call, i int) (t toll) {
 	return t
 }
 
-// ahead returns for how long a call of fair shares need not ask again because of those before it: half of what the rate takes for so many of the
+// ahead returns for how long a call of fair shares need not poll because of those before it: half of what the rate takes for so many of the
 // shortest, or for those of its own flow, if that is not much more. Some of these may have left.
 func (q *Queue) ahead(c *Call, rank, score int64) int64 {
 	if rank == 0 {
@@ -60,7 +60,7 @@ func (q *Queue) ahead(c *Call, rank, score int64) int64 {
 	return max(min(own, debt(rank, numbers.Near)), debt(rank, q.least/numbers.TagMicro)/2)
 }
 
-// isNext reports whether it is the turn of a call within so much time of a rate, if the calls before it do not ask: those are few, and its
+// isNext reports whether it is the turn of a call within so much time of a rate, if the calls before it do not poll: those are few, and its
 // flow does not get more than that before the first of them.
 func (q *Queue) isNext(c *Call, rank, score, within int64) bool {
 	return rank == 0 || debt(rank, q.least/numbers.TagMicro) <= within && (score-q.waiting[0].score)/numbers.TagMicro*max(1, c.Weight) <= within
@@ -194,7 +194,7 @@ func (q *Queue) leave(id int64) bool {
 // isFirst reports whether a call is the first in the queue.
 func (q *Queue) isFirst(id int64) bool { return len(q.waiting) > 0 && q.waiting[0].id == id }
 
-// served notes in a fair queue that a call got its slot; inTurn tells whether it was the call's turn, so that the queue advances.
+// served records in a fair queue that a call got its slot; inTurn is whether it was the call's turn, so that the queue advances.
 func (q *Queue) served(c *Call, score int64, t toll, inTurn bool) {
 	if len(q.waiting) == 0 {
 		return

@@ -18,7 +18,7 @@ func (q *Queue) ids() []int64 {
 	return ids
 }
 
-// enqueue puts a queued call, as one that asks at now and is waited for until then, and returns how many are before it.
+// enqueue adds a queued call that polls at now and is expected until then, and returns how many are before it.
 func (q *Queue) enqueue(c Call, now, until int64, fair bool) int64 {
 	rank, score := q.position(&c, now, fair)
 	var t toll
@@ -29,7 +29,7 @@ func (q *Queue) enqueue(c Call, now, until int64, fair bool) int64 {
 	return rank
 }
 
-// The queue is in the order in which calls first asked, whenever they joined it.
+// The queue has the order of the calls' first requests, whenever they joined it.
 func TestLineOrder(t *testing.T) {
 	t.Parallel()
 	var q Queue
@@ -41,7 +41,7 @@ func TestLineOrder(t *testing.T) {
 		{Call{ID: 9}, 100, 0},
 		{Call{ID: 8}, 100, 1},             // at the same time, but later
 		{Call{ID: 7}, 90, 2},              // by a clock that stepped back
-		{Call{ID: 6, Since: 50}, 200, 0},  // it asked first, and was forgotten
+		{Call{ID: 6, Since: 50}, 200, 0},  // it came first, and was forgotten
 		{Call{ID: 9}, 300, 1},             // it stands there already
 		{Call{ID: 5, Since: 101}, 300, 3}, // as early as 8, which it is queued behind
 		{Call{ID: 4}, 300, 5},
@@ -67,7 +67,7 @@ func TestLineOrderOfDigits(t *testing.T) {
 	require.Equal(t, 0, (&waiter{id: 1, score: 2, until: 3}).compare(waiter{id: 1, score: 2, until: 4}))
 }
 
-// Who does not ask in time is taken for dead. Who asks again is waited for anew.
+// A call that does not poll in time counts as dead. A call that polls again is expected anew.
 func TestLinePurge(t *testing.T) {
 	t.Parallel()
 	var q Queue
@@ -94,7 +94,7 @@ func TestLinePurge(t *testing.T) {
 	require.False(t, q.purge(300))
 }
 
-// Those whose turn it is are called, at most 32, and are expected to come within 100 ms.
+// Calls whose turn it is are woken, at most 32, and are expected within 100 ms.
 func TestLineCall(t *testing.T) {
 	t.Parallel()
 	var q Queue
@@ -185,7 +185,7 @@ func TestLineOfOneTag(t *testing.T) {
 	require.Equal(t, int64(numbers.TagStep+1000), q.scores[201])
 }
 
-// No more than so many flows are remembered. Those with the least lead go first.
+// No more than so many flows are remembered. Flows with the least lead are dropped first.
 func TestLineForgetsFlows(t *testing.T) {
 	t.Parallel()
 	var q Queue
@@ -240,7 +240,7 @@ func TestLineIsFair(t *testing.T) {
 	}
 }
 
-// However great their weights, flows get what their weights say but for a hundredth.
+// However great their weights, flows get their parts by weight but for a hundredth.
 func TestTagsOfGreatWeights(t *testing.T) {
 	t.Parallel()
 	for weight := int64(1); weight <= 100; weight++ {

@@ -122,7 +122,7 @@ type queuedCall struct {
 	roles []role // of the entries
 	call  Call
 	near  int64 // as the constant, or farther
-	lead  int64 // how long before its slot it may go without asking again: near, or less if it would have permits for so long
+	lead  int64 // how long before its slot it may go without another poll: near, or less if it would have permits for so long
 }
 
 // A verdict is what becomes of a call by a stack. It changes nothing until it is carried out: see queuedCall.charge and queuedCall.enqueue.
@@ -132,7 +132,7 @@ type verdict struct {
 	early bool  // of a grant: it gets its slot before its turn, and without its permits
 
 	// Of a call that is to be queued for the limit at.Binds, behind at.Ahead others.
-	again int64 // when it is to ask again, if nothing else is said
+	again int64 // when it must poll by default
 	score int64
 	need  int64 // how many permits have to be given back until it has one: of so many
 	of    int64
@@ -159,30 +159,35 @@ func (v *verdict) class() int {
 	return goes
 }
 
-// isBetter reports whether a call had better have this verdict than another one. Of queues, it is the one whose turn comes soonest if calls
-// take the same time by all choices: that in which the fewest permits have to come back, for each that there is.
+// isBetter reports whether a call had better have this verdict than another one. Of queues for permits, it is the one whose turn comes soonest
+// if calls take the same time by all choices: that in which the fewest permits have to come back, for each that there is. Of queues for slots it
+// is the one in which the call polls soonest. These are better than queues for permits, whose turn nobody can foresee.
 func (v *verdict) isBetter(than *verdict) bool {
-	if a, b := v.class(), than.class(); a != b || a != waits {
+	switch a, b := v.class(), than.class(); {
+	case a != b || a != waits:
 		return a < b || a == b && v.at.At < than.at.At
+	case v.of > 0 && than.of > 0:
+		return v.need*than.of < than.need*v.of
+	case v.of == 0 && than.of == 0:
+		return v.again < than.again
 	}
-	return v.need*than.of < than.need*v.of
+	return v.of == 0
 }
 
 // ReserveQueued is Reserve for such a call. It also returns which queued calls are to retry.
 func ReserveQueued(now int64, stack []Entry, c Call, charges []Charge) (g Grant, charged []Charge, called []int64) {
-	choice := [1]Choice{{stack, c.Costs}}
+	choice := [1]Choice{{stack, c.Costs, c.Kept}}
 	_, g, charged, called = ReserveAnyQueued(now, stack, choice[:], 0, c, charges)
 	return g, charged, called
 }
 
 // ReserveAnyQueued is [ReserveQueued] for a call that one of some choices binds, whose entries are of the stack. It returns which one that
 // is: of those by which the call may go, the one with the nearest slot. If there is none, and permits are all that it lacks by some, the
-// call is queued for one of them: see verdict.isBetter. It may ask again by all choices, and is in one queue at a time; in each, its
-// position is by when it first asked, so that it loses nothing by changing. While slots by other choices come nearer, the first in a queue
-// asks again in time for them. If all slots are far, it gets the nearest. Of choices that are equally good, it is the first one from first
-// on, going round.
+// call is queued for one of them: see verdict.isBetter. It may poll by all choices, and is in one queue at a time; in each, its position is
+// by its first request, so that it loses nothing by changing. While slots by other choices come nearer, the first in a queue polls in time
+// for them. If all slots are far, it gets the nearest. Of choices that are equally good, it is the first one from first on, going round.
 //
-// What the call holds is that of the whole stack, and so is its Slot: it gets no earlier one by any choice.
+// A call's charges are those of the whole stack, and so is its Slot: it gets no earlier one by any choice.
 func ReserveAnyQueued(
 	now int64, stack []Entry, choices []Choice, first int, c Call, charges []Charge,
 ) (choice int, g Grant, charged []Charge, called []int64) {
@@ -197,7 +202,7 @@ func ReserveAnyQueued(
 	for k := range choices {
 		i := (first + k) % len(choices)
 		look := queuedCall{now: now, stack: choices[i].Stack, call: c, near: max(numbers.Near, c.Reach)}
-		look.call.Costs, look.roles = choices[i].Costs, rolesOf(look.stack, roles[:0])
+		look.call.Costs, look.call.Kept, look.roles = choices[i].Costs, choices[i].Kept, rolesOf(look.stack, roles[:0])
 		look.near += look.before()
 		freed = look.purge(freed)
 		v := look.decide()
@@ -336,7 +341,7 @@ func (q *queuedCall) decide() verdict {
 	}
 	within := q.lead
 	if q.call.Held != nil {
-		within = q.near // who has a slot knows when to ask for its permits
+		within = q.near // a call with a slot knows when to request its permits
 	}
 	if others.At-q.now > within || !queues && slot.At-q.now > within {
 		v := q.granted(slot, rates)
@@ -527,10 +532,9 @@ func (q *queuedCall) charge(v *verdict, charges []Charge) []Charge {
 				f := e.Account.(*Concurrency) //nolint:forcetypeassert // of leases
 				f.Renew(&e.Limit, q.now, q.call.ID, g.At)
 			}
-		case q.call.Kept>>i&1 == 1:
 		case k&kinds != 0:
 			timed = true
-			c, slack = e.commit(q.now, places[i], q.call.cost(i))
+			c, slack = e.charge(q.now, places[i], &q.call, i)
 			if k == ofLane || k == fair {
 				q.served(i, v.early)
 			}

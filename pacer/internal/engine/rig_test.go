@@ -18,7 +18,7 @@ const always = int64(1) << 50
 // ms is a millisecond in µs, the unit of all times.
 const ms = int64(1000)
 
-// A rig is a stack of policies and what its accounts hold. Nobody else uses them.
+// A rig is a stack of policies and what its accounts hold. Only it uses them.
 type rig struct {
 	t     testing.TB
 	stack []engine.Entry
@@ -62,7 +62,7 @@ type booking struct {
 	charges []engine.Charge
 }
 
-// ask asks for a slot, and returns the answer in times after the epoch.
+// ask reserves a slot, and returns the answer in times after the epoch.
 func (r *rig) ask(now int64, c engine.Call) booking {
 	r.t.Helper()
 	g, charges := engine.Reserve(epoch+now, r.stack, c, nil)
@@ -73,7 +73,7 @@ func (r *rig) ask(now int64, c engine.Call) booking {
 	return booking{g, charges}
 }
 
-// book asks at now for a slot that is not before another instant.
+// book reserves at now a slot that is not before another instant.
 func (r *rig) book(now, from, cost int64) booking {
 	r.t.Helper()
 	b := r.ask(now, engine.Call{Cost: cost, NotBefore: from - now, MaxWait: always})
@@ -145,7 +145,7 @@ func (r *rig) counts() map[int64]int64 {
 	return counts
 }
 
-// A step is a call that asks at now for a slot at from or later, and the slot and the slack that it gets.
+// A step is a call that reserves at now a slot at from or later, and the slot and the slack that it gets.
 type step struct{ now, from, cost, slot, slack int64 }
 
 // A sequence is a table of steps with one policy.
@@ -164,7 +164,7 @@ func (s *sequence) run(t *testing.T) {
 	}
 }
 
-// late asks as ask does, for a call that may have to queue, and returns besides who is called.
+// late reserves for a call that may have to queue, and also returns which calls are woken.
 func (r *rig) late(now int64, c engine.Call) (b booking, called []int64) {
 	r.t.Helper()
 	if c.Cost == 0 {
@@ -181,7 +181,7 @@ func (r *rig) late(now int64, c engine.Call) (b booking, called []int64) {
 	return booking{g, charges}, called
 }
 
-// goes asks for a call that waits as long as need be and is granted a slot.
+// goes reserves a slot for a call that waits as long as necessary.
 func (r *rig) goes(now int64, c engine.Call) booking {
 	r.t.Helper()
 	c.MaxWait = always
@@ -190,7 +190,7 @@ func (r *rig) goes(now int64, c engine.Call) booking {
 	return b
 }
 
-// stands asks for a call that waits as long as need be and has to queue, and checks when it is to ask again.
+// stands reserves for a call that waits as long as necessary and has to queue, and checks when it must poll.
 func (r *rig) stands(now int64, c engine.Call, again, ahead int64) {
 	r.t.Helper()
 	c.MaxWait = always

@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// Whatever calls are settled at after they have gone, in whatever order, what they really cost conforms to the limit.
+// However calls are settled after they have gone, and in any order, their real costs conform to the limit.
 func TestSettledCallsConform(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(2000) {

@@ -13,8 +13,8 @@ import (
 //
 // Buckets are known by the instant at which they begin, and are all on one grid: see Kept.
 //
-// No look at a window goes through all of its buckets, if they are a hundred: what all buckets hold tells as a rule that there
-// is room, and what the window held that was looked at last goes on to the next one, bucket by bucket.
+// No look at a window reads all of its buckets, of which there may be a hundred: usually the total shows that there is room, and the sum of
+// the window that was looked at last moves to the next one, bucket by bucket.
 type Window struct {
 	inert
 
@@ -25,10 +25,13 @@ type Window struct {
 	sum     sum
 	peak    peak
 
-	learned int64 // the limit that the upstream says it has; 0 for none
+	learned int64 // the limit that the upstream states; 0 for none
 	until   int64 // when that ends
 	margin  margin
 	reset   mark
+
+	line, since  int64 // of a window with a pace: how far that has come, in thousandths, and when that was
+	quiet, noted int64 // of a part: begin of the first window since its party's last call, and until when that is known
 }
 
 // A bucket is what was counted from one instant on.
@@ -103,6 +106,9 @@ func (w *Window) Commit(l *Limit, now int64, p Placement, n int64) (Charge, int6
 	if p.full > 0 {
 		w.full = full{p.full, w.limit(l, now)}
 	}
+	if l.Spec.Ahead > 0 && p.takes != none {
+		w.line, w.since = p.takes, now
+	}
 	return chargeIn(p.begin, n, one.n), l.next(p.begin) - l.Spec.Guard - 1 - p.At
 }
 
@@ -150,6 +156,12 @@ func (w *Window) tidy(l *Limit, now int64) {
 	if w.until <= now {
 		w.learned, w.until = 0, 0
 	}
+	if w.since < k {
+		w.line, w.since = 0, 0
+	}
+	if w.noted <= now {
+		w.quiet, w.noted = 0, 0
+	}
 	if w.full.until != 0 && w.full.until < l.next(k) {
 		w.full = full{}
 	}
@@ -176,8 +188,8 @@ func (w *Window) giveBack(l *Limit, now, begin, n int64) {
 	w.full.until = min(w.full.until, max(0, begin-l.Spec.Buckets*l.Spec.Interval))
 }
 
-// Settle implements [Account]. What cost nothing at first has no bucket: it is charged to the present one. What a charge from another grid
-// lacks is charged where it lies in this one.
+// Settle implements [Account]. A cost that was nothing at first has no bucket: it is charged to the present one. The missing part of a
+// charge from another grid is charged where it lies in this one.
 func (w *Window) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
 	l = w.widened(l, now)
 	begin, _ := c.bucket()
@@ -199,7 +211,7 @@ func (w *Window) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
 func (w *Window) Reset(now int64) { *w = Window{reset: w.reset.reset(now, w.ends)} }
 
 // Expires implements [Account].
-func (w *Window) Expires() int64 { return max(w.ends, w.until, w.margin.until) }
+func (w *Window) Expires() int64 { return max(w.ends, w.until, w.margin.until, w.noted) }
 
 // Remembers implements [Account].
 func (w *Window) Remembers() int64 { return w.reset.until }

@@ -67,7 +67,7 @@ func TestWindowInspect(t *testing.T) {
 	}
 }
 
-// What an account of windows knows is past when the last call counts no more.
+// An account of windows expires when its last call counts no more.
 func TestWindowExpires(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, sliding(3, 10, 3))

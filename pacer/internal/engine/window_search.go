@@ -68,8 +68,8 @@ func (w *Window) search(l *Limit, now, e, n int64, round int) Placement {
 // none is no bucket.
 const none = int64(-1)
 
-// over returns the last of the buckets k..k+m whose sum would exceed the limit with n more calls, and with one
-// more. A call that costs more than the upstream says it allows at present has a window to itself.
+// over returns the last of the buckets k..k+m whose sum would exceed the limit with n more calls, and with one more. A call that costs more
+// than the upstream allows at present has a window to itself.
 func (w *Window) over(l *Limit, k, limit, n int64) (forN, forOne int64) {
 	forN, forOne = none, none
 	if w.total+n <= limit { // whatever the window
@@ -106,8 +106,8 @@ func (w *Window) over(l *Limit, k, limit, n int64) (forN, forOne int64) {
 	}
 }
 
-// roomy reports whether n calls fit in each of the windows that have bucket k in them. What the fullest holds is not looked for
-// anew as long as even what was added since leaves them room.
+// roomy reports whether n calls fit in each of the windows that have bucket k in them. The fullest sum is not searched anew while it leaves
+// room even with what was added since.
 func (w *Window) roomy(l *Limit, k, limit, n int64) bool {
 	p, back := &w.peak, l.Spec.Buckets*l.Spec.Interval
 	if p.at != k || p.back != back || p.n+n > limit {

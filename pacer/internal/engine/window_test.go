@@ -140,7 +140,7 @@ func TestWindowForgets(t *testing.T) {
 	}
 }
 
-// What a window remembers so that it need not read all buckets is what they say, whatever happens to them.
+// A window's remembered sums, which save it from reading all buckets, equal those of the buckets, whatever happens to them.
 func TestWindowRemembersSums(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {

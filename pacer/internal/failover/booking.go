@@ -10,8 +10,8 @@ import (
 
 var _ store.Booker = (*Store)(nil)
 
-// What became of a booking, only the shared store knows: a process that is without it could redeem what another one has redeemed. So
-// bookings are neither made nor redeemed locally, whatever the mode, and an answer that is lost is an error.
+// Only the shared store knows the state of a booking: a process that is without it could redeem what another one has redeemed. So bookings
+// are neither made nor redeemed locally, whatever the mode, and an answer that is lost is an error.
 
 // Epoch implements [store.Booker].
 func (w *Store) Epoch() (store.Epoch, error) {
@@ -24,10 +24,10 @@ func (w *Store) Epoch() (store.Epoch, error) {
 	return w.knownEpoch(), nil
 }
 
-// Booked implements [store.Booker]. A store that grants the slot again has not forgotten it. What is left to remind a store of is that it
-// was taken.
+// Booked implements [store.Booker]. A store that grants the slot again has not forgotten it. The store must only be reminded that it was
+// taken.
 func (w *Store) Booked(stack store.Stack, g store.Grant) {
-	w.ledger.releasedAll(&store.Batch{Stack: stack, Grants: []store.Grant{g}})
+	w.ledger.releasedAll(&stack, []store.Grant{g})
 }
 
 // Redeem implements [store.Redeemer].
@@ -47,7 +47,7 @@ func (w *Store) Redeem(ctx context.Context, _ string, all []store.Booking) ([]st
 		b := &copied[i]
 		b.Limits, b.Refund = slices.Clone(b.Limits), slices.Clone(b.Refund)
 		if b.Refund != nil {
-			w.forgets([]store.Batch{{Stack: store.Stack{Limits: b.Limits}, Grants: []store.Grant{{Charges: b.Refund}}}})
+			w.forgets(&store.Stack{Limits: b.Limits}, []store.Grant{{Charges: b.Refund}})
 		}
 	}
 	return w.redemptions.Redeem(ctx, copied)

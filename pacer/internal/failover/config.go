@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A Config says how a member behaves.
+// A Config sets how a member behaves.
 type Config struct {
 	Upstream  string
 	Mode      Mode
@@ -51,11 +51,11 @@ type Change struct {
 	Never     bool          // it is Lost because it has never answered: calls wait for the first contact
 	Processes int           // of a loss, how many shares there are; 0 if this process has none
 	For       time.Duration // how long it was lost
-	Dropped   int           // of a return: how many grants that were to be given back, and notes, were too many to keep
+	Dropped   int           // of a return: how much was to be given back, and stays charged
 	Err       error         // why it is
 }
 
-// A Mode says what becomes of calls while the shared store is out of reach.
+// A Mode is what happens to calls while the shared store is out of reach.
 type Mode uint8
 
 // Modes.

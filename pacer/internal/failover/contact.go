@@ -11,9 +11,9 @@ import (
 )
 
 // The first contact. A process that has never had an answer from its store does not know how many others there are, so it cannot know its
-// share of any limit: the only safe guess would be none. Unless its Config says how many there are, or that calls are to be let through or
-// refused, its calls wait until the store answers. One goroutine makes the attempts, however many calls wait; each of them sleeps on one
-// channel, which is closed when contact is made or denied, so that a call costs nothing while it waits and nothing when it leaves.
+// share of any limit: the only safe guess would be none. Unless its Config has how many there are, or lets calls through or refuses them,
+// its calls wait until the store answers. One goroutine makes the attempts, however many calls wait; each of them sleeps on one channel,
+// which is closed when contact is made or denied, so that a call costs nothing while it waits and nothing when it leaves.
 
 // Bounds of attempts.
 const (
@@ -52,7 +52,7 @@ func (a *attempt) isOver() bool {
 	}
 }
 
-// A noContactError says that the store has never answered, or not for long enough, and why the last attempt failed.
+// A noContactError means that the store has never answered, or not for long enough, and contains why the last attempt failed.
 type noContactError struct {
 	kind  error // store.ErrNoContact or store.ErrNoShare
 	cause error

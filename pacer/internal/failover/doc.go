@@ -16,11 +16,11 @@
 //
 // # The first contact
 //
-// A process that has never had an answer from the store does not know how many others there are, and so not its share. If its
-// Config says how many, or that calls are to be refused or let through, it becomes local when the first attempt fails.
-// Otherwise its state stays unknown: calls sleep in Await until the store answers, or denies them, or until they may wait no
-// longer. One goroutine makes the attempts, one at a time. A store that denies this process from the start ends that goroutine:
-// the error is every call's, and the next call begins anew. What is reported meanwhile is kept for the store, as in an outage.
+// A process that has never had an answer from the store does not know how many others there are, and so not its share. If its Config has
+// how many, or refuses calls or lets them through, it becomes local when the first attempt fails. Otherwise its state stays unknown: calls
+// sleep in Await until the store answers, or denies them, or until they may wait no longer. One goroutine makes the attempts, one at a
+// time. A store that denies this process from the start ends that goroutine: the error is every call's, and the next call begins anew.
+// Reports are kept for the store meanwhile, as in an outage.
 //
 // # Local and back
 //
@@ -29,30 +29,29 @@
 // before the first contact, and those that wait in its queues ask again. Processes take turns on a grid of store time, so that their local
 // queues together are as even as the shared one was; under a strict rate also after they were idle: see localStore.share. The share of each
 // limit is the limit divided by the number of processes that the fleet had, which each learns from the heartbeats that all of them send;
-// [policies.Policy.Share] defines it for each policy. What is given back, settled or paused meanwhile is reported to the store later.
+// [policies.Policy.Share] defines it for each policy. What is spent, paused and released meanwhile is reported to the store later.
 //
-// A process that finds its store first asks whether it answers, and then for a barrier, an instant that the first of them sets for all: a
-// barrier in a reply that was lost would be over for those who come next.
+// A process that finds its store first checks whether it answers, and then requests a barrier, an instant that the first of them sets for
+// all: a barrier in a reply that was lost would be over for those who come next.
 //
-// Heartbeats also bring what the accounts hold that this process uses (bounded: see ledger.go), no matter which process was
-// granted it: how far ahead a rate is taken, the buckets of a window, the permits in use and until when. A process that becomes local
-// begins behind these, so a quota that another process has spent is spent for all. What it cannot know is what others were granted
-// since its last heartbeat. Windows that turn over faster than heartbeats come count as full until the next one begins, and a rate
-// goes on a turn later.
+// Heartbeats also bring what the accounts hold that this process uses (bounded: see ledger.go), no matter which process was granted it: how
+// far ahead a rate is taken, the buckets of a window, the permits in use and until when. A process that becomes local begins behind these,
+// so a quota that another process has spent is spent for all. It cannot know what others were granted since its last heartbeat. Windows
+// that turn over faster than heartbeats come count as full until the next one begins, and a rate goes on a turn later.
 //
 // # Once
 //
-// A cancellation, a settlement and a report of what was spent locally must not be done twice: others may have had meanwhile what the
-// first gave back. Each has a number ([store.Once]), and is asked for again by that number until it is known what became of it: the
-// store remembers the numbers for store.OnceTTL. A resumption and a reset are done now or not at all: later they could undo what came
-// after them.
+// What was spent locally, and what calls cost more than they were charged, must not be charged twice. Such a report has a number
+// ([store.Once]), and is repeated with that number until it is answered: the store remembers the numbers for store.OnceTTL. What is given
+// back is given back now or not at all, as what is resumed and reset is: later, others may have it. It stays charged until it is past; only
+// permits are given back later, by the numbers of their calls.
 //
-// After a failure the store gets no request for a moment, and then one request at a time. A process that comes back reports what it
-// knew, in case the store has forgotten: what it was granted by rates, what was counted in windows, and pauses. If any of its own intervals
-// of a rate is missing, the store has lost more, and the process reports what it knows of others, too. That only ever tightens. Processes
-// that lost the store wait for each other, about a second, and come back at the same time, with those that wait for their first contact.
-// No local slot behind that time is used before its process has reported what it spent. Calls that still wait give their
-// slots up for slots of the fleet: package dispatch says which may be earlier.
+// After a failure the store gets no request for a moment, and then one request at a time. A process that comes back reports what it knew,
+// in case the store has forgotten: what it was granted by rates, what was counted in windows, and pauses. If any of its own intervals of a
+// rate is missing, the store has lost more, and the process reports what it knows of others, too. That only ever tightens. Processes that
+// lost the store wait for each other, about a second, and come back at the same time, with those that wait for their first contact. No
+// local slot behind that time is used before its process has reported what it spent. Calls that still wait give their slots up for slots of
+// the fleet: package dispatch decides which may be earlier.
 //
 // A store that answers but has forgotten everything reports that: data has an epoch, which clients know. Then the same happens at once,
 // in all processes that have waiting calls: a store that is a [store.Notifier] notifies them. A store that has lost only its last
@@ -61,7 +60,7 @@
 // by itself, and so is found out. Limits that were learned from the upstream and shares of adaptive rates are
 // not remembered: the next answers bring them again.
 //
-// What cannot be known: if only one process has lost the store, it spends its share while the others still have all of the limit, so up
+// A process cannot know whether it alone has lost the store: then it spends its share while the others still have all of the limit, so up
 // to 1/n too much goes out. When it has found the store it reserves its cells of each rate, so of rates that ends then. A process whose
 // very first request finds a store that has just come back does not know that others are local, and has all of the limit until they know
 // it, too.
@@ -91,14 +90,14 @@
 //   - A process that does not know its share grants nothing.
 //   - No limit is exceeded by a fall back: a process begins behind everything that it knows to be granted, with a share of each limit
 //     that adds up to the limit over the fleet.
-//   - What was spent locally is reported to the store, once it answers, before this process is granted anything by it. A process that
-//     leaves before that tries for as long as one request may take.
+//   - Local spending is reported to the store, once it answers, before this process is granted anything by it. A process that leaves before
+//     that tries for as long as one request may take.
 //   - Nothing is given back twice, nor to a store that has lost its data since.
 //   - A deliberate reset begins a new epoch, and so does a setting. A process that meets it asks the store what was reset
 //     (store.Settings.Resets), and reserves again at the same time. Before the answer to that counts, the process forgets what was reset and
 //     nothing else; everything, if the store does not know any more. It has calls that wait for it reserve again. Nobody brings back what
 //     was reset. If epochs begin within a second of each other, the process asks with each reservation, and is not refused first.
-//   - Memory is bounded: maxRecords keys, maxSpans intervals or maxBuckets buckets of each, maxOwed notes and grants.
+//   - Memory is bounded: maxRecords keys, maxSpans intervals or maxBuckets buckets of each, maxOwed notes.
 //
 // # Failures
 //

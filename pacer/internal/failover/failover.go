@@ -110,7 +110,7 @@ type Store struct {
 	resumed   []store.Change // under mu: what was reset, until calls that wait heed it
 }
 
-// A state says who decides.
+// A state is who decides.
 type state = int32
 
 const (
@@ -135,8 +135,8 @@ func New(backing store.Shared, c *Config) *Store {
 	p, knows := backing.(store.Punctual)
 	w.punctual, w.gone, w.cancels = knows && p.Punctual(), make(chan struct{}), batch.NewCancels(w.sendCancels)
 	w.redemptions, w.changes = batch.NewRedemptions(w.sendRedemptions), batch.NewChanges(w.sendChanges)
-	w.once.by = w.id
-	w.local.epoch, w.local.waits = w.knownEpoch, w.isReturningAt
+	w.once.by, w.once.open = w.id, make(map[int64]struct{})
+	w.local.waits = w.isReturningAt
 	w.local.policy = c.InForce.PolicyOf
 	w.SetPolicies(c.Policies)
 	w.local.permits, w.local.firstID, w.local.reserved = c.Owner.Permits, newID(), make(map[store.Key]int64)
@@ -217,8 +217,8 @@ func (w *Store) ensureJoined(ctx context.Context) (bool, error) {
 	return false, w.noContact(nil)
 }
 
-// maxAtOnce is how many operations of callers are under way at once, beside those that are batched: reservations, refunds and redemptions. What a
-// client holds back because it has no more connections seems to be an answer that does not come.
+// maxAtOnce is how many operations of callers are under way at once, beside those that are batched: reservations, refunds and redemptions.
+// Requests that a client holds back for want of a connection look like answers that do not come.
 const maxAtOnce = 16
 
 // reachInTurn is reach for an operation of a caller, of which there may be thousands: it waits until fewer are under way.
@@ -243,7 +243,7 @@ func (w *Store) reach(ctx context.Context, name string, op func(context.Context)
 	return err
 }
 
-// isFailure reports whether an operation's error says that the store is out of reach.
+// isFailure reports whether an operation's error means that the store is out of reach.
 func (w *Store) isFailure(err error) bool {
 	switch {
 	case err == nil, forgot(err) != nil, isFull(err), errors.Is(err, store.ErrClosed):
@@ -333,7 +333,7 @@ func (w *Store) within(values context.Context, name string, calls int, op func(c
 	}
 }
 
-// ofTheCall returns an error in place of one that says that the time of a request is over: its caller's is not.
+// ofTheCall returns an error in place of the end of a request's time: its caller's time is not over.
 func (w *Store) ofTheCall(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return w.overdue()

@@ -102,13 +102,10 @@ func (s *shared) Cancel(ctx context.Context, stack store.Stack, grants []store.G
 
 func (s *shared) CancelAll(ctx context.Context, batches []store.Batch) error {
 	mem, err := s.enter(ctx)
-	if err == nil && s.repeated(batches[0].Stack.Once) {
-		return s.lost(batches[0].Stack.Once)
-	}
 	for i := 0; err == nil && i < len(batches); i++ {
 		err = mem.Cancel(ctx, batches[i].Stack, batches[i].Grants)
 	}
-	return cmp.Or(err, s.lost(batches[0].Stack.Once))
+	return cmp.Or(err, s.lost(true))
 }
 
 // repeated reports whether an operation was done before.
@@ -133,10 +130,10 @@ func (s *shared) repeated(o *store.Once) bool {
 }
 
 // lost returns an error in place of an answer that is lost.
-func (s *shared) lost(o *store.Once) error {
+func (s *shared) lost(counts bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.loses && o != nil {
+	if s.loses && counts {
 		return errDown
 	}
 	return nil
@@ -147,12 +144,13 @@ func (s *shared) Report(ctx context.Context, stack store.Stack, notes []store.No
 	if err != nil {
 		return 0, 0, err
 	}
+	counts := slices.ContainsFunc(notes, func(n store.Note) bool { return n.Kind == store.NoteSettle })
 	if s.repeated(stack.Once) {
-		return mem.Now(), 0, s.lost(stack.Once)
+		return mem.Now(), 0, s.lost(counts)
 	}
 	s.set(func() { s.notes = append(s.notes, notes...) })
 	now, changed, err := mem.Report(ctx, stack, notes)
-	return now, changed, cmp.Or(err, s.lost(stack.Once))
+	return now, changed, cmp.Or(err, s.lost(counts))
 }
 
 func (s *shared) Status(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
@@ -331,7 +329,7 @@ func TestASilentStoreTimesOut(t *testing.T) {
 	})
 }
 
-// What becomes of calls is as the mode says.
+// The mode decides what happens to calls.
 func TestModes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -413,7 +411,7 @@ func TestAStoreThatForgetsAgain(t *testing.T) {
 	}
 }
 
-// What a fleet sends besides the requests of its calls is bounded, however large it is.
+// A fleet's background requests are bounded, however large it is.
 func TestTheScheduleOfAFleet(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 2, 10, 100, 1000, 5000} {

@@ -57,9 +57,8 @@ func (w *Store) wasReset(ctx context.Context, epoch store.Epoch) (bool, error) {
 	return w.heed(ctx, epoch)
 }
 
-// heed is wasReset for a caller that has filled turning, which heed empties. What is remembered must not bring back what was reset, so the
-// store is asked what that was. Without an answer, this process stays in the epoch before. Calls that wait heed it, too: news of it may be
-// lost.
+// heed is wasReset for a caller that has filled turning, which heed empties. Memories must not undo a reset, so the process reads what was
+// reset. Without an answer, this process stays in the epoch before. Calls that wait heed it, too: news of it may be lost.
 func (w *Store) heed(ctx context.Context, epoch store.Epoch) (bool, error) {
 	defer w.reportResumed() // when the next one may turn
 	defer func() { <-w.turning }()

@@ -14,7 +14,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Nobody is a process that has no calls and nothing to say, and one policy at most.
+// A Nobody is a process that has no calls, no reports, and one policy at most.
 type Nobody struct{ Policy policies.Policy }
 
 func (n Nobody) PolicyOf(*store.Limit) policies.Policy            { return n.Policy }

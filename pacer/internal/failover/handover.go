@@ -7,7 +7,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// What goes from a record to a local account when the store is lost, and from there to the store when it is back.
+// The way from a record to a local account when the store is lost, and from there to the store when it is back.
 
 // startLocal returns what a local account is to know of what the store was known to hold.
 //

@@ -45,7 +45,7 @@ func TestALocalLineBeginsBehindOthers(t *testing.T) {
 	require.GreaterOrEqual(t, notes[0].Charge.To, now+ahead)
 }
 
-// What processes spent at the same time adds up, where the store charges it, also when each call is older than an emission interval.
+// Simultaneous spending of processes adds up, where the store charges it, also when each call is older than an emission interval.
 func TestWhatWasSpentAtOnceAddsUp(t *testing.T) {
 	t.Parallel()
 	for _, ago := range []time.Duration{10 * time.Millisecond, 30 * time.Millisecond} {

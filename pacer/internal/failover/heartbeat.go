@@ -118,7 +118,7 @@ func (w *Store) renew(ctx context.Context) error {
 	return w.settle(ctx)
 }
 
-// describe describes this process to a store that is a Registry. Nobody's call depends on it.
+// describe describes this process to a store that is a Registry. No call depends on it.
 func (w *Store) describe(ctx context.Context, left bool) {
 	registry, ok := w.store.(store.Registry)
 	if !ok {
@@ -177,7 +177,7 @@ func (w *Store) heartbeat(ctx context.Context, leaves bool, barrier time.Duratio
 	return p, nil
 }
 
-// maxCurious is of how many scoped limits a heartbeat asks what they hold: others take turns.
+// maxCurious bounds the scoped limits that one heartbeat reads. The rest take turns.
 const maxCurious = 16
 
 // curious returns the limits of which this process wants to know what they hold: those without a scope, and some of those that it has

@@ -26,7 +26,7 @@ func lost(t *testing.T, p policies.Policy, holds func(now store.Instant) store.H
 	return s
 }
 
-// ask asks for one call that goes now, or leaves it.
+// ask reserves one call that goes now, or leaves it.
 func (s *scene) ask(t *testing.T, c store.Call) store.Grant {
 	t.Helper()
 	var g [1]store.Grant
@@ -102,7 +102,7 @@ func TestAProcessKnowsThePermitsOfOthers(t *testing.T) {
 	}
 }
 
-// What a heartbeat brings may have been given back since: a store is not reminded of it.
+// A charge in a heartbeat may have been given back since: a store is not reminded of it.
 func TestNoStoreIsRemindedOfWhatAHeartbeatBrought(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

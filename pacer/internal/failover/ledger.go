@@ -226,8 +226,8 @@ func (r *ledger) released(l *store.Limit, c store.Charge, n int64) {
 	}
 }
 
-// settled is called before the store hears what calls really cost: from then on somebody else may have what they did not need, and nobody
-// is to be reminded of it.
+// settled is called before the store receives what calls really cost: from then on somebody else may have the difference, and nobody is
+// reminded of it.
 func (r *ledger) settled(stack *store.Stack, notes []store.Note) {
 	for i := range notes {
 		n := &notes[i]
@@ -249,10 +249,10 @@ func (r *ledger) settled(stack *store.Stack, notes []store.Note) {
 }
 
 // releasedAll is called before grants are given back.
-func (r *ledger) releasedAll(b *store.Batch) {
-	for i := range b.Grants {
-		for j, c := range b.Grants[i].Charges {
-			r.released(&b.Stack.Limits[j], c, c.To)
+func (r *ledger) releasedAll(stack *store.Stack, grants []store.Grant) {
+	for i := range grants {
+		for j, c := range grants[i].Charges {
+			r.released(&stack.Limits[j], c, c.To)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func TestAResetForgetsWhatItNames(t *testing.T) {
 	}
 }
 
-// What was granted, or held, before a reset does not come back by an answer that the reset overtook, nor goes what came after it.
+// Grants and charges from before a reset do not come back by an answer that the reset overtook, and later ones are kept.
 func TestAnAnswerThatAResetOvertook(t *testing.T) {
 	t.Parallel()
 	r := remembering("a")
@@ -97,7 +97,7 @@ func TestAnAnswerThatAResetOvertook(t *testing.T) {
 	require.Equal(t, []bucketUse{{n: 1, own: 1}}, r.keys[store.Key{Policy: "a"}].counts)
 }
 
-// What a process remembers is bounded in keys, intervals and buckets.
+// A process's memory is bounded in keys, intervals and buckets.
 func TestTheLedgerIsBounded(t *testing.T) {
 	t.Parallel()
 	hour, window := store.Limit{Spec: policies.Every(time.Hour).Spec()}, store.Limit{Policy: "window", Spec: policies.Fixed(10, time.Second).Spec()}

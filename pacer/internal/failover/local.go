@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/memstore"
@@ -21,7 +20,6 @@ import (
 // store has received it.
 type localStore struct {
 	policy func(*store.Limit) policies.Policy
-	epoch  func() store.Epoch       // that is known of the shared store
 	waits  func(store.Instant) bool // whether calls do not use that slot yet
 
 	mu        sync.Mutex
@@ -35,8 +33,8 @@ type localStore struct {
 	folded    int                      // how many tickets there were when those that had gone were last looked for
 	spent     map[store.Key]*record    // of what has gone
 	owed      []debt
-	owing     int // grants and notes of those
-	dropped   int // grants and notes that were too many to keep
+	owing     int // notes of those
+	dropped   int // slots and notes that the store will not hear of
 }
 
 // A localGrant is a slot that was granted locally.
@@ -51,33 +49,14 @@ type localGrant struct {
 // localGrantOf returns what is known of a grant that is local.
 func localGrantOf(g *store.Grant) *localGrant { t, _ := g.Receipt.(*localGrant); return t }
 
-// A debt is what could not be reported to the store: grants to give back, or notes.
+// A debt is notes that the store may not have received: permits that are given back, or a report of a number, which charges something.
 type debt struct {
 	limits []store.Limit
-	grants []store.Grant
 	notes  []store.Note
-
-	// Of an operation that may have been done: its number, when that was, and if it gave grants back, all of them. It is asked for
-	// again as it was, and by itself.
-	number  int64
-	since   time.Time
-	batches []store.Batch
-
-	// began is the epoch in which it was owed. A store that has lost its data since does not hold what is to be given back.
-	began store.Instant
+	number int64 // 0: the notes may be heeded twice
 }
 
-// size returns how many grants and notes a debt is.
-func (d *debt) size() int {
-	n := len(d.grants) + len(d.notes)
-	for i := range d.batches {
-		n += len(d.batches[i].Grants)
-	}
-	return n
-}
-
-// maxOwed bounds how many grants and notes are kept for the store while it is out of reach. What is dropped was charged and
-// not used.
+// maxOwed bounds how many notes are kept for the store while it is out of reach.
 const maxOwed = 1 << 15
 
 // An absence is a time without the store.
@@ -103,7 +82,7 @@ func (a *localStore) share(stack *store.Stack, away absence) store.Stack {
 	for i := range stack.Limits {
 		l := &own.Limits[i]
 		if *l = stack.Limits[i]; l.Spec.Algorithm == specs.Allowance {
-			continue // what readings say is divided
+			continue // readings are divided
 		}
 		l.Spec = a.policy(l).Share(away.processes)
 		if n := int64(away.processes); mayTurn && l.Spec.Algorithm == specs.GCRA && stack.Limits[i].Spec.Limit < n {
@@ -267,7 +246,7 @@ func (a *localStore) returned() {
 	a.covered = nil
 }
 
-// Bounds of what a process tells its accounts, and the store, about permits one by one.
+// Bounds of the notes about single permits to accounts and to the store.
 const (
 	maxForeign  = 4096 // of others in a share: no share has more that it would miss
 	maxReserved = 4096 // of all shares while it returns
@@ -286,34 +265,32 @@ func permitsOf(all []readings.Report) map[store.Key]int64 {
 	return held
 }
 
-// cancel gives local grants back to the accounts that they were charged to, which are of shares. It returns reports for the store about
-// those that it knows of.
-func (a *localStore) cancel(ctx context.Context, upstream string, grants []store.Grant) ([]readings.Report, error) {
+// cancel gives local grants back to the accounts that they were charged to, which are of shares. It returns what the store knows of them: windows
+// are charged there with those that have gone.
+func (a *localStore) cancel(ctx context.Context, upstream string, grants []store.Grant) (known []store.Batch, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var m readings.Reports
 	for i := range grants {
 		t := localGrantOf(&grants[i])
 		if err := a.store.Cancel(ctx, store.Stack{Upstream: upstream, Limits: t.shares}, []store.Grant{{Charges: t.charges}}); err != nil {
-			return m.All, err
+			return known, err
 		}
 		if t.over.CompareAndSwap(false, true) { // nobody knows of it
 			continue
 		}
+		theirs := make([]store.Charge, len(t.charges))
 		for j, c := range t.charges {
-			l := &t.limits[j]
-			if l.Spec.Algorithm != specs.Window {
-				continue // it is past, or so nearly
-			}
-			n := c.To
-			if h := a.spentOn(l).bucket(c.From); h.n >= n {
-				h.n -= n
-			} else {
-				m.Add(l, store.Note{Kind: store.NoteSettle, Charge: store.Charge{From: c.From}, Cost: n})
+			if l := &t.limits[j]; l.Spec.Algorithm == specs.Window { // the intervals of rates are past, or so nearly
+				h := a.spentOn(l).bucket(c.From)
+				mine := min(h.n, c.To)
+				h.n -= mine
+				theirs[j] = store.Charge{From: c.From, To: c.To - mine}
 			}
 		}
+		stack := store.Stack{Upstream: upstream, Limits: t.limits} // of all credentials of a pool
+		known = append(known, store.Batch{Stack: stack, Grants: []store.Grant{{OK: true, Charges: theirs}}})
 	}
-	return m.All, nil
+	return known, nil
 }
 
 // fold counts the tickets that have gone as spent.
@@ -356,7 +333,8 @@ func (a *localStore) spentOn(l *store.Limit) *record {
 	return t
 }
 
-// report applies notes to the local accounts. What concerns the fleet as well, it keeps for the store.
+// report applies notes to the local accounts. What concerns the fleet as well, it keeps for the store. What calls did not need of slots that the
+// store granted stays charged there.
 //
 // If they were on their way to the store, as an operation with a number, it may have heeded them.
 func (a *localStore) report(ctx context.Context, stack *store.Stack, notes []store.Note, away absence, number int64) (store.Instant, int, error) {
@@ -364,21 +342,24 @@ func (a *localStore) report(ctx context.Context, stack *store.Stack, notes []sto
 	defer a.mu.Unlock()
 	own, n := a.share(stack, away), away.processes
 	now := a.store.Now()
-	mine, later := make([]store.Note, 0, len(notes)), []store.Note(nil)
+	mine := make([]store.Note, 0, len(notes))
 	for i := range notes {
 		note := notes[i]
+		l := &stack.Limits[note.Limit]
 		switch note.Kind {
 		case store.NoteRelease:
-			later = append(later, note)
+			release := note
+			release.Limit = 0
+			a.owe(debt{limits: stack.Limits[note.Limit : note.Limit+1], notes: []store.Note{release}})
 		case store.NoteLearn:
-			if stack.Limits[note.Limit].Spec.Algorithm == specs.GCRA {
+			if l.Spec.Algorithm == specs.GCRA {
 				note.Value = min(note.Value*int64(n), specs.MaxPeriod.Microseconds())
 			} else if note.Value > 0 {
 				note.Value = max(1, note.Value/int64(n))
 			}
 		case store.NoteAnswer:
 			if d := note.Empties(); d > 0 {
-				t := a.spentOn(&stack.Limits[note.Limit])
+				t := a.spentOn(l)
 				t.paused = max(t.paused, now.Add(d))
 			}
 			if note.Remaining > 0 {
@@ -388,44 +369,51 @@ func (a *localStore) report(ctx context.Context, stack *store.Stack, notes []sto
 				note.Cost = 0
 			}
 		case store.NoteSettle:
-			if !note.Local || number > 0 {
-				later = append(later, note)
+			if note.Local {
+				break
 			}
-			if !note.Local {
-				continue
+			if more := note.Actual - note.Cost; more <= 0 {
+				a.dropped++
+			} else if number == 0 {
+				a.spentOn(l).owe(note.Charge.From, more)
 			}
+			continue
 		case store.NoteSlow, store.NoteStray, store.NoteClaim, store.NoteRenew, store.NoteResume, store.NoteReset:
 		}
 		mine = append(mine, note)
 	}
-	if len(later) > 0 {
-		a.owe(debt{limits: stack.Limits, notes: later, number: number, since: time.Now()})
+	if number > 0 {
+		a.owe(debt{stack.Limits, slices.DeleteFunc(slices.Clone(notes), func(n store.Note) bool { return !charges(&n) }), number})
 	}
 	return a.store.Report(ctx, own, mine)
 }
 
-// owe keeps something for the store. If that is too much, what charges something is still kept, in the records of what was spent, and the
-// rest is dropped and counted: it stays charged until it is past, and permits until their leases run out. The caller holds mu.
+// owe keeps notes for the store. If they are too many, they are dropped and counted: permits stay taken until their leases run out, and what
+// the store may have charged already is not charged again. The caller holds mu.
 func (a *localStore) owe(d debt) {
-	if d.began == 0 {
-		d.began = a.epoch().Began
-	}
-	if a.owing+d.size() <= maxOwed {
-		d.limits = slices.Clone(d.limits) // the caller's may be used for something else
-		a.owed, a.owing = append(a.owed, d), a.owing+d.size()
+	if a.owing+len(d.notes) > maxOwed {
+		a.dropped += len(d.notes)
 		return
 	}
-	for i := range d.notes {
-		if n := &d.notes[i]; n.Kind == store.NoteSettle && n.Actual > n.Cost {
-			a.spentOn(&d.limits[n.Limit]).owe(n.Charge.From, n.Actual-n.Cost)
-		} else {
-			a.dropped++
-		}
-	}
-	a.dropped += d.size() - len(d.notes)
+	d.limits = slices.Clone(d.limits) // the caller's may be used for something else
+	a.owed, a.owing = append(a.owed, d), a.owing+len(d.notes)
 }
 
-// droppedSince returns how many debts were dropped since it was last asked.
+// drop counts slots that are not given back to the store. Permits are, later.
+func (a *localStore) drop(stack *store.Stack, grants []store.Grant) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.dropped += len(grants)
+	for i := range grants {
+		for j, c := range grants[i].Charges {
+			if stack.Limits[j].Spec.Algorithm == specs.Concurrency && c.To > 0 {
+				a.owe(debt{limits: stack.Limits[j : j+1], notes: []store.Note{{Kind: store.NoteRelease, Value: c.From}}})
+			}
+		}
+	}
+}
+
+// droppedSince returns how many slots and notes were dropped since it was last asked.
 func (a *localStore) droppedSince() (n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -466,6 +454,6 @@ func (a *localStore) put(b bill) {
 	}
 	a.owed, a.owing, a.reserved = append(b.owed, a.owed...), 0, b.reserved
 	for i := range a.owed {
-		a.owing += a.owed[i].size()
+		a.owing += len(a.owed[i].notes)
 	}
 }

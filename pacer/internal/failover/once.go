@@ -2,15 +2,13 @@ package failover
 
 import (
 	"errors"
-	"slices"
 	"sync"
-	"time"
 
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// operations number the operations of this process that must not be done twice. An operation whose answer was lost may have been done:
-// it is asked for again with its number, and then a store that has done it does nothing.
+// operations number the reports of this process that charge something. One whose answer was lost is repeated with its number, and then a
+// store that has heeded it does nothing.
 type operations struct {
 	mu   sync.Mutex
 	by   string
@@ -19,26 +17,18 @@ type operations struct {
 }
 
 // begin numbers an operation.
-func (o *operations) begin() *store.Once {
+func (o *operations) begin() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.open == nil {
-		o.open = make(map[int64]struct{})
-	}
 	o.last++
 	o.open[o.last] = struct{}{}
-	return o.once(o.last)
+	return o.last
 }
 
-// again asks for an operation once more.
-func (o *operations) again(number int64) *store.Once {
+// of describes an operation.
+func (o *operations) of(number int64) *store.Once {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.once(number)
-}
-
-// once describes an operation. The caller holds mu.
-func (o *operations) once(number int64) *store.Once {
 	known := o.last
 	for n := range o.open {
 		known = min(known, n)
@@ -46,7 +36,7 @@ func (o *operations) once(number int64) *store.Once {
 	return &store.Once{By: o.by, Number: number, Known: known}
 }
 
-// end records that an operation is not asked for again.
+// end records that an operation is not sent again.
 func (o *operations) end(number int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -58,10 +48,5 @@ func unsure(err error) bool {
 	return errors.Is(err, store.ErrUnreachable) && !errors.Is(err, errResting)
 }
 
-// counts reports whether it matters how often a store heeds notes.
-func counts(notes []store.Note) bool {
-	return slices.ContainsFunc(notes, func(n store.Note) bool { return n.Kind == store.NoteSettle })
-}
-
-// stale reports whether a store may have forgotten by now whether it has done an operation.
-func stale(since time.Time) bool { return time.Since(since) > store.OnceTTL*3/4 }
+// charges reports whether a note charges something: to heed it twice would charge that twice.
+func charges(n *store.Note) bool { return n.Kind == store.NoteSettle && n.Actual > n.Cost }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/batch"
-	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies/specs"
 )
@@ -104,7 +103,7 @@ func sendAgain(batches []store.Batch, errs []error, which []int, send func(some 
 	}
 }
 
-// reserveAlone decides without the shared store, as the mode says. asked says whether that was asked before.
+// reserveAlone decides without the shared store, by the mode. The last argument is whether there was a request before.
 func (w *Store) reserveAlone(ctx context.Context, b *store.Batch, asked bool) error {
 	switch w.config.Mode {
 	case Local:
@@ -146,8 +145,8 @@ func (w *Store) sendHeeding(ctx context.Context, epoch store.Epoch, batches []st
 	w.send(ctx, batches, errs)
 }
 
-// postpone answers calls of a process that may not decide about them yet. Those that are queued ask again after a while; of the others those
-// of a process without a share wait in Await, and the rest is refused.
+// postpone answers calls of a process that may not decide about them yet. Queued calls poll after a while; of the others those of a process
+// without a share wait in Await, and the rest is refused.
 func (w *Store) postpone(calls []store.Call, grants []store.Grant, waitsFor int) {
 	now := w.Now()
 	for i := range calls {
@@ -159,16 +158,13 @@ func (w *Store) postpone(calls []store.Call, grants []store.Grant, waitsFor int)
 // returned forgets the slots that calls give back with their request: the store may grant the same ones again.
 func (w *Store) returned(stack *store.Stack, calls []store.Call) {
 	for i := range calls {
-		for j, c := range calls[i].Held {
-			w.ledger.released(&stack.Limits[j], c, c.To)
-		}
 		if calls[i].Held != nil {
-			w.ledger.cancelled(stack, []store.Grant{{Charges: calls[i].Held}})
+			w.forgets(stack, []store.Grant{{Charges: calls[i].Held}})
 		}
 	}
 }
 
-// withoutHeld returns calls without the slots that they hold: those are the shared store's, which learns later that they are free.
+// withoutHeld returns calls without the slots that they hold: those are the shared store's.
 func (w *Store) withoutHeld(stack *store.Stack, calls []store.Call) []store.Call {
 	if !slices.ContainsFunc(calls, func(c store.Call) bool { return c.Held != nil }) {
 		return calls
@@ -177,7 +173,7 @@ func (w *Store) withoutHeld(stack *store.Stack, calls []store.Call) []store.Call
 	for i := range own {
 		if held := own[i].Held; held != nil {
 			own[i].Held = nil
-			w.owe(debt{limits: stack.Limits, grants: []store.Grant{{OK: true, Charges: held}}})
+			w.local.drop(stack, []store.Grant{{Charges: held}})
 		}
 	}
 	return own
@@ -201,31 +197,19 @@ func (w *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 				rest = append(rest, g)
 			}
 		}
+		w.forgets(stack, rest)
 		if len(mine) > 0 && w.config.Mode == Local {
-			charged, err := w.local.cancel(ctx, stack.Upstream, mine)
-			for _, m := range charged {
-				w.reportOrOwe(ctx, &m)
-			}
+			known, err := w.local.cancel(ctx, stack.Upstream, mine)
 			if err != nil {
 				return err
+			}
+			for i := range known {
+				theirs = append(theirs, batch.Refunds(ctx, &known[i].Stack, known[i].Grants)...)
 			}
 		}
 		theirs = append(theirs, batch.Refunds(ctx, stack, rest)...)
 	}
 	return w.cancels.GiveBack(theirs)
-}
-
-// reportOrOwe sends a report to the store now, or when it is back.
-func (w *Store) reportOrOwe(ctx context.Context, m *readings.Report) {
-	d := debt{limits: m.Limits, notes: m.Notes}
-	if began := w.Now(); w.state.Load() == shared {
-		var err error
-		if _, d.number, err = w.report(ctx, m.Limits, m.Notes, 0); !w.fellBack(err, began) {
-			return
-		}
-		d.since = time.Now()
-	}
-	w.owe(d)
 }
 
 func (w *Store) owe(d debt) {
@@ -240,8 +224,8 @@ func (w *Store) Exchangeable(g *store.Grant) bool {
 	return t != nil && !t.over.Load() && w.state.Load() == shared
 }
 
-// Returning implements [store.Exchanger]. The others have all of the limits from the barrier on. What this process has spent may take
-// many requests to report: nobody waits for more than one.
+// Returning implements [store.Exchanger]. The others have all of the limits from the barrier on. The report of this process's spending may
+// take many requests: nobody waits for more than one.
 func (w *Store) Returning(g *store.Grant) bool {
 	return localGrantOf(g) != nil && w.isReturningAt(g.At)
 }
@@ -251,8 +235,8 @@ func (w *Store) isReturningAt(at store.Instant) bool {
 	return barrier > 0 && at >= barrier && w.Now() < barrier.Add(w.config.Timeout)
 }
 
-// Report implements [store.Store]. What is undone on purpose, a pause or a charge, is undone now or not at all: later it could undo what
-// came after it. So while the state is local, a resumption and a reset are heeded by this process alone, and return an error.
+// Report implements [store.Store]. A pause or a charge is undone now or not at all: later that could undo a newer one. So while the state
+// is local, a resumption and a reset are heeded by this process alone, and return an error.
 func (w *Store) Report(ctx context.Context, stack store.Stack, notes []store.Note) (now store.Instant, changed int, err error) {
 	ask, err := w.ensureJoined(ctx)
 	if err != nil && !errors.Is(err, store.ErrNoContact) { // what is reported before the first contact is reported with it
@@ -300,43 +284,22 @@ func (w *Store) reportShared(ctx context.Context, stack store.Stack, notes []sto
 			last.Cost = 0 // of which the store knows nothing
 		}
 	}
-	type reply struct {
-		now     store.Instant
-		changed int
+	if now, changed, number, err = w.report(ctx, stack.Limits, kept, 0, w.reachInTurn); err != nil {
+		return 0, 0, number, err
 	}
-	if counts(kept) {
-		stack.Once = w.once.begin()
-		defer func() {
-			if !unsure(err) {
-				w.once.end(stack.Once.Number)
-			} else {
-				number = stack.Once.Number
-			}
-		}()
-	}
-	answer := make(chan reply, 1)
-	err = w.reachInTurn(ctx, "report", func(ctx context.Context) error {
-		now, changed, err := w.store.Report(ctx, stack, kept)
-		answer <- reply{now, changed}
-		return err
-	})
-	if err != nil {
-		return 0, 0, 0, err
-	}
-	r := <-answer
-	w.observe(r.now)
+	w.observe(now)
 	w.ledger.mu.Lock()
 	defer w.ledger.mu.Unlock()
 	for i := range kept {
 		n := &kept[i]
 		if n.Kind == store.NoteAnswer && n.Remaining > 0 {
-			w.ledger.of(&stack.Limits[n.Limit], int64(r.now)).paused = 0
+			w.ledger.of(&stack.Limits[n.Limit], int64(now)).paused = 0
 		}
 		if d := n.Empties(); d > 0 {
-			w.ledger.pause(&stack.Limits[n.Limit], r.now.Add(d), int64(r.now))
+			w.ledger.pause(&stack.Limits[n.Limit], now.Add(d), int64(now))
 		}
 	}
-	return r.now, r.changed, 0, nil
+	return now, changed, 0, nil
 }
 
 // Status implements [store.Store].

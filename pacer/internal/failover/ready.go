@@ -6,8 +6,8 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// Ready implements [store.Readier]: it asks the shared store, whatever the state is. One that is no Readier is asked for the upstream's
-// pause, which is little, but an answer.
+// Ready implements [store.Readier]: it passes to the shared store, whatever the state is. From one that is no Readier it requests the
+// upstream's pause, which is little, but an answer.
 func (w *Store) Ready(ctx context.Context, upstream string) error {
 	r, ok := w.store.(store.Readier)
 	if !ok {

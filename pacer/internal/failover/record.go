@@ -9,8 +9,8 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// What a process remembers of the store's accounts, so that it can remind a store that has forgotten them, and so that a
-// process that has lost the store begins behind what was granted. It is bounded: in keys, and in what is kept of each.
+// A process's memory of the store's accounts, so that it can remind a store that has forgotten them, and so that a process that has lost
+// the store begins behind earlier grants. It is bounded: in keys, and in what is kept of each.
 const (
 	// maxRecords bounds the keys that a process remembers; the next ones push out others.
 	maxRecords = 1 << 16
@@ -37,8 +37,8 @@ type record struct {
 	held   held  // what the last heartbeat brought
 }
 
-// held is what an account held when a heartbeat looked, no matter which process was granted it. It says how a process begins that loses
-// the store, and nothing that the store is reminded of.
+// held is what an account held when a heartbeat looked, no matter which process was granted it. A process that loses the store begins by
+// it; the store is not reminded of it.
 type held struct {
 	at      int64
 	front   int64       // of a rate: as if all that is taken came first
@@ -179,9 +179,9 @@ func (t *record) over() int64 {
 }
 
 // notes returns a record as notes for a store: Limit is index. It is all that is known if the store has forgotten, or else, of a rate, what
-// this process was granted itself: if that is still there, so is the rest that others did not give back. What a heartbeat brought may have
-// been given back since. What lies between two intervals
-// and is too short for a call goes with them: a store does not keep it. Of a rate with exact windows each start counts.
+// this process was granted itself: if that is still there, so is the rest that others did not give back. A charge in a heartbeat may have
+// been given back since. A piece between two intervals that is too short for a call goes with them: a store does not keep it. Of a rate
+// with exact windows each start counts.
 func (t *record) notes(index int, now store.Instant, forgotten bool) []store.Note {
 	var notes []store.Note
 	taken, all := t.own, [][]bucketUse{t.counts}

@@ -45,7 +45,7 @@ const looksAgain = 16
 // any.
 const maxTexts = 1 << 12
 
-// findFair tells which policies some process shares fairly, if processes have different ones: while that is rolled out, or taken back, this
+// findFair finds which policies some process shares fairly, if processes have different ones: while that is rolled out, or taken back, this
 // process may not.
 func (w *Store) findFair(ctx context.Context, registry store.Registry, versions int) {
 	if w.looks++; versions == w.versions && (versions <= 1 || w.looks < looksAgain) {

@@ -52,7 +52,7 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	if wait := store.Instant(w.barrier.Load()).Sub(w.Now()); wait > 0 {
 		return wait, nil
 	}
-	// Those that run now must be known before those of calls that have ended, or never began, are given back.
+	// Permits that are held now must be known before those of calls that have ended, or never began, are given back.
 	if _, err := w.sendReports(ctx, w.local.permits(), nil); err != nil {
 		return 0, err
 	}
@@ -165,8 +165,8 @@ func (w *Store) settle(ctx context.Context) error {
 }
 
 // sendReports sends the store reports whose order does not matter, unless the process is about to leave the fleet: then it returns
-// store.ErrClosed. Sent is called for each that arrived, or is owed because it may have arrived; nil for nothing. It returns how many notes
-// made a difference: see [store.Store].
+// store.ErrClosed. Sent is called for what need not be reported again; nil for nothing. It returns how many notes made a difference: see
+// [store.Store].
 func (w *Store) sendReports(ctx context.Context, all []readings.Report, sent func(*readings.Report)) (changed int, err error) {
 	var (
 		sending errgroup.Group
@@ -182,16 +182,19 @@ func (w *Store) sendReports(ctx context.Context, all []readings.Report, sent fun
 			if err == nil && w.isClosing() {
 				err = store.ErrClosed
 			}
-			owed, did := false, 0
+			did := 0
 			if err == nil {
-				did, owed, err = w.sendReport(ctx, &all[i])
+				did, err = w.sendReport(ctx, &all[i], func(m *readings.Report) {
+					mu.Lock()
+					defer mu.Unlock()
+					if sent != nil {
+						sent(m)
+					}
+				})
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			failed, changed = cmp.Or(failed, err), changed+did
-			if (err == nil || owed) && sent != nil {
-				sent(&all[i])
-			}
 			return nil
 		})
 	}
@@ -213,77 +216,75 @@ func (w *Store) isClosing() bool {
 }
 
 // sendReport sends the store a report, and returns how many of its notes made a difference. A key that holds something else must not keep
-// the others from arriving. If it is not known whether all arrived, and that matters, what is not known to have arrived is owed.
-func (w *Store) sendReport(ctx context.Context, m *readings.Report) (changed int, owed bool, err error) {
-	say := func(limits []store.Limit, notes []store.Note) error {
-		did, number, err := w.report(ctx, limits, notes, 0)
-		changed += did
-		if owed = number > 0; owed {
-			w.owe(debt{limits: limits, notes: notes, number: number, since: time.Now()})
-		}
-		return err
+// the others from arriving: then each limit's notes go by themselves. Sent is called for what arrived, is owed or never will arrive.
+func (w *Store) sendReport(ctx context.Context, m *readings.Report, sent func(*readings.Report)) (changed int, err error) {
+	_, did, number, err := w.report(ctx, m.Limits, m.Notes, 0, w.reach)
+	if number > 0 {
+		w.owe(debt{m.Limits, m.Notes, number})
 	}
-	if err := say(m.Limits, m.Notes); err == nil || !w.unfit(err) {
-		return changed, owed, err
+	if err == nil || number > 0 || w.unfit(err) && len(m.Limits) == 1 {
+		sent(m)
 	}
-	// From here on some of it may have arrived, and the rest is owed.
-	var failed error
-	for i := range m.Limits {
-		limits := m.Limits[i : i+1]
-		var notes []store.Note
+	if !w.unfit(err) {
+		return did, err
+	}
+	for i := 0; i < len(m.Limits) && len(m.Limits) > 1; i++ {
+		var one readings.Reports
 		for _, n := range m.Notes {
 			if n.Limit == i {
-				n.Limit = 0
-				notes = append(notes, n)
+				one.Add(&m.Limits[i], n)
 			}
 		}
-		if len(notes) == 0 {
-			continue
-		}
-		if failed == nil {
-			if err := say(limits, notes); err != nil && !w.unfit(err) {
-				failed = err
+		for j := range one.All {
+			did, err := w.sendReport(ctx, &one.All[j], sent)
+			if changed += did; err != nil {
+				return changed, err
 			}
-		} else {
-			w.owe(debt{limits: limits, notes: notes})
 		}
 	}
-	return changed, failed != nil, failed
+	return changed, nil
 }
 
-// unfit reports whether an error is about one stack only, so that saying it again would not help.
+// unfit reports whether an error is about one stack only, so that to repeat it would not help.
 func (w *Store) unfit(err error) bool {
 	return !errors.Is(err, store.ErrUnreachable) && w.store.Fault(err) == store.Unfit
 }
 
-// report reports notes about some limits to the store, as the operation of a number, if that matters; 0: a new one. It returns how many
-// made a difference, and if it is not known whether they arrived, the number.
-func (w *Store) report(ctx context.Context, limits []store.Limit, notes []store.Note, number int64) (changed int, again int64, err error) {
+// report reports notes about some limits to the store by reach, as the operation of a number if they charge something; 0: a new one. It
+// returns how many made a difference, and the number if it is not known whether they arrived.
+func (w *Store) report(
+	ctx context.Context, limits []store.Limit, notes []store.Note, number int64, reach func(context.Context, string, func(context.Context) error) error,
+) (now store.Instant, changed int, again int64, err error) {
 	if len(notes) == 0 {
-		return 0, 0, nil
+		return w.Now(), 0, 0, nil
 	}
 	stack := store.Stack{Upstream: w.config.Upstream, Limits: slices.Clone(limits)} // the operation may last longer than this
 	fresh := number == 0
-	if counts(notes) {
+	if slices.ContainsFunc(notes, func(n store.Note) bool { return charges(&n) }) {
 		if fresh {
-			number = w.once.begin().Number
+			number = w.once.begin()
 		}
-		stack.Once = w.once.again(number)
+		stack.Once = w.once.of(number)
 	}
-	answer := make(chan int, 1)
-	err = w.reach(ctx, "report", func(ctx context.Context) error {
-		_, did, err := w.store.Report(ctx, stack, notes)
-		answer <- did
+	type reply struct {
+		now     store.Instant
+		changed int
+	}
+	answer := make(chan reply, 1)
+	err = reach(ctx, "report", func(ctx context.Context) error {
+		now, changed, err := w.store.Report(ctx, stack, notes)
+		answer <- reply{now, changed}
 		return err
 	})
-	if err == nil {
-		changed = <-answer
+	if stack.Once != nil && unsure(err) {
+		return 0, 0, number, err
 	}
-	if stack.Once == nil || unsure(err) {
-		return changed, number, err
-	}
-	if fresh || !errors.Is(err, errResting) {
+	if stack.Once != nil && (fresh || !errors.Is(err, errResting)) {
 		w.once.end(number)
 	}
-	return changed, 0, err
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	r := <-answer
+	return r.now, r.changed, 0, nil
 }

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// send asks the store for all batches in one request, fills in their grants, and sets the error of each. A batch with an error is not the
+// send sends all batches to the store in one request, fills in their grants, and sets the error of each. A batch with an error is not the
 // caller's any more: the operation may last longer than this.
 func (w *Store) send(ctx context.Context, batches []store.Batch, errs []error) {
 	epoch, reported := w.knownEpoch(), store.Instant(w.lastSeen.Load())
@@ -38,7 +37,7 @@ func (w *Store) send(ctx context.Context, batches []store.Batch, errs []error) {
 	}
 }
 
-// sendOnce asks the store. If it is out of reach, no request goes there for a while.
+// sendOnce makes the request. If it is out of reach, no request goes there for a while.
 func (w *Store) sendOnce(ctx context.Context, batches []store.Batch) error {
 	calls := 0
 	for i := range batches {
@@ -61,7 +60,7 @@ func (w *Store) sendOnce(ctx context.Context, batches []store.Batch) error {
 // opReserve is the name of an operation that reserves.
 const opReserve = "reserve"
 
-// sendLate asks a store that may answer when nobody waits any more. What it grants then is given back.
+// sendLate sends to a store that may answer when nobody waits any more. Its late grants are given back.
 func (w *Store) sendLate(ctx context.Context, calls int, batches []store.Batch) error {
 	var over atomic.Bool // somebody has the answer, or nobody waits for it any more
 	var answer error
@@ -108,79 +107,49 @@ func (w *Store) received(b *store.Batch) error {
 	return nil
 }
 
-// sendCancels gives refunds back in one request, or owes them. It returns the error of each.
+// sendCancels gives refunds back in one request. What is not known to have been given back stays charged until it is past.
 func (w *Store) sendCancels(all []*batch.Refund) []error {
-	began := w.Now()
-	errs := make([]error, len(all))
-	if w.state.Load() != shared {
-		for _, r := range all {
-			w.forgets([]store.Batch{{Stack: r.Stack, Grants: r.Grants}})
-			w.owe(debt{limits: r.Stack.Limits, grants: r.Grants})
-		}
-		return errs
-	}
 	batches, places := w.cancels.Batches(all)
-	failed, owed := w.giveBack(all[0].Ctx, batches)
+	failed := w.giveBack(all[0].Ctx, batches)
+	errs := make([]error, len(all))
 	for i, r := range all {
-		switch err := failed[places[i]]; {
-		case !w.fellBack(err, began):
-			errs[i] = err
-		case !unsure(err):
-			w.owe(debt{limits: r.Stack.Limits, grants: r.Grants})
+		if errs[i] = failed[places[i]]; errors.Is(errs[i], store.ErrUnreachable) {
+			w.local.drop(&r.Stack, r.Grants)
+			errs[i] = nil
 		}
-	}
-	for _, d := range owed {
-		w.owe(d)
 	}
 	return errs
 }
 
-// giveBack gives grants back to the store, in one request, and returns the error of each batch, and what is owed because it may have
-// been done. The batches must stay as they are: the operation may last longer than this.
-func (w *Store) giveBack(ctx context.Context, batches []store.Batch) (errs []error, owed []debt) {
-	w.forgets(batches)
+// giveBack gives grants back to the store, in one request, and returns the error of each batch. The batches must stay as they are: the
+// operation may last longer than this.
+func (w *Store) giveBack(ctx context.Context, batches []store.Batch) []error {
+	began, errs := w.Now(), make([]error, len(batches))
 	cancel := func(some []store.Batch) error {
-		d := debt{batches: some, number: w.once.begin().Number, since: time.Now()}
-		err := w.giveBackOnce(ctx, &d)
-		switch {
-		case unsure(err):
-			owed = append(owed, d)
-		case errors.Is(err, errResting):
-			w.once.end(d.number) // it was not sent
+		if w.state.Load() != shared {
+			return errResting
 		}
+		send := func(ctx context.Context) error { return w.store.CancelAll(ctx, some) }
+		err := w.reach(ctx, "cancel", send)
+		if errors.Is(err, store.ErrClosed) { // the process has left the fleet, and not all calls have given their slots back
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.config.Timeout)
+			defer cancel()
+			err = guarded(ctx, send)
+		}
+		w.fellBack(err, began)
 		return err
 	}
-	errs = make([]error, len(batches))
 	err := cancel(batches)
 	for i := range batches {
 		if errs[i] = err; len(batches) > 1 && err != nil && w.unfit(err) {
 			errs[i] = cancel(batches[i : i+1]) // one of them is at fault, and the others shall not suffer from it
 		}
 	}
-	return errs, owed
+	return errs
 }
 
 // forgets is called before grants are given back: from then on somebody else may have them, and no store is to be reminded of them.
-func (w *Store) forgets(batches []store.Batch) {
-	for i := range batches {
-		w.ledger.releasedAll(&batches[i])
-		w.ledger.cancelled(&batches[i].Stack, batches[i].Grants)
-	}
-}
-
-// giveBackOnce gives grants back that the store may have had back.
-func (w *Store) giveBackOnce(ctx context.Context, d *debt) error {
-	some := slices.Clone(d.batches) // an earlier try may still be under way
-	some[0].Stack.Once = w.once.again(d.number)
-	send := func(ctx context.Context) error { return w.store.CancelAll(ctx, some) }
-	err := w.reach(ctx, "cancel", send)
-	if errors.Is(err, store.ErrClosed) { // the process has left the fleet, and not all calls have given their slots back
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.config.Timeout)
-		defer cancel()
-		err = guarded(ctx, send)
-	}
-	if !unsure(err) && !errors.Is(err, errResting) {
-		w.once.end(d.number)
-	}
-	return err
+func (w *Store) forgets(stack *store.Stack, grants []store.Grant) {
+	w.ledger.releasedAll(stack, grants)
+	w.ledger.cancelled(stack, grants)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// What operators have set is read when a process joins the fleet, when the store has begun a new epoch, which it does whenever something
-// is set, and when the process has the store back. A process that could not read it tries again with its next heartbeat.
+// Settings of operators are read when a process joins the fleet, when the store has begun a new epoch, which it does with every change of
+// settings, and when the process has the store back. A process that could not read it tries again with its next heartbeat.
 
 // Settings implements [store.Settable].
 func (w *Store) Settings(ctx context.Context, upstream string) (*store.Settings, error) {

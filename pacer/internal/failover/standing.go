@@ -6,8 +6,8 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// A standing is what a process knows of its place in the fleet, by the heartbeats that were answered. It says whether the process has a
-// share of each limit, one of n, if it loses the store. Processes that start one after the other learn different numbers, so a share is
+// A standing is what a process knows of its place in the fleet, by the heartbeats that were answered. It determines whether the process has
+// a share of each limit, one of n, if it loses the store. Processes that start one after the other learn different numbers, so a share is
 // only for a process that the store has known for long enough: all others that have one were there at its last heartbeat, or they have
 // counted it at theirs.
 //

@@ -27,7 +27,7 @@ type Pacer struct {
 	Registry func() (registry store.Registry, shared bool)
 	// StatusOf returns a *pacer.Status of any policies and keys, including those that the Pacer does not have: the state of each policy in
 	// all, in order, and then of each of the keys, which belong to one of these policies. If a policy has scopes that the context does not
-	// give, only its Policy is set. It sets where pauses and allowances were stated, of what processes have reported. It asks the store once.
+	// give, only its Policy is set. It sets where pauses and allowances were stated, of what processes have reported. It makes one request.
 	StatusOf func(ctx context.Context, all []policies.Policy, keys []store.Key, stated []store.Statement) (any, error)
 }
 

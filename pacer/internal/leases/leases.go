@@ -13,11 +13,11 @@ import (
 // renewals is how often a lease is renewed before it could run out.
 const renewals = 3
 
-// A Config says how permits are reported.
+// A Config sets how permits are reported.
 type Config struct {
-	// Report sends reports to the store. Closed says that Close was called.
+	// Report sends reports to the store. Closed is whether Close was called.
 	Report func(all []readings.Report, closed bool)
-	// Direct says that Report takes no time.
+	// Direct is whether Report takes no time.
 	Direct bool
 	// PassOn is called with the lease of a call that is done. It returns true if another call has its permits, or may have them soon.
 	PassOn func(*Lease) bool

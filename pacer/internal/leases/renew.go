@@ -31,8 +31,8 @@ func (s *Leases) renew() {
 	s.send(s.live(ended), store.NoteRenew, false)
 }
 
-// ended returns the calls that are not running any more, by the functions of WhileAlive, which are called under no lock. One that panics does
-// not say that.
+// ended returns the calls that are not running any more, by the functions of WhileAlive, which are called under no lock. A call whose
+// function panics counts as running.
 func (s *Leases) ended() map[*Lease]bool {
 	functions := make(map[*Lease]func() bool)
 	s.mu.Lock()

@@ -6,7 +6,7 @@ package numbers
 
 import "github.com/headway-go/headway/policies/specs"
 
-// Algorithms on the wire. That of a rate says which parameters follow.
+// Algorithms on the wire. That of a rate determines its parameters.
 const (
 	GCRA        = int64(specs.GCRA)
 	Window      = int64(specs.Window)
@@ -16,7 +16,7 @@ const (
 	Exact       = 6 // a rate whose windows are exact
 	ExactQueued = 7 // the same, and calls are queued for it or it adapts
 	Allowance   = int64(specs.Allowance)
-	Part        = 9 // what a window keeps for a party
+	Part        = 9 // a window with a pace, or what one keeps for a party
 )
 
 // Queues on the wire.
@@ -33,7 +33,7 @@ const (
 	Keeps    = 8 // it leaves what some limits keep for others
 )
 
-// Forgot is the first answer of a reply that says that the server has forgotten: no number of calls.
+// Forgot is the first answer of a reply from a server that has lost its data: no number of calls.
 const Forgot = -(1 << 30)
 
 // Results of a change of a booking's record on the wire: those of store.BookingResult.
@@ -119,8 +119,8 @@ const (
 // Parameters of a rate's pace.
 const (
 	WholeShare = 1_000_000 // shares are in millionths
-	// SameEpisode is for how long refusals count as one if the upstream did not ask for a pause: calls that have their
-	// slots already go on at the old pace.
+	// SameEpisode is for how long refusals count as one if the upstream requested no pause: calls that have their slots already go on at
+	// the old pace.
 	SameEpisode = 1_000_000
 	// LittleLess is what a refusal leaves of a share to which it has just fallen back.
 	LittleLess = 980_000
@@ -141,7 +141,7 @@ const (
 	Month          = 31 * Day
 	Apart          = 100_000     // between calls after a reset, until one is answered
 	Generation     = TenSeconds  // a call that is not answered counts for one to two of these
-	AllowanceLives = TenMinutes  // for how long what is known of an upstream outlasts what it said
+	AllowanceLives = TenMinutes  // for how long an upstream's account outlasts its statements
 	MaxListed      = 64          // allowances of an upstream that a process learns of when it comes
 	Lesson         = 16          // answers: fewer change a pace less
 	Calms          = 64          // times a pace is how long it takes to double, at least
@@ -160,9 +160,19 @@ const (
 // LongerBy is by which part of its usual length a window of a calendar is longer at most: a day of 25 hours, a month of 31 days.
 const LongerBy = 24
 
-// LetGo is in which part of a window at its end what is kept for parties is let go: the last quarter. With a twelfth, others cannot use all of it if
-// they ask for no more than one and a half times the mean pace; a party that comes later than that finds less than its part.
+// LetGo is in which part of a window at its end what is kept for parties is let go: the last quarter. With a twelfth, others cannot use all
+// of it at one and a half times the mean pace or less; a party that comes later than that finds less than its part.
 const LetGo = 4
+
+// What is kept for a party that does not call, while others do, is as it was for IdleWindows whole windows, and then halves with each further one, so
+// often at most: a party that comes back must find something, because a refusal notes nothing. With fewer windows, a weekend would halve it.
+const (
+	IdleWindows  = 3
+	IdleHalvings = 5
+)
+
+// LineUnit is what the line of a window with a pace is counted in, of a unit of cost: 2^53 of it are more than specs.MaxLimit.
+const LineUnit = 1000
 
 // Parameters of queues.
 const (
@@ -174,30 +184,29 @@ const (
 	// weight 100 it is a hundred units. It is not round, because emulators of Redis cannot read scores that end in many
 	// zeros.
 	TagStep = 1_012_400
-	// TagUnit is what tags are multiples of. What is less tells calls of the same tag apart, in the order in which they came.
+	// TagUnit is what tags are multiples of. The remainder distinguishes calls of the same tag, in the order in which they came.
 	TagUnit = 100
-	// MaxFlows bounds the flows that are remembered. Those with the least lead go first: they may get their next call a
-	// little early.
+	// MaxFlows bounds the flows that are remembered. Flows with the least lead are dropped first: they may get their next call a little
+	// early.
 	MaxFlows = 4096
 	// CalledLives is for how long a waiter that was called is believed to come. One that comes later has the position that it
 	// had, but for fair shares.
 	CalledLives = 100_000
 	// MostCalled is how many are called at once.
 	MostCalled = 32
-	// Near is how long before its slot a queued call gets it, and before that no permit, unless the call says that the way to the
-	// store is longer. It is long enough for a call that asks again a little late, and short enough for those who come later.
+	// Near is how long before its slot a queued call gets it, and before that no permit, unless the call sets a longer way to the store. It
+	// is long enough for a call that polls a little late, and short enough for later ones.
 	Near = 40_000
 	// PermitNear is how long before its slot a call may get its permits that is queued for nothing else. It is shorter, because a permit
 	// is idle until the slot, and long enough for a timer that is late.
 	PermitNear = 10_000
-	// SoonAgain and the next three say when a queued call asks again: when its turn may come, but no sooner than after SoonAgain,
-	// no later than after one to two times FarAgain, and for a permit, whose end nobody can foresee, after FrontAgain if it is
-	// one of the first, Front.
+	// SoonAgain and the next three set when a queued call polls: when its turn may come, but no sooner than after SoonAgain, no later than
+	// after one to two times FarAgain, and for a permit, whose end nobody can foresee, after FrontAgain if it is one of the first, Front.
 	SoonAgain  = 1_000
 	FrontAgain = 1_000_000
 	FarAgain   = 2_000_000
 	Front      = 256
-	// WaitGrace is how late one may ask again and not be taken for dead.
+	// WaitGrace is how late a call may poll without being taken for dead.
 	WaitGrace = 500_000
 )
 
@@ -222,7 +231,7 @@ func Named() map[string]int64 {
 		"WholeShare": WholeShare, "SameEpisode": SameEpisode, "StepFades": StepFades, "LittleLess": LittleLess,
 		"Allowance": Allowance, "Thousand": Thousand, "Second": Second, "TenSeconds": TenSeconds, "Minute": Minute, "TenMinutes": TenMinutes, "Hour": Hour, "Day": Day, "Month": Month, "Apart": Apart, "Generation": Generation, "AllowanceLives": AllowanceLives,
 		"LongestGuess": LongestGuess, "Lesson": Lesson, "Calms": Calms, "Calmly": Calmly, "MaxListed": MaxListed, "AnswerRefused": AnswerRefused, "AnswerGuessed": AnswerGuessed, "AnswerTeaches": AnswerTeaches, "AnswerOpen": AnswerOpen,
-		"LetGo": LetGo, "Part": Part, "Keeps": Keeps, "TagStep": TagStep, "TagMicro": TagMicro, "MaxTagged": MaxTagged, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,
+		"LetGo": LetGo, "IdleWindows": IdleWindows, "IdleHalvings": IdleHalvings, "LineUnit": LineUnit, "Part": Part, "Keeps": Keeps, "TagStep": TagStep, "TagMicro": TagMicro, "MaxTagged": MaxTagged, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,
 		"Near": Near, "PermitNear": PermitNear,
 		"SoonAgain": SoonAgain, "FrontAgain": FrontAgain, "FarAgain": FarAgain, "Front": Front, "WaitGrace": WaitGrace,
 	}

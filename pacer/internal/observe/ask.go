@@ -30,7 +30,7 @@ func byStack(all []*Observation) (groups [][]*Observation) {
 	return groups
 }
 
-// ask asks the store about calls of one stack.
+// ask requests predictions for calls of one stack.
 func (o *Observer) ask(ctx context.Context, all []*Observation) {
 	calls, grants := make([]store.Call, len(all)), make([]store.Grant, len(all))
 	for i, one := range all {
@@ -72,7 +72,7 @@ func (one *Observation) stack() store.Stack {
 	return store.Stack{Upstream: one.of.Upstream, Limits: one.Limits}
 }
 
-// answered applies what the store said about a call, and reports whether the slot is to be given back.
+// answered applies the store's answer about a call, and reports whether its slot must be given back.
 func (o *Observer) answered(ctx context.Context, one *Observation, g *store.Grant) (back bool) {
 	o.Events.Predicted(one.ctx, one, g) //nolint:contextcheck // the others of the request have their own
 	counted := int64(0)

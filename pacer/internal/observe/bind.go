@@ -9,7 +9,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// Observe has the observed policies say what they would have done to a call that goes after a delay, n times.
+// Observe predicts, n times, what the observed policies would have done to a call that goes after a delay.
 func (o *Observer) Observe(ctx context.Context, a *binding.Ask, delay time.Duration, n int64) *Observation {
 	b := *a
 	b.Which = binding.Predicted

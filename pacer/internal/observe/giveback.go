@@ -24,7 +24,7 @@ func (one *Observation) Cancel(ctx context.Context, gone bool) {
 	}
 }
 
-// inBackground runs a function that asks the store: at once, if that takes no time.
+// inBackground runs a function that calls the store: at once, if that takes no time.
 func (o *Observer) inBackground(do func()) {
 	if o.Direct {
 		do()
@@ -38,7 +38,7 @@ func (o *Observer) inBackground(do func()) {
 	o.busy.Go(do)
 }
 
-// giveBack gives slots back. What cannot be given back is lost.
+// giveBack gives slots back. Slots that cannot be given back are lost.
 func (o *Observer) giveBack(ctx context.Context, all []*Observation) {
 	if len(all) == 0 {
 		return
@@ -62,7 +62,7 @@ func (o *Observer) giveBack(ctx context.Context, all []*Observation) {
 	}
 }
 
-// takeAll empties the virtual queue. What is pending has no part in it from now on. The caller holds mu.
+// takeAll empties the virtual queue. Pending calls have no part in it from now on. The caller holds mu.
 func (o *Observer) takeAll() (all []*Observation) {
 	o.epoch++
 	for _, one := range o.virtual {
@@ -98,7 +98,7 @@ func (o *Observer) Retire() {
 	})
 }
 
-// Close gives all slots to come back, and waits for what is under way. What is pending is not asked for any more.
+// Close gives all slots to come back, and waits for what is under way. Pending calls are dropped.
 func (o *Observer) Close() {
 	o.mu.Lock()
 	lost := o.lost + int64(len(o.pending))

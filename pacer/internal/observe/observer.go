@@ -12,13 +12,13 @@ import (
 
 // Bounds of what is observed, in each process.
 const (
-	// maxPending is how many calls wait for the store to be asked. Further ones are lost.
+	// maxPending bounds the calls that wait for their request. Further ones are lost.
 	maxPending = 8192
 	// maxVirtual is how many slots may be to come. Further calls are lost until some have come.
 	maxVirtual = 32_768
 	// MaxWait is how far ahead slots are charged. A call that would wait for longer is reported as refused.
 	MaxWait = time.Hour
-	// maxAsking is how many stacks the store is asked for at the same time. Their requests are batched, also with those of calls that wait for
+	// maxAsking bounds the stacks with a request at the same time. Their requests are batched, also with those of calls that wait for
 	// policies that are enforced: these are not to wait behind thousands.
 	maxAsking = 16
 	// maxSettling is how many settlements are on their way. Further ones are lost: calls then keep what they were charged first.
@@ -30,7 +30,7 @@ type Config struct {
 	Upstream string
 	Store    store.Store
 	Member   store.Member    // the store, if it is one; nil otherwise
-	Direct   bool            // the store is in memory: asking it takes no time
+	Direct   bool            // the store is in memory: calling it takes no time
 	Timeout  time.Duration   // of a request to a store that does not bound its requests itself
 	Meter    *usage.Meter    // of what goes
 	Calls    *binding.Reader // binds calls: see Observe
@@ -39,13 +39,13 @@ type Config struct {
 
 // Events receive what observed policies would have done to calls, with the contexts of the calls.
 type Events interface {
-	// Predicted receives what the store said about a call.
+	// Predicted receives the store's answer about a call.
 	Predicted(ctx context.Context, one *Observation, g *store.Grant)
-	// WouldRefuse receives why a call would have been refused before the store is asked.
+	// WouldRefuse receives why a call would have been refused before a request to the store.
 	WouldRefuse(ctx context.Context, err error)
 	// WouldQueue receives that a call would have been queued for a permit: so many calls of this process run.
 	WouldQueue(ctx context.Context, policy, scope string, running int64)
-	// NotObserved receives how many calls the store was not asked about.
+	// NotObserved receives how many calls were dropped.
 	NotObserved(n int64)
 }
 
@@ -53,18 +53,18 @@ type Events interface {
 type Observer struct {
 	Config
 
-	life context.Context //nolint:containedctx // of what no call asks for
+	life context.Context //nolint:containedctx // of requests that belong to no call
 	busy sync.WaitGroup  // goroutines
 
 	mu       sync.Mutex
 	closed   bool
 	epoch    int64 // how often the policies were enforced: slots of before are given back
 	pending  []*Observation
-	asking   bool // a goroutine asks the store
+	asking   bool // a goroutine sends requests
 	settling int
 	lost     int64
 	virtual  virtualQueue
-	now      store.Instant // as the store said last
+	now      store.Instant // by the store's last answer
 	nowAt    time.Time     // when it did
 	running  map[store.Key]int64
 }
@@ -78,7 +78,7 @@ type Observation struct {
 	Limits []store.Limit
 	Call   store.Call
 	Delay  time.Duration    // when it goes, if not at once
-	Ends   bool             // the context's deadline says how long it may wait
+	Ends   bool             // the context's deadline bounds its wait
 	Free   []store.Limit    // that the call cost nothing at first
 	Learns []binding.Lesson // what is to be learned from its costs
 

@@ -9,7 +9,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/batch"
 )
 
-// Ask asks the store about a call, at once or in the background. A call without limits need not ask.
+// Ask predicts a call, at once or in the background. A call without limits needs no request.
 func (one *Observation) Ask(ctx context.Context) {
 	if len(one.Limits) == 0 {
 		one.state = isPast
@@ -18,7 +18,7 @@ func (one *Observation) Ask(ctx context.Context) {
 	one.of.add(ctx, one)
 }
 
-// add asks the store about a call, at once or in the background.
+// add predicts a call, at once or in the background.
 func (o *Observer) add(ctx context.Context, one *Observation) {
 	o.mu.Lock()
 	one.epoch = o.epoch
@@ -45,7 +45,7 @@ func (o *Observer) add(ctx context.Context, one *Observation) {
 	o.mu.Unlock()
 }
 
-// askAll asks the store about pending calls until there are no more.
+// askAll sends the requests of pending calls until there are no more.
 func (o *Observer) askAll(ctx context.Context) {
 	for {
 		o.mu.Lock()
@@ -78,14 +78,14 @@ func (o *Observer) askAll(ctx context.Context) {
 	}
 }
 
-// reportLost reports how many calls the store was not asked about.
+// reportLost reports how many calls were dropped.
 func (o *Observer) reportLost(n int64) {
 	if n > 0 {
 		o.Events.NotObserved(n)
 	}
 }
 
-// lose counts calls that the store was not asked about.
+// lose counts dropped calls.
 func (o *Observer) lose(all []*Observation) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

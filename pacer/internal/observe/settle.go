@@ -16,8 +16,8 @@ func (one *Observation) Lessons() []binding.Lesson {
 	return one.Learns
 }
 
-// Settle corrects what observed policies were charged: the call cost what actual says. A limit
-// that it cost nothing at first is charged if the settlement names its policy.
+// Settle corrects the charges of observed policies: the call cost actual. A limit that it cost nothing at first is charged if the
+// settlement names its policy.
 func (one *Observation) Settle(ctx context.Context, actual *binding.Settlement) {
 	if one == nil {
 		return

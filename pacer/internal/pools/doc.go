@@ -26,5 +26,5 @@
 //
 // # Failures
 //
-// There are none. What is left is known to this process only, and forgotten with it; the pause of an account is in the store.
+// There are none. Only this process knows what is left, and forgets it when it ends; the pause of an account is in the store.
 package pools

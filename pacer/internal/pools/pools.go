@@ -34,7 +34,7 @@ type Pool struct {
 	refused  map[string]refusals  // by account
 }
 
-// refusals are those of an account in a row for which the upstream asked no wait.
+// refusals are an account's refusals in a row without a requested wait.
 type refusals struct {
 	rest time.Duration // after the last one
 	last time.Time     // when it was received
@@ -125,8 +125,8 @@ func (l *Pool) Leave(id string, d time.Duration) (of *Account, pause time.Durati
 	return of, pause
 }
 
-// Refused records that the upstream refused a call, which went at a time by a credential, and asked no wait. It returns for how long the
-// credential's account rests. Calls that were under way when another refusal was received count as one with it: for them it returns 0.
+// Refused records that the upstream refused a call, which went at a time by a credential, and requested no wait. It returns for how long
+// the credential's account rests. Calls that were under way when another refusal was received count as one with it: for them it returns 0.
 func (l *Pool) Refused(id string, went time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -33,7 +33,7 @@ func TestAccounts(t *testing.T) {
 	require.Nil(t, l.Account("a"), "and the other way round")
 }
 
-// What is picked at random follows the weights. The bounds are ten standard deviations away.
+// Random picks follow the weights. The bounds are ten standard deviations away.
 func TestWeights(t *testing.T) {
 	t.Parallel()
 	l := pools.New([]pools.Credential{{ID: "a", Account: "x"}, {ID: "b"}, {ID: "c", Account: "x", Weight: 3}}, nil)

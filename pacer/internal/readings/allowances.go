@@ -38,7 +38,7 @@ func PolicyOf(name string) string {
 	return policy
 }
 
-// TagOf returns what tells an allowance from others that no policy is about: its name, or how much it allows; "" if that is not known.
+// TagOf returns what distinguishes an allowance from others without a policy: its name, or how much it allows; "" if that is not known.
 func TagOf(name string) string {
 	_, tag, _ := strings.Cut(name, leftMark)
 	tag, _, _ = strings.Cut(tag, apartMark)
@@ -54,9 +54,9 @@ func IsAllowance(name string) bool {
 	return found && tag == "" && policies.ValidName(policy)
 }
 
-// allowances returns the allowances that a reading is about, by index. Those that do not bind the call are added to the limits of the notes.
-// A reading that fits no policy is about the upstream: for each name or number that readings carry there is one, or, once they show that the
-// values of a scope are counted apart, one for each value.
+// allowances returns the allowances that a reading is about, by index. Allowances that do not bind the call are added to the limits of the
+// notes. A reading that fits no policy is about the upstream: for each name or number that readings carry there is one, or, once they show
+// that the values of a scope are counted apart, one for each value.
 func (r *Rules) allowances(n *Notes, m *Memory, a *Answer, f *policies.Feedback, t targets) (all []int) {
 	about := t.limits
 	if !t.named {
@@ -81,7 +81,7 @@ func (r *Rules) allowances(n *Notes, m *Memory, a *Answer, f *policies.Feedback,
 	return all
 }
 
-// isShort reports whether all limits of the call are so short that readings come too late, and that waits in whole seconds say little.
+// isShort reports whether all limits of the call are so short that readings come too late, and that waits in whole seconds mean little.
 func (r *Rules) isShort(a *Answer) (short bool) {
 	for i := range a.Limits {
 		if l := &a.Limits[i]; l.Spec.Algorithm == specs.GCRA || l.Spec.Algorithm == specs.Window {
@@ -109,10 +109,10 @@ func (r *Rules) ofUpstream(n *Notes, m *Memory, a *Answer, f *policies.Feedback)
 	return n.index(AllowanceOf(store.Limit{}), tag)
 }
 
-// maxTags bounds the allowances of an upstream that no policy is about: what a header says must not make keys without end.
+// maxTags bounds the allowances of an upstream that no policy is about: a header must not make keys without end.
 const maxTags = 8
 
-// tag tells the limits of an upstream apart that no policy is about: by their names or else their numbers. Those beyond maxTags are one.
+// tag distinguishes the limits of an upstream that no policy is about: by their names or else their numbers. All beyond maxTags are one.
 func (r *Rules) tag(f *policies.Feedback) string {
 	tag := ""
 	if limit, limited := f.Limit.Value(); limited {

@@ -1,4 +1,4 @@
-// Package readings knows what an upstream said of its limits, gives it to the store, and lets this process follow at once.
+// Package readings keeps an upstream's statements about its limits, passes them to the store, and lets this process follow at once.
 //
 // # Flow
 //
@@ -14,27 +14,27 @@
 //	every answer -----------------> NoteAnswer to each allowance that binds the call: it is not on its way any more
 //	notes --Reporter--> the store --> Applied, for hooks --> Changed, for calls that wait
 //
-// [Rules] turn feedback into notes: they ask no store, have no clock and never change. A [Memory] is what a process remembers between answers,
-// among that what was stated: how much, until when, in which field. A [Reporter] gives the notes to the store, good answers together.
-// [Reports] pack notes for a store, so that no run of a script takes long.
+// [Rules] turn feedback into notes: they use no store, have no clock and never change. A [Memory] is what a process remembers between
+// answers, among that what was stated: how much, until when, in which field. A [Reporter] gives the notes to the store, good answers
+// together. [Reports] pack notes for a store, so that no run of a script takes long.
 //
 // # Allowances
 //
 // "So much is left until then" is one thing, an allowance, whatever the policy: calls that start before then may cost at most so much
-// together, and nothing is said of what comes after. An allowance is a limit of its own beside the policy that it is about, under the
+// together, and later calls are not limited by it. An allowance is a limit of its own beside the policy that it is about, under the
 // policy's name and "/left", for the same scopes. The store keeps it by the rules of package engine, allowance.go. Calls are bound by it
-// from the first reading on; that reading says which are on their way then.
+// from the first reading on; that reading reports which are on their way then.
 //
 // A reading is about the policies that it names, or else the policy that has its number or its period, the one with the most scopes first,
 // or else the upstream: for each name or number that readings carry there is one allowance, at most eight, and the rest is one. Nothing is
 // dropped for not fitting. Once readings show that the values of a scope which calls carry are counted apart, such as tenants, there is one
 // allowance for each value in place of that, under the same name, "/" and the scope's; calls that lack the scope keep the one for all. It
-// shows when what is left rises where the value changes, and not where it stays. Each process looks for itself at its own replies, which come
-// in order to it alone; what one finds out is a name, which the store tells to all. Policies of two seconds and less are not bound by readings that say so little, which come too late; nor is
-// the upstream, if it has no longer ones.
+// shows when what is left rises where the value changes, and not where it stays. Each process looks for itself at its own replies, which
+// come in order to it alone; the finding is a name, which the store passes to all. Policies of two seconds and less are not bound by such
+// coarse readings, which come too late; nor is the upstream, if it has no longer ones.
 //
-// A profile that does not say when there is more leaves that to the policy, if the reading fits one, and to the store: see package engine.
-// A reset beyond 31 days cannot be, and counts as not said.
+// A profile without a time of reset leaves that to the policy, if the reading fits one, and to the store: see package engine. A reset
+// beyond 31 days cannot be, and counts as absent.
 //
 // A stray refusal is one that is likely to be the upstream's imprecision: it widens a margin and pauses nobody. The store knows whether it
 // makes a difference; if none does, nothing of it is a stray, and the refusals pause.
@@ -50,6 +50,6 @@
 // # Failures
 //
 // Feedback that names a policy which does not bind the call is an [*UnboundError], and nothing of that report becomes a note. An error of
-// the store is returned as it is. What it did not receive is neither applied nor tried again: the next answer says something newer, and a
-// call of which the store hears no answer counts as on its way for ten to twenty seconds.
+// the store is returned as it is. Lost feedback is neither applied nor tried again: the next answer is newer, and a call without an answer
+// counts as on its way for ten to twenty seconds.
 package readings

@@ -47,8 +47,8 @@ func (e *shown) areApart() bool {
 	return e.changed.rose >= e.same.rose+enough && e.changed.rose*e.same.all >= unlikely*(e.same.rose+doubt)*e.changed.all
 }
 
-// watch notes what is left after a call, of an allowance that no policy is about, and returns by which scope its calls are counted apart; ""
-// if that is not known. Readings of calls that were on their way together say nothing, and neither do those after a reset.
+// watch notes what is left after a call, of an allowance that no policy is about, and returns by which scope its calls are counted apart;
+// "" if that is not known. Readings of calls that were on their way together show nothing, and neither do those after a reset.
 func (m *Memory) watch(name string, a *Answer, left int64, reset time.Duration) (scope string) {
 	if a.Grant == nil || a.Grant.Local || a.Scopes == nil || reset <= time.Second {
 		return ""

@@ -37,7 +37,7 @@ type good struct {
 	cost        int64
 }
 
-// longBreak is after how long without a call the pace of calls before it says nothing of that after it.
+// longBreak is after how long without a call the earlier pace of calls does not predict the later one.
 const longBreak = 10 * time.Second
 
 // answered notes a good answer to a call with a slot, and returns all since the last long break.
@@ -152,7 +152,7 @@ func (m *Memory) Stated(n int, describe func(*store.Limit) string) []store.State
 	return append(first, rest...)[:min(n, len(all))]
 }
 
-// isFirst reports whether it is asked about an allowance for the first time.
+// isFirst reports whether it is called about an allowance for the first time.
 func (m *Memory) isFirst(k store.Key) bool { return m.isNews(k, 1, time.Time{}, longestStated) }
 
 // isNews reports whether the store is to receive a value of a key: it has another one, or received it longer ago.

@@ -19,7 +19,7 @@ const (
 	nearEnd = 5
 	// implausible is how long a wait is that an upstream states beyond that.
 	implausible = time.Hour
-	// longestGuess bounds when there is more, by a policy, if the upstream does not say.
+	// longestGuess bounds when there is more, by a policy, if the upstream does not state it.
 	longestGuess = 15 * time.Minute
 	// fewLeft is how much is left when each answer is reported at once.
 	fewLeft = 8
@@ -75,7 +75,7 @@ func (r *Rules) believed(d time.Duration) time.Duration {
 	return min(d, r.maxPause)
 }
 
-// slower adds the notes that a refusal asks for of adaptive rates.
+// slower adds a refusal's notes about adaptive rates.
 func slower(notes []store.Note, a *Answer, t targets) []store.Note {
 	for _, i := range t.limits {
 		if a.Limits[i].Spec.Adapt == nil {
@@ -161,7 +161,7 @@ func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, 
 			if c := &a.Grant.Charges[j]; !a.Again {
 				one.Cost = c.To
 			}
-		case m.isFirst(n.Limits[j].Key()): // the first reading tells the store what is on its way
+		case m.isFirst(n.Limits[j].Key()): // the first reading reports to the store what is on its way
 			one.Value, n.Soon = a.Flying, true
 			n.admitted(j, m, a, one.Teaches)
 		case a.Grant != nil && !a.Again: // the call was admitted before that
@@ -179,7 +179,7 @@ func (n *Notes) admitted(j int, m *Memory, a *Answer, teaches bool) {
 	}
 }
 
-// said returns what feedback says is left, by the index of the allowances that it is about, and whether the call was refused.
+// said returns feedback's statements of what is left, by the index of the allowances that it is about, and whether the call was refused.
 func (r *Rules) said(
 	n *Notes, m *Memory, a *Answer, fs []policies.Feedback, about []targets, alone bool, now time.Time,
 ) (said map[int]store.Note, refused bool) {
@@ -211,15 +211,15 @@ func (r *Rules) said(
 	return said, refusal.Refused
 }
 
-// reading adds what one feedback says is left, by the index of the allowances that it is about, the least of each. Those that do not bind the
-// call are added to the limits of the notes. It reports whether it says that nothing is left of the limits that refused the call.
+// reading adds one feedback's statements of what is left, by the index of the allowances that it is about, the least of each. Allowances
+// that do not bind the call are added to the limits of the notes. It reports whether nothing is left of the limits that refused the call.
 func (r *Rules) reading(
 	said map[int]store.Note, n *Notes, m *Memory, a *Answer, f *policies.Feedback, t targets, refusal *policies.Feedback, only bool, now time.Time,
 ) (nothing bool) {
 	left, counted := f.Left().Value()
 	limit, limited := f.Limit.Value()
 	switch {
-	case !counted, limited && limit == 0 && left == 0 && !refusal.Refused: // it says nothing
+	case !counted, limited && limit == 0 && left == 0 && !refusal.Refused: // no information
 		return false
 	case left > 0 && refusal.Refused && only: // another limit refused
 		return false
@@ -230,8 +230,12 @@ func (r *Rules) reading(
 	one.For, one.Teaches = min(one.For, r.maxPause), one.Refused && !r.isShort(a)
 	for _, j := range r.allowances(n, m, a, f, t) {
 		m.learn(n.Limits[j].Key(), f, now)
-		if one.For == 0 && left == 0 {
+		one := one
+		switch {
+		case one.For == 0 && left == 0:
 			one.For, one.Guessed, one.Source = r.release(&n.Limits[j], now), true, ""
+		case one.For == time.Second && !one.Refused && r.specOf(&n.Limits[j]).Algorithm == specs.GCRA:
+			one.For = Apart // of a rate, some comes back all the time, and a second is the least that a header in seconds can say
 		}
 		if before, found := said[j]; !found || left < before.Remaining {
 			said[j] = one
@@ -241,8 +245,8 @@ func (r *Rules) reading(
 	return nothing
 }
 
-// wait adds that nothing is left for as long as one feedback asks to wait: of what it names, or of all that it may be about. For how long a
-// refusal asks that does not say so is the store's guess.
+// wait adds that nothing is left for the wait that one feedback requests: of the limits that it names, or of all that it may be about. The
+// store guesses the wait of a refusal that states none.
 func (r *Rules) wait(said map[int]store.Note, n *Notes, m *Memory, a *Answer, f *policies.Feedback, t targets, now time.Time) {
 	d, adapts := r.believed(f.Wait), slices.ContainsFunc(a.Limits, func(l store.Limit) bool { return l.Spec.Adapt != nil })
 	if d <= 0 && (!f.Refused || adapts) {
@@ -298,11 +302,10 @@ func (a *Answer) charged(i int) bool {
 
 // release returns when the policy of an allowance has more, as far as that is known without its account; 0 if it is not.
 func (r *Rules) release(l *store.Limit, now time.Time) time.Duration {
-	of := store.Limit{Policy: PolicyOf(l.Policy), Scope: l.Scope}
-	if _, known := r.policies[of.Policy]; !known {
+	spec, at := r.specOf(l), now.UnixMicro()
+	if spec.Algorithm == 0 {
 		return 0
 	}
-	spec, at := r.policyOf(&of).Spec(), now.UnixMicro()
 	next := at + spec.Interval
 	switch {
 	case spec.Calendar != nil:
@@ -316,4 +319,13 @@ func (r *Rules) release(l *store.Limit, now time.Time) time.Duration {
 		next -= at % spec.Interval
 	}
 	return min(max(time.Duration(next-at)*time.Microsecond, time.Second), longestGuess)
+}
+
+// specOf returns the policy of an allowance; the zero Spec if no policy is about it.
+func (r *Rules) specOf(l *store.Limit) specs.Spec {
+	of := store.Limit{Policy: PolicyOf(l.Policy), Scope: l.Scope}
+	if _, known := r.policies[of.Policy]; !known {
+		return specs.Spec{}
+	}
+	return r.policyOf(&of).Spec()
 }

@@ -73,7 +73,7 @@ func (b *bench) all(fs ...policies.Feedback) readings.Notes {
 	return n
 }
 
-// said returns what some feedback says is left, by the names of allowances.
+// said returns what is left by some feedback, by the names of allowances.
 func (b *bench) said(fs ...policies.Feedback) map[string]store.Note {
 	b.t.Helper()
 	all := make(map[string]store.Note)
@@ -161,7 +161,7 @@ func TestFeedbackOnPoliciesThatDoNotBind(t *testing.T) {
 	require.Len(t, b.said(other), 1)
 }
 
-// What nobody can place is about a scope, if it is bounded to one; what is known to be everyone's is not bounded.
+// Unplaced feedback is about a scope, if it is bounded to one; feedback that is known to be everyone's is not bounded.
 func TestFeedbackWithinAScope(t *testing.T) {
 	t.Parallel()
 	wait := policies.Feedback{Wait: time.Second}
@@ -339,7 +339,7 @@ func TestWhichAllowanceAReadingIsAbout(t *testing.T) {
 	require.Empty(t, b.said(named(count(5, 5, 0), "daily")), "counts are not wanted")
 }
 
-// What an answer says goes to each allowance that binds the call, with the slot and the cost that were charged.
+// An answer's feedback goes to each allowance that binds the call, with the slot and the cost that were charged.
 func TestEachAllowanceReceivesAnAnswer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, daily, tenant)
@@ -383,7 +383,7 @@ func TestARefusalComesWithWhatWasAdmitted(t *testing.T) {
 	require.Len(t, b.all(refused).Answers, 1, "the store knows")
 }
 
-// What a refusal says, and what says nothing.
+// The notes of a refusal, and readings without any.
 func TestWhatAReadingMeans(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, tenant)

@@ -11,7 +11,8 @@ import (
 )
 
 // Answers that leave enough are kept for a while after the last one, to be sent together to a store that is far away: near the end of a
-// limit for a shorter one. What is on its way has its part of what is left in the meantime, and only what others spend is not known.
+// limit for a shorter one. Calls on their way have their part of the allowance in the meantime, and only the spending of others is not
+// known.
 const (
 	batchFor     = time.Second
 	batchNearFor = 50 * time.Millisecond
@@ -77,6 +78,25 @@ func (r *Reporter) Apply(ctx context.Context, rules *Rules, a *Answer, now time.
 	return nil
 }
 
+// restTag marks the allowances of credentials that are left.
+const restTag = ".credential"
+
+// Rest has nothing left, for a time, of what calls may do that carry one value of any of some scopes, whichever policies bind them.
+func (r *Reporter) Rest(ctx context.Context, rules *Rules, scopes []string, value string, d time.Duration, source string) error {
+	stack := store.Stack{Upstream: r.Upstream}
+	names, notes := make([]string, 0, len(scopes)), make([]store.Note, 0, len(scopes))
+	for i, scope := range scopes {
+		l := AllowanceOf(store.Limit{Scope: store.EscapeScope(value)})
+		l.Policy += restTag + apartMark + scope
+		one := store.Pause(i, rules.believed(d))
+		one.Source = source
+		stack.Limits, names, notes = append(stack.Limits, l), append(names, l.Policy), append(notes, one)
+	}
+	r.Events.Unbound(names)
+	_, err := r.send(ctx, stack, notes)
+	return err
+}
+
 // batch keeps answers for a while.
 func (r *Reporter) batch(ctx context.Context, n *Notes) {
 	if len(n.Answers) == 0 {
@@ -107,7 +127,7 @@ func (r *Reporter) batch(ctx context.Context, n *Notes) {
 	}
 }
 
-// sendPending sends what is pending. What the store does not receive is not repeated: the answers of calls after it say something newer.
+// sendPending sends what is pending. Lost ones are not repeated: the answers of later calls are newer.
 func (r *Reporter) sendPending(ctx context.Context) {
 	r.mu.Lock()
 	all := r.pending.All

@@ -90,7 +90,7 @@ func TestAStrayRefusalIsReportedFirst(t *testing.T) {
 	require.Equal(t, store.Paused, genuine.changes[0].Kind)
 }
 
-// What the store did not receive is not applied, and the error is the store's.
+// Feedback that the store did not receive is not applied, and the error is the store's.
 func TestWhatTheStoreDoesNotReceive(t *testing.T) {
 	t.Parallel()
 	r := newRig()
@@ -103,7 +103,7 @@ func TestWhatTheStoreDoesNotReceive(t *testing.T) {
 	require.Empty(t, r.changes)
 }
 
-// Feedback on a policy that does not bind the call goes nowhere, and feedback that says nothing costs no request.
+// Feedback on a policy that does not bind the call goes nowhere, and empty feedback costs no request.
 func TestNothingToReport(t *testing.T) {
 	t.Parallel()
 	r := newRig()

@@ -11,9 +11,9 @@ import (
 // Some refusals are stray: the call had its slot, but the network, or a late timer, brought it closer to the calls before it than it was
 // sent. That is no reason for anybody else to wait. Each stray refusal makes the limit's margin a step wider, so that they become rare.
 //
-// Whether a refusal is stray, the upstream does not say. It is none if the profile knows better, or the upstream says how much is left, or
-// asks for a longer pause than the limit's period, as those do that punish; if the call was not granted by the store; or if it is not the
-// only one within a period, which the store knows.
+// The upstream does not state whether a refusal is stray. It is not if the profile knows better, or the upstream states how much is left,
+// or requests a longer pause than the limit's period, as those do that punish; if the call was not granted by the store; or if it is not
+// the only one within a period, which the store knows.
 
 // A step is 8 ms, about what networks add, but neither too much nor too little for the period: of steps from 5 to 10 ms, it used most of a
 // strict limit of 50 a second with no more than two refusals a minute (transport, TestTheMarginFindsItself).
@@ -21,13 +21,13 @@ const (
 	usualStep    = 8 * time.Millisecond
 	largestStep  = 60   // as a part of the period
 	smallestStep = 1000 // as a part of the period
-	// shortestPause is how short a pause is at least that an upstream can ask for in whole seconds.
+	// shortestPause is the shortest pause that an upstream can request in whole seconds.
 	shortestPause = time.Second
 	millionths    = 1_000_000
 )
 
-// Strays returns notes about the limits that may have refused a call without a fault of theirs: if the store says that none makes a
-// difference, the refusal is alone. None if that cannot be. It returns an [*UnboundError] as [Rules.Notes] does.
+// Strays returns notes about the limits that may have refused a call without a fault of theirs: if none makes a difference in the store, no
+// other refusal is near. None if that cannot be. It returns an [*UnboundError] as [Rules.Notes] does.
 func (r *Rules) Strays(a *Answer, fs []policies.Feedback) (notes []store.Note, err error) {
 	if !slices.ContainsFunc(fs, isRefusal) {
 		return nil, nil

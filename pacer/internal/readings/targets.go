@@ -67,7 +67,7 @@ type Answer struct {
 	Blind int64 // the cost of a call that was answered, of which nothing else is known; 0 if there was none
 }
 
-// An UnboundError says that feedback names a policy that does not bind the call.
+// An UnboundError means that feedback names a policy that does not bind the call.
 type UnboundError struct {
 	Policy string
 	Scope  string // the first scope that the policy needs; "" if it has none, or there is no such policy

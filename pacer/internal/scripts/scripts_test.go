@@ -3,6 +3,8 @@ package scripts_test
 import (
 	"io/fs"
 	"os"
+	"os/exec"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -104,6 +106,37 @@ func TestScriptsAreJoinedWithoutComments(t *testing.T) {
 	}
 	fake := scripts.WithClock("local function clock() return 5 end")
 	require.NotContains(t, fake.Reserve, "TIME")
+}
+
+// The scripts also compile in Lua 5.4, and use no function that it lacks. This test skips without its compiler (Debian: lua5.4).
+func TestScriptsCompileInLua54(t *testing.T) {
+	t.Parallel()
+	compiler, err := exec.LookPath("luac5.4")
+	if err != nil {
+		t.Skip("luac5.4 is not installed")
+	}
+	known := []string{"ARGV", "KEYS", "redis", "error", "ipairs", "math", "pairs", "setmetatable", "string", "table", "tonumber", "type"}
+	global, function := regexp.MustCompile(`_ENV "(\w+)"`), regexp.MustCompile(`\b(?:math|string|table)\.\w+`)
+	functions := []string{
+		"math.abs", "math.floor", "math.huge", "math.max", "math.min", "string.byte", "string.find", "string.format", "string.gmatch", "string.match", "string.sub",
+		"table.concat", "table.insert", "table.remove", "table.sort", "table.unpack",
+	}
+	all := reflect.ValueOf(scripts.New())
+	for i := range all.NumField() {
+		name, source := all.Type().Field(i).Name, all.Field(i).String()
+		list := exec.CommandContext(t.Context(), compiler, "-l", "-l", "-p", "-")
+		list.Stdin = strings.NewReader(source)
+		out, err := list.CombinedOutput()
+		require.NoErrorf(t, err, "%s: %s", name, out)
+		for _, m := range global.FindAllStringSubmatch(string(out), -1) {
+			if m[1] != "unpack" || strings.Count(source, "table.unpack or unpack") != 1 {
+				require.Contains(t, known, m[1], name)
+			}
+		}
+		for _, f := range function.FindAllString(source, -1) {
+			require.Contains(t, functions, f, name)
+		}
+	}
 }
 
 // A process that is ready may run every command that any script runs.

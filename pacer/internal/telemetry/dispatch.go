@@ -38,7 +38,7 @@ func New[H any](hooks []*H, dropped func(*H) func(n int64)) *Dispatcher[H] {
 	return d
 }
 
-// Any reports whether some set of hooks is as a function says.
+// Any reports whether a function holds for some set of hooks.
 func (d *Dispatcher[H]) Any(is func(*H) bool) bool {
 	if d == nil {
 		return false

@@ -3,10 +3,9 @@
 //
 // # Purpose
 //
-// Whatever a hook does, it must not delay the call that it receives an event of, nor another set of hooks. So an event is put into the
-// queue of each set, and a goroutine that is there only while the queue holds something calls the hooks. The package knows neither the
-// hooks nor the events: both are type parameters, and the caller picks the function that an event is for. What is logged without hooks
-// goes through a [Throttle].
+// A hook must not delay the call whose event it receives, nor another set of hooks. So an event is put into the queue of each set, and a
+// goroutine that is there only while the queue holds something calls the hooks. The package knows neither the hooks nor the events: both
+// are type parameters, and the caller picks the function that an event is for. Logging without hooks goes through a [Throttle].
 //
 // # Flow
 //
@@ -26,7 +25,7 @@
 //   - The hooks of one set are called one at a time, in the order of their events; sets do not wait for each other.
 //   - Emit never blocks on a hook, and no hook is called under a lock or in the goroutine of the one who emits.
 //   - At most [MaxQueued] events of a set wait. Each further one is counted, and the count is delivered exactly once.
-//   - An idle set has no goroutine. A nil [Dispatcher] has no hooks: asking for nil is all that it costs.
+//   - An idle set has no goroutine. A nil [Dispatcher] has no hooks: a test for nil is all that it costs.
 //
 // # Failures
 //

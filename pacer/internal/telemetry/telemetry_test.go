@@ -99,7 +99,7 @@ func TestManyEmitAtOnce(t *testing.T) {
 	})
 }
 
-// What exceeds the bound is dropped, and the hook for it receives how many, once there is room and before what comes later.
+// Events beyond the bound are dropped, and the hook for it receives how many, once there is room and before later events.
 func TestTooManyEventsAreDropped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

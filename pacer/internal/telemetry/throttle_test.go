@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 )
 
-// Something is said about each subject at most so often, whatever is said of others, and few subjects are remembered.
+// Each subject is logged at most so often, independently of others, and few subjects are remembered.
 func TestThrottle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

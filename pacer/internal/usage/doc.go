@@ -4,7 +4,7 @@
 // # States
 //
 // A Meter counts nothing, and costs nothing, until it is on: from the start in a process with a shared store, from the first look on in a
-// process that has only its memory. What a call spends then takes this way:
+// process that has only its memory. A call's spending then takes this way:
 //
 //	a call is admitted -----> Tally of its second -----> report under way -----> with the store
 //	                               ^      ^                    |
@@ -21,8 +21,8 @@
 //
 // # Failures
 //
-// What a store has not received stays in the Tally, and is in the next report. After Seconds it is dropped: charts then have a gap, and
-// nothing else notices.
+// Counts that the store has not received stay in the Tally, and are in the next report. After Seconds it is dropped: charts then have a
+// gap, and nothing else notices.
 //
 // Count, Tally and TopKeys have no clock and no lock: their callers have. A Meter and a Process are safe for concurrent use.
 package usage

@@ -124,8 +124,8 @@ func (m *Meter) Settle(l *store.Limit, at store.Instant, second, more int64) {
 	}
 }
 
-// report returns what was spent before a second and is not with the store yet, for a report, and what each key has spent in about the
-// last minute. What is spent from now on belongs to the next report.
+// report returns what was spent before a second and is not with the store yet, for a report, and what each key has spent in about the last
+// minute. Later spending belongs to the next report.
 func (m *Meter) report(now store.Instant, until int64) (went []store.Went, spent map[store.Key]int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -62,7 +62,7 @@ func (p *Process) Policies() (policies []string, source string) {
 	return slices.Clone(p.policies), p.source
 }
 
-// About returns what the process reports now, and a function to call when the store has received it. Left says that nothing follows.
+// About returns what the process reports now, and a function to call when the store has received it. Left is whether nothing follows.
 func (p *Process) About(now store.Instant, left bool) (a store.About, received func()) {
 	until := SecondOf(int64(now))
 	if left {
@@ -132,7 +132,7 @@ type Registry struct {
 	Closed   <-chan struct{}  // closed when the Pacer is
 }
 
-// Describe implements [store.Registry]. It has nothing to store: Index asks the process.
+// Describe implements [store.Registry]. It has nothing to store: Index queries the process.
 func (r *Registry) Describe(context.Context, string, store.About) (versions int, err error) {
 	return 1, nil
 }

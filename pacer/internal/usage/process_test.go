@@ -19,7 +19,7 @@ func (w waiting) CallsWaiting() map[store.Key]int64 { return w }
 
 func (waiting) Stated(int) []store.Statement { return nil }
 
-// What a process spends is in one report, and in the next one if that one is lost.
+// A process's spending is in one report, and in the next one if that one is lost.
 func TestWhatIsSpentIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	m := usage.NewMeter([]string{"a", "b"}, true)
@@ -50,7 +50,7 @@ func TestWhatIsSpentIsReportedOnce(t *testing.T) {
 	require.True(t, last.Left)
 }
 
-// What a call really cost counts in the second in which its estimate did, whether a report of that is to come, under way, lost or there.
+// A call's real cost counts in the second of its estimate, whether the report of that is to come, under way, lost or there.
 func TestWhatIsSettledIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	m := usage.NewMeter([]string{"tokens"}, true)

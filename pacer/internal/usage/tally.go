@@ -6,8 +6,8 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// Seconds is for how many seconds a tally remembers what went. It is more than a fleet.Snapshot shows, so that what a process
-// tells late is complete, in the largest fleets, too, and a power of two.
+// Seconds is for how many seconds a tally remembers what went. It is more than a fleet.Snapshot shows, so that a late report is complete,
+// in the largest fleets, too, and a power of two.
 const Seconds = 128
 
 // SecondOf returns the second, since the Unix epoch, of an instant in µs.

@@ -9,7 +9,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// What is reported late counts in its own second, and in no other that has the same index.
+// Late reports count in their own second, and in no other that has the same index.
 func TestATallyKeepsSecondsApart(t *testing.T) {
 	t.Parallel()
 	var all Tally

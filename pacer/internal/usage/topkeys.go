@@ -8,8 +8,8 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// topKeys bounds the keys whose cost is remembered. Those that spend most are among them: who is pushed out has spent less
-// than the 512th part of all (the algorithm of Misra and Gries).
+// topKeys bounds the keys whose cost is remembered. The keys that spend most are among them: a dropped one has spent less than the 512th
+// part of all (the algorithm of Misra and Gries).
 const topKeys = 512
 
 // TopKeys is what keys with scopes have spent in this minute and the one before.
@@ -135,7 +135,7 @@ func (r *Recent) Spent(now int64) int64 {
 	return 0
 }
 
-// Top returns the n keys that spend or wait most, first. Those that neither spend nor wait are last.
+// Top returns the n keys that spend or wait most, first. Keys that neither spend nor wait are last.
 func Top(spent, waiting map[store.Key]int64, n int) []store.KeyUse {
 	all := make([]store.KeyUse, 0, len(spent)+len(waiting))
 	for k, cost := range spent {

@@ -119,19 +119,18 @@ func (l *Store) Close() {
 	}
 }
 
-// LogChange logs a loss or a return of an upstream's store. outage says what becomes of calls meanwhile.
+// LogChange logs a loss or a return of an upstream's store. outage describes what happens to calls meanwhile.
 func LogChange(logger *slog.Logger, upstream, outage string, c failover.Change) {
 	ctx, attrs := context.Background(), []slog.Attr{slog.String("upstream", upstream)}
 	switch {
 	case !c.Lost:
-		level := slog.LevelInfo
 		if c.For > 0 {
 			attrs = append(attrs, slog.Duration("after", c.For))
 		}
 		if c.Dropped > 0 {
-			level, attrs = slog.LevelWarn, append(attrs, slog.Int("dropped", c.Dropped))
+			attrs = append(attrs, slog.Int("dropped", c.Dropped))
 		}
-		logger.LogAttrs(ctx, level, "headway: the store is back", attrs...)
+		logger.LogAttrs(ctx, slog.LevelInfo, "headway: the store is back", attrs...)
 		return
 	case c.Never, c.Processes == 0:
 		attrs = append(attrs, slog.String("calls", "wait for it, unless Config.Processes or Config.Outage lets them go"), slog.String("check", "address, network, ACL"))

@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/warnings"
 )
 
-// A line says for how long the store has been lost only if that is known: the first line of a loss comes with it.
+// A line has how long the store has been lost only if that is known: the first line of a loss comes with it.
 func TestHowLongAStoreIsLost(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {

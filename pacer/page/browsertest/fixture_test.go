@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A fixture is a made-up upstream. Each time it is asked half a second of its time has gone by, until its clock stops.
+// A fixture is a made-up upstream. At each look half a second of its time has gone by, until its clock stops.
 type fixture struct {
 	*fleet.Operator // for what the pictures do not need
 

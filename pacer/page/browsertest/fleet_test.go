@@ -17,8 +17,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A page of an operator, who is none of the processes, shows all of them, and hears of a pause that one of them
-// reports: within a second, where the machine is not busy.
+// A page of an operator, who is none of the processes, shows all of them, and receives a pause that one of them reports: within a second,
+// where the machine is not busy.
 func TestOperatorSeesTheFleet(t *testing.T) {
 	t.Parallel()
 	needBrowser(t)

@@ -81,7 +81,7 @@ func TestReducedMotion(t *testing.T) {
 	require.Equal(t, "none", value[string](b, moves))
 }
 
-// The page says what is wrong and goes on by itself, whether the store fails or the server is away.
+// The page shows what is wrong and goes on by itself, whether the store fails or the server is away.
 func TestTroubleAndBack(t *testing.T) {
 	t.Parallel()
 	source := &fixture{}

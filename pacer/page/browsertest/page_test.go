@@ -93,7 +93,7 @@ func TestChartsMove(t *testing.T) {
 	require.NotEmpty(t, value[string](b, `document.querySelector('[data-policy="peak"] .chart.main').getAttribute("aria-label")`))
 }
 
-// A policy that keeps a margin says so on its card.
+// A policy that keeps a margin shows it on its card.
 func TestTheMarginShows(t *testing.T) {
 	t.Parallel()
 	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Policies: []policies.Policy{policies.AtMost(50, time.Second).Named("peak")}})
@@ -140,7 +140,7 @@ func TestInterveningPausesForReal(t *testing.T) {
 	b.run(chromedp.Click(`#actions button[aria-label="Pause zendesk"]`), chromedp.WaitVisible(`#ask[open]`))
 	require.Equal(t, "for", value[string](b, `document.activeElement.name`), "the first thing to say has the focus")
 
-	// What the server refuses it says in the dialog. The browser notes the refusal in its console, too.
+	// The dialog shows the server's refusal. The browser notes the refusal in its console, too.
 	b.run(chromedp.SetValue(`#ask input[name="for"]`, "1000h"), chromedp.Click(`#ask button[type="submit"]`))
 	b.until(`document.querySelector("#ask .error").textContent.includes("must be at most 744h0m0s")`)
 	require.NotEmpty(t, b.forgive("400"))
@@ -155,7 +155,7 @@ func TestInterveningPausesForReal(t *testing.T) {
 	b.run(chromedp.Click(`#actions button[aria-label="Resume zendesk"]`), chromedp.Click(`#ask button[type="submit"]`))
 	b.until(`document.getElementById("why").dataset.state !== "paused"`)
 
-	// A policy that is per tenant asks for which.
+	// A policy per tenant requires a tenant.
 	b.run(chromedp.Click(`[data-policy="tenant"] .actions button`), chromedp.WaitVisible(`#ask[open] input[name="tenant"]`),
 		chromedp.SendKeys(`#ask input[name="tenant"]`, "hooli"))
 	require.Equal(t, "30s", value[string](b, `document.querySelector('#ask input[name="for"]').value`), "what is offered")
@@ -206,7 +206,8 @@ func TestHostileTenantIsHarmless(t *testing.T) {
 	require.Equal(t, "undefined", value[string](b, `typeof window.hacked`))
 }
 
-// What the upstream said is left is shown with its end and its header, as text, while it holds; and what was learned, with its header.
+// The allowances that the upstream stated are shown with their end and their header, as text, while they hold; and the learned limits, with
+// their header.
 func TestAllowancesShow(t *testing.T) {
 	t.Parallel()
 	source := &fixture{}
@@ -237,7 +238,7 @@ func TestAllowancesShow(t *testing.T) {
 	b.until(`document.getElementById("left-section").hidden && document.getElementById("learned-section").hidden`)
 }
 
-// What is set by hand and who disagrees is shown as text, while it is so.
+// Settings by hand and disagreements are shown as text, while they last.
 func TestSettingsAndDisagreementsShow(t *testing.T) {
 	t.Parallel()
 	source := &fixture{}

@@ -2,5 +2,5 @@
 
 package browsertest_test
 
-// underRace says that the race detector is on. Under it no pictures are taken.
+// underRace reports whether the race detector is on. Under it no pictures are taken.
 const underRace = true

@@ -18,7 +18,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 )
 
-// A hall is an upstream whose calls end when the test says so, or their connections do.
+// A hall is an upstream whose calls end when the test ends them, or their connections do.
 type hall struct {
 	inside, most atomic.Int64
 	leave        chan struct{}
@@ -37,7 +37,7 @@ func (h *hall) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 }
 
 // The process is killed with calls in flight and waiting: its clients get an error at once, and the next process goes on. With Redis, the
-// permits are back when the leases have run out, and no more calls than the limit are in flight. What windows have counted is not forgotten.
+// permits are back when the leases have run out, and no more calls than the limit are in flight. The counts of windows are not forgotten.
 func TestKill(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		t.Run(fmt.Sprintf("redis %v", shared), func(t *testing.T) {

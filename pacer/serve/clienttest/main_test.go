@@ -21,7 +21,7 @@ import (
 	"github.com/headway-go/headway/pacer/serve"
 )
 
-// daemonEnv says that this process is a server, and what it serves.
+// daemonEnv makes this process a server, and holds what it serves.
 const daemonEnv = "HEADWAY_CLIENTTEST_DAEMON"
 
 // served is that.

@@ -24,7 +24,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/testing/measure"
 )
 
-// plainEnv says that this process is a plain httputil.ReverseProxy, and to what.
+// plainEnv makes this process a plain httputil.ReverseProxy, and holds its target.
 const plainEnv = "HEADWAY_CLIENTTEST_PLAIN"
 
 func init() { //nolint:gochecknoinits // before the tests
@@ -58,7 +58,7 @@ func startPlain(t *testing.T, to string) (address string) {
 	return address
 }
 
-// What the proxy adds to a request that need not wait, beside a plain proxy in the same run, and what it costs.
+// The proxy's overhead for a request that need not wait, beside a plain proxy in the same run, and its cost.
 func TestOverhead(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
 	t.Cleanup(upstream.Close)
@@ -93,7 +93,7 @@ func TestOverhead(t *testing.T) {
 		p50, theirs[n/2], p99, theirs[n*99/100], each), p50 <= 300*time.Microsecond && p99 <= 2*time.Millisecond && each <= 500*time.Microsecond)
 }
 
-// What a request costs in memory that waits.
+// The memory of a waiting request.
 func TestWaitingRequests(t *testing.T) {
 	d := startDaemon(t, `upstreams: {crm: {url: "http://127.0.0.1:1", maxWait: forever, policies: ["1 per window of 1h"]}}`)
 	const n = 10_000

@@ -55,7 +55,7 @@ type Store struct {
 	requests  int
 }
 
-// An entry is an operation that changed something. What it was called with is its own, and what it returns when it is done again nobody's.
+// An entry is an operation that changed something. Its arguments are its own; nobody reads what a repetition returns.
 type entry struct {
 	at store.Instant
 	do func(*memstore.Store)
@@ -311,9 +311,6 @@ func (s *Store) Cancel(ctx context.Context, stack store.Stack, grants []store.Gr
 // CancelAll implements [store.Bulk].
 func (s *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 	return s.operate(ctx, frees, func() (err error) {
-		if s.repeated(batches[0].Stack.Once) {
-			return nil
-		}
 		for i := range batches {
 			stack, grants := batches[i].Stack.Clone(), slices.Clone(batches[i].Grants)
 			for j := range grants {

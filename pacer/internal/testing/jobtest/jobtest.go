@@ -237,7 +237,7 @@ func (f Figures) String() string {
 }
 
 // Judge requires that n jobs went, each of them once, none before its slot, and in any time of length w at most burst + w·perSecond of
-// them. What is beyond a job's slack is the lateness of its worker, as for every call: see pacer.Config.MaxLate.
+// them. A delay beyond a job's slack is the lateness of its worker, as for every call: see pacer.Config.MaxLate.
 func Judge(tb testing.TB, turns []Turn, n int, perSecond, burst int64) Figures {
 	tb.Helper()
 	f := Figures{Jobs: n, Turns: len(turns) - n}

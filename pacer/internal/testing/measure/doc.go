@@ -3,9 +3,9 @@
 // A test of truth judges what holds on any machine at any speed: no policy is exceeded, nothing is lost, nothing is charged
 // twice, the order is right. `make test` runs these, and no busy machine makes one fail.
 //
-// A measurement judges goodput, waits and precision, which say as much about the machine as about the code. Measurements are behind
-// the build tag measure, and `make bench` runs them. A measurement watches the machine's own timers while it runs. It fails only if
-// the figures are bad although the timers were good; otherwise it prints that it did not judge, and by how much timers were late.
+// A measurement judges goodput, waits and precision, which depend on the machine as much as on the code. Measurements are behind the build
+// tag measure, and `make bench` runs them. A measurement watches the machine's own timers while it runs. It fails only if the figures are
+// bad although the timers were good; otherwise it prints that it did not judge, and by how much timers were late.
 //
 // A test that only measures is in a file with that tag. A scenario may be both: short and judged for truth without the tag, long and
 // measured with it:

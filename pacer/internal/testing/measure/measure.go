@@ -74,8 +74,8 @@ func (w *Timers) Stop() Lateness {
 	return Lateness{P50: at(50), P99: at(99), Max: w.late[len(w.late)-1]}
 }
 
-// Judge reports the figures of a scenario. A measurement whose figures are bad fails, if no timer was later than tolerated; with
-// a later one it says that it was not judged. A test of truth only prints the figures.
+// Judge reports the figures of a scenario. A measurement whose figures are bad fails, if no timer was later than tolerated; with a later
+// one it logs that it was not judged. A test of truth only prints the figures.
 func Judge(tb testing.TB, late Lateness, tolerated time.Duration, figures string, good bool) {
 	tb.Helper()
 	judge(tb, On, late, tolerated, figures, good)

@@ -27,8 +27,8 @@ var (
 	errNotWhole  = errors.New("the cluster is not whole")
 )
 
-// Cluster is a Redis Cluster of three masters that belongs to one test. Its methods may be called from any
-// goroutine. They do not ask nodes that are stopped or paused.
+// Cluster is a Redis Cluster of three masters that belongs to one test. Its methods may be called from any goroutine. They skip nodes that
+// are stopped or paused.
 type Cluster struct {
 	// Addrs are the host:port of Nodes.
 	Addrs []string

@@ -264,7 +264,7 @@ func TestAwaitWholeWaitsForTheHeirOfAPausedMaster(t *testing.T) {
 	cluster := redistest.StartReplicatedCluster(t)
 	cluster.Nodes[1].Pause()
 
-	// No node has noticed yet, and all of them say cluster_state:ok.
+	// No node has noticed yet, and all of them report cluster_state:ok.
 	require.NoError(t, cluster.AwaitWhole(t.Context()))
 
 	info, err := cluster.Replicas[1].Client().Info(t.Context(), "replication").Result()

@@ -1,8 +1,7 @@
 // Package redistest runs real redis-server processes for tests: one server, with or without TLS; a cluster of three
 // masters, with or without replicas; a master that a sentinel watches, with or without a replica.
 //
-// What goes wrong in production can be done to them: servers are stopped, restarted, paused and promoted, slots
-// move, replicas take over.
+// Tests can do to them what goes wrong in production: servers are stopped, restarted, paused and promoted, slots move, replicas take over.
 //
 // A test gets servers of its own, on free loopback ports, that keep nothing on disk and die with the
 // test. Where no server binary is installed the test is skipped; with CI=true in the environment it

@@ -23,7 +23,7 @@ func poll(ctx context.Context, limit time.Duration, done func(ctx context.Contex
 			return nil
 		}
 
-		if last == nil || ctx.Err() == nil { // the end of ctx says less than what went before it
+		if last == nil || ctx.Err() == nil { // the end of ctx explains less than the error before it
 			last = err
 		}
 

@@ -28,7 +28,7 @@ type process struct {
 	exited chan struct{} // closed once the process has been waited for
 }
 
-// startError says that a server did not come up, and what it wrote before it gave up.
+// startError reports that a server did not come up, and contains its output.
 type startError struct {
 	reason string
 	output string
@@ -108,7 +108,7 @@ func (p *process) awaitReady(ctx context.Context, server *Server) string {
 	}
 }
 
-// answers says whether this very process answers: another server may have won the race for the port.
+// answers reports whether this very process answers: another server may have won the race for the port.
 func (p *process) answers(ctx context.Context, client *redis.Client) error {
 	// go-redis logs each dial that fails, and the first few do. A TLS server puts up with a bare connection.
 	var dialer net.Dialer

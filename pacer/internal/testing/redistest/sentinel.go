@@ -71,7 +71,7 @@ func StartReplicatedSentinel(tb testing.TB) *Sentinel {
 		tb.Fatal(err)
 	}
 
-	// The sentinel asks for replicas when it starts, and then every ten seconds: this one is there already.
+	// The sentinel looks for replicas when it starts, and then every ten seconds: this one is there already.
 	sentinel.addr = startSentinel(tb, sentinel.Master,
 		"down-after-milliseconds "+MasterName+" 500",
 		"failover-timeout "+MasterName+" 3000",
@@ -125,10 +125,9 @@ func (s *Sentinel) NewClient(edit func(*redis.FailoverOptions)) *redis.Client {
 // Failover has the sentinel promote the replica while the master lives, and returns when the sentinel names the
 // new master and that one answers as a master. It gives up after 30 s.
 //
-// Clients hear of the new master a moment later. Nobody tells the old one for some ten seconds: until then it goes
-// on as a master, takes the writes of clients that do not know yet, and loses them when it becomes a replica. Another
-// Failover in that time is refused at first, and then goes back to the old master and to the data it has. To
-// end that time at once, call Replicate of the old master.
+// Clients receive the new master a moment later. The old one is not notified for some ten seconds: until then it goes on as a master, takes
+// the writes of clients that do not know yet, and loses them when it becomes a replica. Another Failover in that time is refused at first,
+// and then goes back to the old master and to the data it has. To end that time at once, call Replicate of the old master.
 func (s *Sentinel) Failover(ctx context.Context) error {
 	old, err := s.masterAddr(ctx)
 	if err != nil {
@@ -179,7 +178,7 @@ func (s *Sentinel) checkReady(ctx context.Context) error {
 	return nil
 }
 
-// checkFailedOver returns nil if the master is another one than the old, and says so itself.
+// checkFailedOver returns nil if the master is another one than the old, and reports so itself.
 func (s *Sentinel) checkFailedOver(ctx context.Context, old string) error {
 	addr, err := s.masterAddr(ctx)
 	if err != nil {

@@ -171,7 +171,7 @@ func (s *Server) signal(sig os.Signal, paused bool) {
 	s.paused = paused
 }
 
-// lives says whether the server can answer: it is not stopped, not paused, and has not ended by itself.
+// lives reports whether the server can answer: it is not stopped, not paused, and has not ended by itself.
 func (s *Server) lives() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

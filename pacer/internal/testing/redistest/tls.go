@@ -20,9 +20,9 @@ import (
 	"time"
 )
 
-// StartTLS runs a server that speaks TLS and nothing else, and returns it with a configuration that trusts it; the
-// test's end kills it. Its certificate is for 127.0.0.1 and localhost, from an authority of its own, and it asks
-// clients for none. The test is skipped where the server binary was built without TLS.
+// StartTLS runs a server that speaks TLS and nothing else, and returns it with a configuration that trusts it; the test's end kills it. Its
+// certificate is for 127.0.0.1 and localhost, from an authority of its own, and it requires none of clients. The test is skipped where the
+// server binary was built without TLS.
 func StartTLS(tb testing.TB) (server *Server, config *tls.Config) {
 	tb.Helper()
 
@@ -62,7 +62,7 @@ func StartTLS(tb testing.TB) (server *Server, config *tls.Config) {
 	return server, config
 }
 
-// refusesTLS says whether the server did not come up because it does not know the option.
+// refusesTLS reports whether the server did not come up because it does not know the option.
 func refusesTLS(err error) bool {
 	var failed *startError
 

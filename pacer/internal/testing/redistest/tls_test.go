@@ -37,7 +37,7 @@ func TestTLSServerSpeaksOnlyTLS(t *testing.T) {
 func TestServerWithoutTLSSkips(t *testing.T) {
 	redistest.Start(t) // skips where there is no server
 
-	// What a server says that was built without TLS.
+	// The error of a server that was built without TLS.
 	binary := filepath.Join(t.TempDir(), "redis-server-without-tls")
 	script := `#!/bin/sh
 echo "*** FATAL CONFIG FILE ERROR (Redis 7.0.15) ***"

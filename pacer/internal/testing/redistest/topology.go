@@ -29,7 +29,7 @@ type slotRange struct{ first, last int }
 // topology is the cluster as one node of it sees it.
 type topology []member
 
-// topologyOf asks a node for its view of the cluster.
+// topologyOf returns a node's view of the cluster.
 func topologyOf(ctx context.Context, node *Server) (topology, error) {
 	text, err := node.Client().ClusterNodes(ctx).Result()
 	if err != nil {
@@ -136,7 +136,7 @@ func (t topology) owners() []string {
 
 func (m member) is(flag string) bool { return slices.Contains(m.flags, flag) }
 
-// healthy says whether the node is known, reachable and not held to have failed.
+// healthy reports whether the node is known, reachable and not held to have failed.
 func (m member) healthy() bool {
 	return m.connected && !m.is("fail") && !m.is("fail?") && !m.is("handshake") && !m.is("noaddr")
 }

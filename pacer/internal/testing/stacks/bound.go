@@ -8,8 +8,8 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// A bound is one limit by its definition in the documentation of package policies. What follows from it here shares no code with
-// the engine: how many calls any schedule could send, and whether those that went were allowed to.
+// A bound is one limit by its definition in the documentation of package policies. Its consequences here share no code with the engine: how
+// many calls any schedule could send, and whether those that went were allowed to.
 type bound struct {
 	kind      boundKind
 	n         int64
@@ -34,7 +34,7 @@ const (
 	permits                  // policies.InFlight
 )
 
-// policy returns the limit as a program says it.
+// policy returns the limit as a program declares it.
 func (b *bound) policy(i int) policies.Policy {
 	var p policies.Policy
 	switch b.kind {
@@ -58,8 +58,8 @@ func (b *bound) policy(i int) policies.Policy {
 	return p.Named(fmt.Sprint("limit-", i))
 }
 
-// bursts returns how many calls of a rate may go at once. If the program does not say, it is one, and two of a rate that calls of
-// different tenants share, and of a plain rate of two or more calls per period beside a limit on calls in flight.
+// bursts returns how many calls of a rate may go at once. The default is one, and two for a rate that calls of different tenants share, and
+// for a plain rate of two or more calls per period beside a limit on calls in flight.
 func (b *bound) bursts() int64 {
 	switch {
 	case b.burst > 0:

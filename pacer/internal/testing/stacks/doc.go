@@ -1,7 +1,6 @@
 // Package stacks makes up stacks of limits and those who call, plays them, and judges what went. Only tests import it.
 //
-// What is judged shares no code with the engine: a limit is what the documentation of package policies says. Of each stack it
-// is asked
+// The judge shares no code with the engine: a limit is its definition in the documentation of package policies. It judges of each stack
 //
 //   - whether what went obeys every limit ([Show.Broken]),
 //   - how much of what any schedule could have sent went ([Show.Used]),

@@ -41,7 +41,7 @@ func TestTheOptimumByExample(t *testing.T) {
 	}
 }
 
-// What passes barriers obeys their bounds, and not with one call more, and the barriers are no later than they must be.
+// Calls that pass barriers obey their bounds, and not with one call more, and the barriers are no later than they must be.
 func TestBarriersAreTight(t *testing.T) {
 	t.Parallel()
 	second := time.Second

@@ -147,8 +147,8 @@ func (w *Show) Broken() string {
 	return ""
 }
 
-// Used returns which part of what any schedule could send went. What can go at the start of a window, tenants may send at their pace
-// in the course of it. So it is the best of what was used up to several instants in the last tenth.
+// Used returns which part of what any schedule could send went. Tenants may send at their pace in the course of a window what can go at its
+// start. So it is the best of what was used up to several instants in the last tenth.
 func (w *Show) Used() float64 {
 	const ends, parts = 6, 50
 	best := 0.0
@@ -162,7 +162,7 @@ func (w *Show) Used() float64 {
 
 // A Newcomer is a call of a tenant without a line of its own.
 type Newcomer struct {
-	Waited  time.Duration // beyond what its own limits ask
+	Waited  time.Duration // beyond its own limits
 	Promise time.Duration // the longest that it may
 }
 

@@ -29,7 +29,7 @@ type Class string
 // The classes.
 const (
 	Plain   Class = "plain"   // rates with a burst, or windows, are what tenants share
-	Strict  Class = "strict"  // a rate that tenants share has a burst of 1, which was said aloud
+	Strict  Class = "strict"  // a rate that tenants share has a burst of 1, set explicitly
 	Permits Class = "permits" // calls have permits, too
 )
 
@@ -72,7 +72,7 @@ func Random(seed uint64) *Stack {
 	return s
 }
 
-// share says which limits tenants share, and which are beside permits, and makes some of those that are shared strict.
+// share picks which limits tenants share, and which are beside permits, and makes some of those that are shared strict.
 func (s *Stack) share(r *rand.Rand) {
 	tenants := slices.ContainsFunc(s.bounds, func(b bound) bool { return b.perTenant })
 	inFlight := slices.ContainsFunc(s.bounds, func(b bound) bool { return b.kind == permits })

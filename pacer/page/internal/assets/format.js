@@ -32,9 +32,13 @@ export function duration(s) {
 
 // ending writes for how long something holds and until when, by the viewer's clock, and where the upstream stated that.
 export function ending(s, by) {
+  return `for ${duration(s)}, until ${clock(s)}${by ? ` (${by})` : ""}`;
+}
+
+// clock writes the time in so many seconds, by the viewer's clock.
+export function clock(s) {
   const at = new Date(Date.now() + 1000 * s);
-  const until = s < 43200 ? at.toLocaleTimeString() : at.toLocaleString();
-  return `for ${duration(s)}, until ${until}${by ? ` (${by})` : ""}`;
+  return s < 43200 ? at.toLocaleTimeString() : at.toLocaleString();
 }
 
 // plural writes a number with its noun.

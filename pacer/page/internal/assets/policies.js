@@ -1,7 +1,7 @@
 // One card for each policy: what started against the limit, what waits and for how long, and what is left.
 
 import { bars, spark } from "./charts.js";
-import { count, duration, make, put, rate, show } from "./format.js";
+import { clock, count, duration, make, put, rate, show } from "./format.js";
 import { Track, seconds } from "./memory.js";
 
 // leftOf returns the title of what is left, and how it is written.
@@ -82,7 +82,8 @@ export class Card {
     show(this.paused, paused > 0);
     if (paused > 0) put(this.paused, `paused for ${duration(paused)}`);
     const margin = p.marginSeconds > 0 ? `; margin ${duration(p.marginSeconds)}` : "";
-    put(this.text, (p.text.startsWith(`${p.name}: `) ? p.text.slice(p.name.length + 2) : p.text) + margin);
+    const gone = p.goneSeconds > 0 ? `; at this pace, gone at ${clock(p.goneSeconds)}` : "";
+    put(this.text, (p.text.startsWith(`${p.name}: `) ? p.text.slice(p.name.length + 2) : p.text) + gone + margin);
     put(this.figure, `${rate(p.rate)}/s`);
     put(this.against, this.compared(p));
     show(this.limitKey, this.state.limit > 0);

@@ -21,9 +21,9 @@ type done struct {
 	Done string `json:"done"`
 }
 
-// act intervenes: POST to act, with a form that says action (pause, resume, reset), upstream (default: the first), scope
-// (name=value, as often as there are scopes), and for a pause for (a duration) and policy (default: the policies with just these
-// scopes; without scopes, the whole upstream).
+// act intervenes: POST to act, with a form of action (pause, resume, reset), upstream (default: the first), scope (name=value, as often as
+// there are scopes), and for a pause for (a duration) and policy (default: the policies with just these scopes; without scopes, the whole
+// upstream).
 func (h *Handler) act(w http.ResponseWriter, r *http.Request) {
 	if !h.intervene {
 		fail(w, http.StatusForbidden, errors.New("this page only shows: it intervenes if page.Config.Intervene is set"))
@@ -55,7 +55,7 @@ func (h *Handler) act(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, done{did})
 }
 
-// intervene does what a form says, and returns it as a sentence.
+// intervene does what a form requests, and returns it as a sentence.
 func (f *feed) intervene(ctx context.Context, form url.Values) (string, error) {
 	opts, scopes, err := scopesOf(form["scope"], f.source.Policies())
 	if err != nil {
@@ -96,7 +96,7 @@ func (f *feed) pause(ctx context.Context, form url.Values, who string, scopes []
 }
 
 // meant returns the policies that a pause is of: the one that is named, or else those that have just these scopes; none for the whole
-// upstream. A policy without one of the scopes would be paused for everyone, which is not what was asked for.
+// upstream. A policy without one of the scopes would be paused for everyone, which was not requested.
 func meant(policy string, scopes []string, all []policies.Policy) ([]string, error) {
 	if policy == "" && len(scopes) == 0 {
 		return nil, nil
@@ -145,7 +145,7 @@ func bad(field, value, reason string) error {
 	return &pacer.ConfigError{In: "page", Field: field, Value: fmt.Sprintf("%q", value), Reason: reason}
 }
 
-// statusOf tells the mistakes of who asks from the store's.
+// statusOf distinguishes the client's mistakes from the store's.
 func statusOf(err error) int {
 	var config *pacer.ConfigError
 	if errors.As(err, &config) || errors.Is(err, pacer.NoScope) {

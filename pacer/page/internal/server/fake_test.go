@@ -75,7 +75,7 @@ func newHandler(t *testing.T, sources ...server.Source) *server.Handler {
 	return h
 }
 
-// get asks a handler.
+// get sends a request to a handler.
 func get(h http.Handler, target string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
@@ -125,7 +125,7 @@ func (w *watcher) Write(p []byte) (int, error) {
 	return w.body.Write(p)
 }
 
-// take returns what has come since it was last asked.
+// take returns what has come since its last call.
 func (w *watcher) take() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

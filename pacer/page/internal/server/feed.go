@@ -13,18 +13,18 @@ var (
 	errCrowded = errors.New("too many look at this upstream already: close some of the pages")
 )
 
-// A feed asks one source while somebody looks, once for all who do.
+// A feed polls one source while somebody looks, once for all viewers.
 type feed struct {
 	source Source
 	every  time.Duration
 	page   *Handler
-	wake   chan struct{} // of capacity 1: ask now, or see that nobody looks any more
+	wake   chan struct{} // of capacity 1: poll now, or see that nobody looks any more
 
 	mu      sync.Mutex
 	viewers map[*viewer]struct{}
 	running bool // a poller is there; it ends by itself when nobody looks
 	closed  bool
-	last    *event // what the poller that is running has said last; nil if nothing yet
+	last    *event // the last event of the running poller; nil if none yet
 }
 
 // A viewer is one who looks. It gets the latest event; those that it is too slow for it misses.
@@ -79,7 +79,7 @@ func (f *feed) leave(v *viewer) {
 	}
 }
 
-// refresh makes the poller, if there is one, ask now.
+// refresh makes the poller, if there is one, poll now.
 func (f *feed) refresh() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,7 +109,7 @@ func (f *feed) close() {
 	f.poke()
 }
 
-// run asks the source and tells the viewers, until there are none.
+// run polls the source and sends to the viewers, until there are none.
 func (f *feed) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -140,7 +140,7 @@ func (f *feed) deserted() bool {
 	return !f.running
 }
 
-// ask asks the source once. An error is something to show, too.
+// ask polls the source once. An error is something to show, too.
 func (f *feed) ask(ctx context.Context) *event {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

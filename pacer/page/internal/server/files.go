@@ -26,7 +26,7 @@ func embedded() map[string]file {
 	return all
 }
 
-// serve writes the file. Browsers may keep it, but ask each time: another version of the program has other files.
+// serve writes the file. Browsers may keep it, but revalidate each time: another version of the program has other files.
 func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("Content-Type", assets.TypeOf(f.name))

@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/pacer/page/internal/server"
 )
 
-// A name that somebody else has pointed at the page is refused, whatever is asked of it.
+// A name that somebody else has pointed at the page is refused, for every request.
 func TestHostsAreThoseThatThePageIsFor(t *testing.T) {
 	t.Parallel()
 	always := []string{

@@ -93,7 +93,7 @@ func work(ctx context.Context, addr, calls string) error {
 	return json.NewEncoder(os.Stdout).Encode(went)
 }
 
-// pace makes n calls. Every few calls it gives one back, reports what an upstream says, or settles.
+// pace makes n calls. Every few calls it gives one back, reports feedback, or settles.
 func pace(ctx context.Context, p *pacer.Pacer, n int, tenant string, batch, reserves bool) (went []call, err error) {
 	opts := []pacer.Option{pacer.Scope("tenant", tenant)}
 	if batch {

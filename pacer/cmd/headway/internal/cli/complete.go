@@ -34,7 +34,7 @@ func (a *app) completeUpstream(cmd *cobra.Command, args []string, _ string) ([]s
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return a.withStore(cmd.Context(), func(ctx context.Context, store Store) []string {
-		names, _ := store.Upstreams(ctx) // a completion has nobody to tell of an error
+		names, _ := store.Upstreams(ctx) // a completion cannot report an error
 		return names
 	}), cobra.ShellCompDirectiveNoFileComp
 }

@@ -34,12 +34,12 @@ func (e *coded) Unwrap() error { return e.err }
 // ExitCode returns the code.
 func (e *coded) ExitCode() int { return e.code }
 
-// usagef returns an error that says what is wrong with the command line.
+// usagef returns an error about the command line.
 func usagef(format string, args ...any) error {
 	return &coded{ExitUsage, fmt.Errorf(format, args...)}
 }
 
-// codeOf returns the exit code of an error: of one that has an ExitCode, what that says.
+// codeOf returns the exit code of an error: its ExitCode, if it has one.
 func codeOf(err error) int {
 	if err == nil {
 		return ExitDone
@@ -74,7 +74,7 @@ func printError(w io.Writer, err error, asJSON bool) {
 	_, _ = fmt.Fprintf(w, "headway: %s\n", text)
 }
 
-// oneLine puts lines into one, separated by semicolons. What follows a question is its answer.
+// oneLine puts lines into one, separated by semicolons. The answer follows its question.
 func oneLine(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -92,7 +92,7 @@ func oneLine(text string) string {
 	return b.String()
 }
 
-// explain says what to do about an error of the store.
+// explain adds to an error of the store what to do about it.
 func (a *app) explain(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("interrupted: %w", err)
@@ -100,7 +100,7 @@ func (a *app) explain(err error) error {
 	return fmt.Errorf("the Redis at %s is out of reach or refuses: %w: check --redis or HEADWAY_REDIS, and whether the server runs", a.place(), err)
 }
 
-// unknown says that no process paces an upstream, and which ones are paced.
+// unknown returns that no process paces an upstream, and which ones are paced.
 func (a *app) unknown(ctx context.Context, store Store, upstream string) error {
 	names, err := store.Upstreams(ctx)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// What replies state to a process without policies is known to all who share its store.
+// A process without policies makes the limits that replies state known to all who share its store.
 func TestLearn(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)

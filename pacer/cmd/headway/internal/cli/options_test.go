@@ -20,7 +20,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A Redis that is out of reach is a failure, said at once, as a sentence or as JSON.
+// A Redis that is out of reach is a failure, reported at once, as a sentence or as JSON.
 func TestRedisOutOfReach(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"ls"}, {"status", "zendesk"}, {"pause", "zendesk", "5s"}, {"resume", "zendesk"}, {"reset", "zendesk", "-y"}} {
@@ -53,7 +53,7 @@ func TestRedisThatHangs(t *testing.T) {
 	require.Equal(t, cli.ExitFailed, got.code)
 }
 
-// What is wrong with where Redis is said to be is said; a password is not, however it is written.
+// Mistakes in Redis's address are reported; a password is not, however it is written.
 func TestWhereRedisIs(t *testing.T) {
 	t.Parallel()
 	const noAddress, noURL = "--redis is not an address: write host:port", "--redis is not a valid Redis URL"
@@ -100,7 +100,7 @@ func TestACommandThatDoesNotExist(t *testing.T) {
 	require.Equal(t, outcome{cli.ExitUsage, "", `headway: unknown command "nonsense" for "headway": see headway --help` + "\n"}, run(t, "nonsense"))
 }
 
-// The environment says where Redis is, and the flag goes before it.
+// The environment holds Redis's address, and the flag goes before it.
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	var where []cli.Where

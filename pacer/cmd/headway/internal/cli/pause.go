@@ -72,9 +72,9 @@ func (a *app) pauseFor(ctx context.Context, on *on, d time.Duration, names []str
 	return nil
 }
 
-// differs says why a pause is not as long as it should be; "" if it is.
+// differs returns why a pause is not as long as it should be; "" if it is.
 func differs(is, requested time.Duration) string {
-	const tolerance = 2 * time.Second // what asking has taken
+	const tolerance = 2 * time.Second // the time of the request
 	switch {
 	case is > requested+tolerance:
 		return fmt.Sprintf(": it was already paused for longer than %s; to shorten the pause, resume first", report.Duration(requested))
@@ -152,7 +152,7 @@ type paused struct {
 	Pauses   []pauseOf `json:"pauses"`
 }
 
-// of says what is paused.
+// of returns what is paused.
 func (p pauseOf) of(upstream string) string {
 	s := upstream
 	if p.Policy != "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/pacer/cmd/headway/internal/cli"
 )
 
-// standing is what status --json says, as far as these tests look at it.
+// standing is the part of status --json that these tests read.
 type standing struct {
 	Alive         int
 	Binding       string
@@ -192,7 +192,7 @@ func resetAll(t *testing.T, headway func(...string) outcome) {
 	require.Greater(t, after.Policies[1].Remaining, used)
 }
 
-// completes asks as a shell does, with the word that is completed last, until the store answers as soon as a shell needs it.
+// completes completes as a shell does, with the word that is completed last, until the store answers as soon as a shell needs it.
 func completes(t *testing.T, addr, want string, args ...string) {
 	t.Helper()
 	args = append([]string{"__complete", "--redis", addr}, args...)

@@ -87,7 +87,7 @@ numbers of seconds.`,
 	flags.DurationVar(&a.where.Timeout, "timeout", 5*time.Second, "how long Redis may take to answer")
 	flags.BoolVar(&a.json, "json", false, "print JSON")
 	root.AddCommand(a.ls(), a.status(), a.top(), a.learn(), a.pause(), a.resume(), a.reset(), a.set(), a.unset(),
-		a.limit(), a.unlimit(), simulate.Command(), a.check(), a.serve())
+		a.limit(), a.unlimit(), simulate.Command(), a.check(), a.serve(), a.version())
 	return root
 }
 
@@ -109,7 +109,7 @@ func (a *app) open(ctx context.Context) (context.Context, Store, func(), error) 
 	ctx, cancel := context.WithTimeout(ctx, a.where.Timeout)
 	return ctx, store, func() {
 		cancel()
-		_ = store.Close() // what was asked has been answered
+		_ = store.Close() // the request has been answered
 	}, nil
 }
 

@@ -99,7 +99,7 @@ func (a *app) runServe(ctx context.Context, f *serveFlags) (err error) {
 		}
 		listeners = append(listeners, l)
 	}
-	signal.Ignore(syscall.SIGHUP) // which asks a daemon to read its file again: it does when the file changes
+	signal.Ignore(syscall.SIGHUP) // which makes other daemons read their files again: this one does when the file changes
 	c.Logger.Info("headway serve: listening", "proxy", listeners[0].Addr().String(), "api", listeners[1].Addr().String(), "state", c.State)
 	return s.Run(ctx, listeners[0], listeners[1])
 }
@@ -168,7 +168,7 @@ func (a *app) token(path string) (string, error) {
 	if path == "" {
 		return strings.TrimSpace(a.env.Get("HEADWAY_TOKEN")), nil
 	}
-	file, err := os.Open(path) //nolint:gosec // the operator says which file
+	file, err := os.Open(path) //nolint:gosec // the operator chooses the file
 	if err != nil {
 		return "", usagef("--token-file %s cannot be read", path)
 	}

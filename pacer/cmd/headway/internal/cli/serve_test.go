@@ -59,7 +59,7 @@ func answer(t *testing.T, url, token string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// Flags describe one upstream, and a file several. What is counted is kept where systemd says.
+// Flags describe one upstream, and a file several. Counts are kept in systemd's folder.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "hello "+r.URL.Path) }))
@@ -82,7 +82,7 @@ func TestServe(t *testing.T) {
 	require.Equal(t, []any{http.StatusOK, "hello /x"}, []any{status, body})
 }
 
-// What is wrong with the command line, or the file, is said.
+// Mistakes in the command line, or the file, are reported.
 func TestServeMistakes(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "headway.yaml")

@@ -107,9 +107,9 @@ func (a *app) askToSet(ctx context.Context, upstream string, list []policies.Pol
 			i := slices.IndexFunc(before, func(old policies.Policy) bool { return old.Name() == p.Name() })
 			was := "new"
 			if i >= 0 {
-				was = "was " + report.What(before[i])
+				was = "was " + report.Describe(before[i])
 			}
-			fmt.Fprintf(&b, "  %s: %s (%s)\n", p.Name(), report.What(p), was)
+			fmt.Fprintf(&b, "  %s: %s (%s)\n", p.Name(), report.Describe(p), was)
 			if lines, err := p.Lines(); err == nil {
 				for _, line := range lines[1:] {
 					fmt.Fprintf(&b, "    %s\n", report.Clean(line))
@@ -118,7 +118,7 @@ func (a *app) askToSet(ctx context.Context, upstream string, list []policies.Pol
 		}
 		for _, old := range before {
 			if !slices.ContainsFunc(list, func(p policies.Policy) bool { return old.Name() == p.Name() }) {
-				fmt.Fprintf(&b, "  %s is removed (was %s)\n", old.Name(), report.What(old))
+				fmt.Fprintf(&b, "  %s is removed (was %s)\n", old.Name(), report.Describe(old))
 			}
 		}
 		b.WriteString("Type yes to continue: ")
@@ -174,7 +174,7 @@ numbers hold for the time of --for, or else until headway unlimit. The policy st
 			}
 			return a.onKey(cmd.Context(), args[0], args[1], scopes, func(ctx context.Context, on *on) error {
 				err := on.SetLimit(ctx, args[1], with, lasts, on.opts...)
-				done := fmt.Sprintf("%s: %s has %s%s", on.snapshot.Upstream, args[1], report.What(with), on.describe())
+				done := fmt.Sprintf("%s: %s has %s%s", on.snapshot.Upstream, args[1], report.Describe(with), on.describe())
 				if lasts > 0 {
 					done += " " + report.Until(time.Now(), lasts)
 				}
@@ -258,7 +258,7 @@ func (a *app) completeKeyed(cmd *cobra.Command, args []string, text string) ([]s
 	}), cobra.ShellCompDirectiveNoFileComp
 }
 
-// changed says what was done, or prints what is set now as JSON.
+// changed prints what was done, or the settings that now hold as JSON.
 func (a *app) changed(ctx context.Context, on *on, err error, done string) error {
 	if bad, ok := errors.AsType[*pacer.ConfigError](err); ok {
 		return &coded{ExitUsage, bad}

@@ -156,7 +156,8 @@ func setsNothing(t *testing.T, headway func(...string) outcome) {
 	require.Equal(t, then, now)
 }
 
-// In a terminal set says what it changes, and changes nothing unless somebody types yes. One setting too many says what to do.
+// In a terminal set prints what it changes, and changes nothing unless somebody types yes. The error of one setting too many contains what
+// to do.
 func TestSetAsksInATerminal(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)

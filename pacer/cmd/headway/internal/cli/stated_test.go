@@ -14,7 +14,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// What an upstream states for hours is shown with its end and its header to an operator who has only the store, who takes it back.
+// A statement of an upstream that lasts for hours is shown with its end and its header to an operator who has only the store, and who
+// withdraws it.
 func TestWhatAnUpstreamStatesIsResumed(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)

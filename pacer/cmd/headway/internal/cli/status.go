@@ -120,7 +120,7 @@ func parseScopes(scopes []string) (map[string]string, []pacer.ScopeOption, error
 	return all, opts, nil
 }
 
-// checkScopes says that a scope is given which no policy has.
+// checkScopes reports a scope that no policy has.
 func (o *on) checkScopes() error {
 	known := make(map[string]bool)
 	for i := range o.snapshot.Policies {
@@ -144,7 +144,7 @@ func (o *on) checkScopes() error {
 	return nil
 }
 
-// isUnknown reports whether an error says that no process paces the upstream.
+// isUnknown reports whether an error means that no process paces the upstream.
 func isUnknown(err error) bool {
 	bad, ok := errors.AsType[*pacer.ConfigError](err)
 	return errors.Is(err, fleet.ErrUnknownUpstream) || ok && bad.Field == "Upstream"

@@ -40,7 +40,7 @@ type Store interface {
 	Close() error
 }
 
-// Where says which store is meant.
+// Where is which store is meant.
 type Where struct {
 	Redis   string        // addresses separated by commas, or a URL
 	Cluster bool          // it is a Redis Cluster, though one address is given
@@ -54,7 +54,7 @@ func OpenRedis(w Where) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	redis.SetLogger(quiet{}) // what fails is said once, by the command
+	redis.SetLogger(quiet{}) // the command reports failures, once
 	rdb := redis.NewUniversalClient(options)
 	store, err := redisstore.New(rdb)
 	if err != nil {

@@ -125,7 +125,7 @@ func TestTopInATerminal(t *testing.T) {
 	term.ends(cli.ExitDone)
 }
 
-// In a terminal reset says what it forgets, and forgets nothing unless somebody types yes.
+// In a terminal reset prints what it forgets, and forgets nothing unless somebody types yes.
 func TestResetAsksInATerminal(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)

@@ -83,7 +83,7 @@ counted: it may refuse calls until its own windows end. The command asks for con
 	return cmd
 }
 
-// ask says what a reset would forget, and returns an error unless somebody types yes. No timeout runs meanwhile.
+// ask prints what a reset would forget, and returns an error unless somebody types yes. No timeout runs meanwhile.
 func (a *app) ask(ctx context.Context, upstream string, scopes []string) error {
 	err := a.onUpstream(ctx, upstream, scopes, func(_ context.Context, on *on) error {
 		var b strings.Builder
@@ -93,7 +93,7 @@ func (a *app) ask(ctx context.Context, upstream string, scopes []string) error {
 		}
 		for i := range on.snapshot.Policies {
 			if p := &on.snapshot.Policies[i]; !report.PerKey(p) {
-				fmt.Fprintf(&b, "  what was charged to %s (%s): %s left\n", p.Policy.Name(), report.What(p.Policy), report.Count(p.Remaining))
+				fmt.Fprintf(&b, "  what was charged to %s (%s): %s left\n", p.Policy.Name(), report.Describe(p.Policy), report.Count(p.Remaining))
 			}
 		}
 		b.WriteString("The upstream itself forgets nothing. Type yes to continue: ")
@@ -109,7 +109,7 @@ func (a *app) ask(ctx context.Context, upstream string, scopes []string) error {
 // errNotConfirmed is the error of a command whose question was not answered with yes.
 var errNotConfirmed = errors.New("the answer was not yes")
 
-// answer returns an error that says what did not happen, unless somebody types yes.
+// answer returns an error about what did not happen, unless somebody types yes.
 func (a *app) answer(ctx context.Context, otherwise string) error {
 	line := make(chan string, 1)
 	go func() { // a read from a terminal cannot be interrupted: the goroutine ends with the process

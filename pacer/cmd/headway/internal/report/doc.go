@@ -1,2 +1,2 @@
-// Package report says how an upstream stands: as a table for people, and as JSON for programs.
+// Package report shows the state of an upstream: as a table for people, and as JSON for programs.
 package report

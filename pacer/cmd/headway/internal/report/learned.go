@@ -20,7 +20,7 @@ func writeLearned(b *strings.Builder, f *fleet.Snapshot) {
 		l := &f.Learned[i]
 		about, what := orNone(l.Policy+l.Name), None
 		if p, ok := l.As(); ok {
-			about, what = p.Name(), What(p)
+			about, what = p.Name(), Describe(p)
 		}
 		row(w, Clean(about), what, resets(l), Count(l.Readings), l.Since.Format(time.TimeOnly), orNone(Clean(l.Source)))
 	}
@@ -64,7 +64,7 @@ func Policies(w io.Writer, f *fleet.Snapshot) error {
 	return err
 }
 
-// evidence says how a limit is known.
+// evidence returns how a limit is known.
 func evidence(l *fleet.Learned) string {
 	var parts []string
 	if l.Limit > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/pacer/fleet"
 )
 
-// What was learned is a file that can be read, with the evidence in its comments.
+// Learned limits make a file that can be read, with the evidence in its comments.
 func TestPoliciesThatWereLearned(t *testing.T) {
 	t.Parallel()
 	since := time.Date(2026, time.March, 3, 12, 0, 0, 0, time.UTC)

@@ -69,7 +69,7 @@ func scene() *fleet.Snapshot {
 		Upstream: "acme", At: at, Counted: at.Add(-time.Second), Shared: true, Alive: 2,
 		Policies: []fleet.Policy{
 			shown(policies.PerSecond(10).Named("account"), pacer.PolicyStatus{Pace: 200_000, Next: 130 * time.Millisecond, Backlog: 3, Margin: 17500 * time.Microsecond}, 7),
-			shown(policies.Daily(100, time.UTC).Named("day"), pacer.PolicyStatus{Pace: 80, Remaining: 20, PausedFor: 41 * time.Second}, 0),
+			shown(policies.Daily(100, time.UTC).Named("day"), pacer.PolicyStatus{Pace: 80, Remaining: 20, PausedFor: 41 * time.Second, Gone: time.Hour}, 0),
 			shown(policies.InFlight(25), pacer.PolicyStatus{Pace: 25, Remaining: 10, Queued: 2}, 1),
 			{PolicyStatus: pacer.PolicyStatus{Policy: policies.PerSecond(2).Per("tenant")}, Waiting: 4, History: history},
 			{PolicyStatus: pacer.PolicyStatus{Policy: policies.PerSecond(3).Per("user")}},
@@ -102,7 +102,7 @@ binding: account, 7 calls wait for it
 
 POLICY             SCOPE       PACE  LIMIT        USED   LEFT  NEXT   AHEAD  QUEUED  WAITING  PAUSED  WHAT IT IS
 account            -           5/s   4.91/s       100 %  0     130ms  3      0       7        -       10 per 1s; slowed to 4.91/s from 10/s; margin 18ms
-day                -           5/s   80/1d        75 %   20    now    0      0       0        41s     100 daily (UTC); lowered to 80/1d from 100; paused for 41s, until 14:05:53 (Retry-After)
+day                -           5/s   80/1d        75 %   20    now    0      0       0        41s     100 daily (UTC); at this pace, gone at 15:05:12; lowered to 80/1d from 100; paused for 41s, until 14:05:53 (Retry-After)
 in-flight          -           5/s   25 at once   60 %   10    now    0      2       1        -       25 in flight
 per-second.tenant  per tenant  5/s   2/s each     -      -     -      -      -       4        -       2 per 1s, per tenant
 quota              app=x       5/s   100/1d each  97 %   3     now    0      0       0        -       100 daily (UTC), per app
@@ -122,7 +122,7 @@ and 1 more
 `, b.String())
 }
 
-// What operators have set is shown with its end, and processes that disagree with who says what.
+// Settings of operators are shown with their end, and disagreements with which processes have which policy.
 func TestTextOfSettingsAndDisagreements(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 4, 14, 5, 12, 0, time.Local)

@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/pacer/fleet"
 )
 
-// Source says where the policies of a process come from.
+// Source returns where the policies of a process come from.
 func Source(p *fleet.Process) string {
 	switch {
 	case p.Source != "":
@@ -19,7 +19,7 @@ func Source(p *fleet.Process) string {
 	return "its code"
 }
 
-// writeSettings says what operators have set, and until when.
+// writeSettings writes what operators have set, and until when.
 func writeSettings(b *strings.Builder, f *fleet.Snapshot, now time.Time) {
 	if f.Settings.None() {
 		return
@@ -57,7 +57,7 @@ func writeSettings(b *strings.Builder, f *fleet.Snapshot, now time.Time) {
 	}
 }
 
-// unread says that a setting cannot be read here.
+// unread returns that a setting cannot be read here.
 func unread(s *fleet.Setting) string {
 	if s.Err == nil {
 		return ""
@@ -87,7 +87,7 @@ func clock(now, at time.Time) string {
 	return at.Format(layout)
 }
 
-// Disagrees says that processes disagree; "" if they do not.
+// Disagrees returns that processes disagree; "" if they do not.
 func Disagrees(f *fleet.Snapshot) string {
 	if f.VersionCount < 2 {
 		return ""
@@ -95,7 +95,7 @@ func Disagrees(f *fleet.Snapshot) string {
 	return fmt.Sprintf("processes disagree: %d versions of the policies are in use", f.VersionCount)
 }
 
-// writeDisagreements says who has which policies.
+// writeDisagreements writes who has which policies.
 func writeDisagreements(b *strings.Builder, f *fleet.Snapshot) {
 	text := Disagrees(f)
 	if text == "" {
@@ -128,7 +128,7 @@ func lacks(d *fleet.Disagreement) bool {
 	return false
 }
 
-// sentence says what some processes have.
+// sentence returns what some processes have.
 func sentence(policy string, side *fleet.Side) string {
 	names := make([]string, 0, len(side.Names))
 	for _, name := range side.Names {

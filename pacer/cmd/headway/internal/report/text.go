@@ -35,12 +35,12 @@ func Text(w io.Writer, f *fleet.Snapshot, now time.Time) error {
 	return err
 }
 
-// Summary says how many processes there are and how many calls wait.
+// Summary returns how many processes there are and how many calls wait.
 func Summary(f *fleet.Snapshot) string {
 	return Plural(int64(f.Alive), "process paces", "processes pace") + " it, " + Plural(f.Waiters(), "call waits", "calls wait")
 }
 
-// Binding says which policy most calls wait for.
+// Binding returns which policy most calls wait for.
 func Binding(f *fleet.Snapshot) string {
 	p := f.Binding()
 	switch {
@@ -76,7 +76,7 @@ func writePolicies(b *strings.Builder, f *fleet.Snapshot, now time.Time) {
 				continue
 			}
 			row(w, p.Policy.Name(), "per "+strings.Join(p.Policy.Scopes(), "+"), Pace(p), Limit(p)+" each",
-				None, None, None, None, None, Count(p.Waiting), None, What(p.Policy))
+				None, None, None, None, None, Count(p.Waiting), None, Describe(p.Policy))
 			continue
 		}
 		limit := Limit(p)
@@ -84,7 +84,7 @@ func writePolicies(b *strings.Builder, f *fleet.Snapshot, now time.Time) {
 			limit += " each"
 		}
 		row(w, p.Policy.Name(), orNone(Scope(p.Scope)), Pace(p), limit, Percent(Used(p)), Count(p.Remaining), Next(p.Next),
-			Count(p.Backlog), Count(p.Queued), Count(p.Waiting), Paused(p.PausedFor), What(p.Policy)+prefix("; ", Lowered(p))+prefix("; ", Margin(p))+prefix("; ", PausedBy(now, p)))
+			Count(p.Backlog), Count(p.Queued), Count(p.Waiting), Paused(p.PausedFor), Describe(p.Policy)+prefix("; ", Gone(now, p))+prefix("; ", Lowered(p))+prefix("; ", Margin(p))+prefix("; ", PausedBy(now, p)))
 	}
 	_ = w.Flush()
 	if len(idle) > 0 {
@@ -95,7 +95,7 @@ func writePolicies(b *strings.Builder, f *fleet.Snapshot, now time.Time) {
 	}
 }
 
-// writeAllowances writes what the upstream said is left of its limits.
+// writeAllowances writes what the upstream stated as left of its limits.
 func writeAllowances(b *strings.Builder, f *fleet.Snapshot, now time.Time) {
 	if len(f.Allowances) == 0 {
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// None is what stands where there is nothing to say.
+// None fills an empty field.
 const None = "-"
 
 // Clean returns s without what a terminal could take for a command: names and scope values come from other processes.
@@ -97,8 +97,8 @@ func short(d time.Duration) string {
 	return s
 }
 
-// What returns what a policy is, without its name.
-func What(p policies.Policy) string {
+// Describe returns what a policy is, without its name.
+func Describe(p policies.Policy) string {
 	return Clean(strings.TrimPrefix(p.String(), p.Name()+": "))
 }
 
@@ -125,7 +125,7 @@ func Limit(p *fleet.Policy) string {
 	return Number(p.Capacity()) + "/s"
 }
 
-// Lowered says that the policy admits less than configured, because of what the upstream reported or refused; "" if it does not.
+// Lowered returns that the policy admits less than configured, because of what the upstream reported or refused; "" if it does not.
 func Lowered(p *fleet.Policy) string {
 	spec := p.Policy.Spec()
 	switch {
@@ -139,7 +139,7 @@ func Lowered(p *fleet.Policy) string {
 	return ""
 }
 
-// Margin says by how much longer than it is the policy's period is taken to be, because of stray refusals; "" if by nothing.
+// Margin returns by how much longer than it is the policy's period is taken to be, because of stray refusals; "" if by nothing.
 func Margin(p *fleet.Policy) string {
 	if p.Margin <= 0 {
 		return ""
@@ -186,14 +186,18 @@ func Until(now time.Time, d time.Duration) string {
 	if d >= pacer.Forever/2 {
 		return "until it is resumed"
 	}
-	layout := time.TimeOnly
-	if d >= 12*time.Hour {
-		layout = time.DateTime
-	}
-	return fmt.Sprintf("for %s, until %s", Duration(d), now.Add(d).Format(layout))
+	return fmt.Sprintf("for %s, until %s", Duration(d), clock(now, now.Add(d)))
 }
 
-// By says where the upstream stated something; "" if that is not known.
+// Gone says when a window will be spent at its pace so far; "" if not before its end, or if that is not known.
+func Gone(now time.Time, p *fleet.Policy) string {
+	if p.Gone == 0 {
+		return ""
+	}
+	return "at this pace, gone at " + clock(now, now.Add(p.Gone))
+}
+
+// By returns where the upstream stated something; "" if that is not known.
 func By(source string) string {
 	if source == "" {
 		return ""
@@ -201,7 +205,7 @@ func By(source string) string {
 	return " (" + Clean(source) + ")"
 }
 
-// PausedBy says until when a policy is paused, and where the upstream stated that; "" if that is not known.
+// PausedBy returns until when a policy is paused, and where the upstream stated that; "" if that is not known.
 func PausedBy(now time.Time, p *fleet.Policy) string {
 	if p.PausedBy == "" {
 		return ""
@@ -217,7 +221,7 @@ func Allowed(a *pacer.Allowance) string {
 	return "upstream" + By(a.Limit)
 }
 
-// Said says what the upstream said is left of a policy, or of the limits that fit none, and until when.
+// Said returns what the upstream stated as left of a policy, or of the limits that fit none, and until when.
 func Said(f *fleet.Snapshot, policy, scope string) (all []string) {
 	for i := range f.Allowances {
 		if a := &f.Allowances[i]; a.Policy == policy && a.Scope == scope {

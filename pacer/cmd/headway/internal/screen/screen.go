@@ -11,7 +11,7 @@ import (
 // A Screen is a terminal. It is safe for concurrent use.
 type Screen struct{ vt vt10x.Terminal }
 
-// New returns a screen. What a terminal answers to a program's questions goes to answers.
+// New returns a screen. A terminal's answers to a program's questions go to answers.
 func New(columns, rows int, answers io.Writer) *Screen {
 	return &Screen{vt10x.New(vt10x.WithSize(columns, rows), vt10x.WithWriter(answers))}
 }

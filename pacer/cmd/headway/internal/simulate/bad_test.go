@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// What is wrong with a plan is said at once, with what to do about it.
+// Mistakes in a plan are reported at once, with what to do about them.
 func TestBadPlans(t *testing.T) {
 	t.Parallel()
 

@@ -60,7 +60,7 @@ func (s *sim) callTime(l *Load) store.Instant {
 	return l.CallTime.micros()
 }
 
-// askAt has the store asked for a call at a time, in place of any time before.
+// askAt schedules the request for a call at a time, in place of any time before.
 func (s *sim) askAt(c *call, at store.Instant) {
 	c.turn++
 	turn := c.turn
@@ -71,7 +71,7 @@ func (s *sim) askAt(c *call, at store.Instant) {
 	})
 }
 
-// ask asks the store for a call.
+// ask requests a slot for a call.
 func (s *sim) ask(c *call) {
 	if left := c.latest - (s.now - s.half); c.call.Since != 0 && c.latest != math.MaxInt64 {
 		if left <= 0 && s.queued[c.call.ID] == c {
@@ -90,7 +90,7 @@ func (s *sim) ask(c *call) {
 	s.callThem()
 }
 
-// answer sees to what comes of what the store said.
+// answer handles the store's answer.
 func (s *sim) answer(c *call, g *store.Grant) {
 	c.call.Held, c.call.Slot, c.hurried = nil, 0, false
 	if c.call.ID != 0 {
@@ -153,7 +153,7 @@ func (s *sim) renew(c *call, id int64, began, every, over store.Instant) {
 	})
 }
 
-// report tells the store about a call.
+// report reports a call to the store.
 func (s *sim) report(c *call, kind store.NoteKind, began store.Instant) {
 	delete(s.queued, c.call.ID)
 	_, _, err := s.store.Report(s.ctx, c.Stack, c.notes(kind, c.call.ID, began))

@@ -24,7 +24,7 @@ const (
 	maxRate    = 1_000_000
 )
 
-// An Error says what is wrong with a plan, and what to do about it.
+// An Error is a mistake in a plan, and what to do about it.
 type Error struct {
 	Field  string // as the flag or the file calls it
 	Value  string
@@ -49,7 +49,7 @@ func (p *Plan) check() (time.Time, error) {
 	if len(p.Policies) == 0 {
 		return start, bad("policy", "missing", `give at least one, such as --policy "50 per 1s", or a file with policies`)
 	}
-	// What a Pacer would not take is not simulated.
+	// A plan that a Pacer would refuse is not simulated.
 	pc, err := pacer.New(pacer.Config{Upstream: upstream, Policies: p.Policies})
 	if err != nil {
 		return start, err

@@ -94,7 +94,7 @@ func (d *durationFlag) String() string { return Duration(*d).String() }
 // Type implements pflag.Value.
 func (d *durationFlag) Type() string { return "duration" }
 
-// A usageError says that something else should have been asked for.
+// A usageError is a mistake in the command line.
 type usageError struct{ error }
 
 // Unwrap returns the cause.

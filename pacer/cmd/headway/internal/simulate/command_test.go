@@ -105,18 +105,18 @@ func TestFile(t *testing.T) {
 	require.Equal(t, []string{"jobs, in lane batch", "people"}, []string{r.Loads[0].Name, r.Loads[1].Name})
 	require.InDelta(t, 60, r.For, 0)
 
-	// What flags say goes before it, policies come to those that are there, and - is stdin.
+	// Flags go before the file, policies are added to those that are there, and - is stdin.
 	r = numbers(t, file, "--file", "-", "--for", "30s", "--policy", "5 in flight")
 	require.InDelta(t, 30, r.For, 0)
 	require.Equal(t, "2026-03-29T00:30:00Z", r.Start.Format(time.RFC3339))
 	require.Len(t, r.Policies, 4)
 
-	// Without loads, flags say who calls.
+	// Without loads, flags describe the callers.
 	r = numbers(t, `{"policies": ["10 per 1s"]}`, "--file", "-", "--rate", "5", "--steady", "--for", "10s")
 	require.EqualValues(t, 50, r.Admitted)
 }
 
-// What is wrong with a command line or a file is said, and ends it with exit code 2.
+// A mistake in a command line or a file is reported, and ends it with exit code 2.
 func TestBadCommands(t *testing.T) {
 	t.Parallel()
 

@@ -30,8 +30,8 @@ func requireConformance(t *testing.T, all []policies.Policy, reported []reported
 	}
 }
 
-// broken judges the calls that a policy of this file counts together: all of them, or those of each tenant. What goes later
-// than its slack is the machine's lateness: it counts as if it had gone at the latest instant that was promised.
+// broken judges the calls that a policy of this file counts together: all of them, or those of each tenant. A delay beyond the slack is the
+// machine's lateness: the call counts as if it had gone at the latest instant that was promised.
 func broken(p policies.Policy, calls []went) string {
 	times := make(map[string][]int64)
 	for _, c := range calls {

@@ -2,6 +2,6 @@
 // for which policy, when a quota is spent.
 //
 // It computes this in virtual time, event by event, with the engine that paces real calls: a [memstore.Store] whose clock jumps from one
-// event to the next. What surrounds the engine is modelled: the network to the store, late timers, jitter, and the programs that call.
+// event to the next. The engine's surroundings are modelled: the network to the store, late timers, jitter, and the programs that call.
 // [Run] runs a simulation, and [Command] is its command line.
 package simulate

@@ -14,8 +14,8 @@ const docs = "../../../../../docs/simulate.md"
 
 var consoles = regexp.MustCompile("(?s)```console\n\\$ headway simulate ([^\n]+)\n(.*?)```\n")
 
-// What docs/simulate.md shows is what the command prints. HEADWAY_UPDATE=1 writes it there. Under the race detector, which
-// makes days of virtual time too long, each command simulates a second, and what it prints is not compared.
+// docs/simulate.md shows the command's real output. HEADWAY_UPDATE=1 writes it there. Under the race detector, which makes days of virtual
+// time too long, each command simulates a second, and what it prints is not compared.
 func TestDocs(t *testing.T) {
 	t.Parallel()
 

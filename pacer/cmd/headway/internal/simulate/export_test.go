@@ -1,4 +1,4 @@
 package simulate
 
-// RunAtMost is Run that asks the store about so many times at most.
+// RunAtMost is Run with at most so many requests to the store.
 var RunAtMost = runPlan

@@ -37,8 +37,8 @@ import (
 	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
-// What is predicted is measured here: this test binary runs again, as the processes of a fleet, against an upstream that enforces
-// limits by itself.
+// Predictions are measured here: this test binary runs again, as the processes of a fleet, against an upstream that enforces limits by
+// itself.
 
 const workerEnv = "HEADWAY_TEST_WORKER"
 
@@ -293,8 +293,7 @@ func quantile(waits []time.Duration, q float64) float64 {
 	return waits[int(q*float64(len(waits)-1))].Seconds()
 }
 
-// 4 processes × 16 goroutines against an upstream that is strict at 50 per sliding second: the simulation says what goes,
-// within 2 %.
+// 4 processes × 16 goroutines against an upstream that is strict at 50 per sliding second: the simulation predicts what goes, within 2 %.
 func TestPredictsAFleet(t *testing.T) {
 	for fleet, skew := range map[string]time.Duration{"strict": 10 * time.Millisecond, "skewed": skew} {
 		t.Run(fleet, func(t *testing.T) {

@@ -20,8 +20,8 @@ const (
 	DefaultCallTime = 100 * time.Millisecond
 	// DefaultStoreLatency is how long the store takes to answer: about a request to Redis on the same network.
 	DefaultStoreLatency = 200 * time.Microsecond
-	// DefaultTimerLate is how late a timer is at most. Those of Go's runtime are 0.6 ms late in the median and 1.1 ms in the
-	// 99th percentile (docs/benchmarks, Precision), as one that is late by anything from 0 to this would be.
+	// DefaultTimerLate is how late a timer is at most. Timers of Go's runtime are 0.6 ms late in the median and 1.1 ms in the 99th
+	// percentile (docs/benchmarks, Precision), as one that is late by anything from 0 to this would be.
 	DefaultTimerLate = 1100 * time.Microsecond
 )
 
@@ -38,8 +38,8 @@ type Plan struct {
 	Start string `json:"start"`
 	// MaxWait is the longest that a call waits: see pacer.Config. Defaults to one minute.
 	MaxWait Duration `json:"maxWait"`
-	// Retry is after how long a worker whose call was refused makes the next one. Defaults to 0: when the error says that a
-	// call could go, or after a second if nobody knows.
+	// Retry is after how long a worker whose call was refused makes the next one. Defaults to 0: after the wait in the error, or after a
+	// second if nobody knows.
 	Retry Duration `json:"retry"`
 	// Seed makes the random numbers. The same plan with the same seed has the same result. Defaults to 1.
 	Seed uint64 `json:"seed"`
@@ -92,7 +92,7 @@ func DefaultPlan() Plan {
 	}
 }
 
-// DefaultLoad returns the load that is meant if nothing else is said.
+// DefaultLoad returns the default load.
 func DefaultLoad() Load {
 	return Load{Name: "tenant", Processes: 1, Workers: DefaultWorkers, CallTime: Duration(DefaultCallTime), Tenants: 1, Cost: 1}
 }
@@ -119,7 +119,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // micros returns the duration in store time.
 func (d Duration) micros() store.Instant { return store.Instant(time.Duration(d).Microseconds()) }
 
-// UnmarshalJSON implements json.Unmarshaler: what is not said is the default, and what is not known is an error.
+// UnmarshalJSON implements json.Unmarshaler: absent fields have their defaults, and an unknown one is an error.
 func (l *Load) UnmarshalJSON(text []byte) error {
 	type plain Load // without this method
 	one := plain(DefaultLoad())
@@ -133,7 +133,7 @@ func (l *Load) UnmarshalJSON(text []byte) error {
 // maxFile is how long a file may be, in bytes.
 const maxFile = 1 << 20
 
-// read reads a plan from JSON. What it does not say stays as it is.
+// read reads a plan from JSON. Absent fields stay as they are.
 func (p *Plan) read(r io.Reader) error {
 	text, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// A queueKey says which calls stand in one queue: those of a process and a stack. All calls of a load cost the same.
+// A queueKey identifies a queue: that of a process and a stack. All calls of a load cost the same.
 type queueKey struct {
 	process int
 	stack   *stack
@@ -69,7 +69,7 @@ func (q *queue) furthest() store.Instant {
 	return furthest
 }
 
-// askFor returns for how many of some calls the store is to be asked now; if for none, then not before again.
+// askFor returns for how many of some calls to send a request now; if for none, then not before again.
 func (q *queue) askFor(waiting int) (n int, again store.Instant) {
 	n, after := q.window.Ask(q.passed(q.now), q.passed(q.furthest()), waiting)
 	return n, q.begun + Duration(after).micros()
@@ -81,7 +81,7 @@ func (q *queue) estimate(ahead int) store.Instant {
 	return Duration(q.window.Estimate(now, q.passed(q.furthest()), ahead) - now).micros()
 }
 
-// admit asks the store for those who wait, now or when the furthest slot comes within reach.
+// admit requests slots for waiting calls, now or when the furthest slot comes within reach.
 func (q *queue) admit() {
 	q.turn++
 	if q.asking || len(q.waiting) == 0 {
@@ -100,8 +100,8 @@ func (q *queue) admit() {
 	})
 }
 
-// ask asks the store for the first n calls. The first may get any slot, the others one within reach; if n is 0, only the first is
-// asked for, and gets one within reach.
+// ask requests slots for the first n calls. The first may get any slot, the others one within reach; if n is 0, the request is only for the
+// first, which gets one within reach.
 func (q *queue) ask(n int) {
 	q.asking = true
 	began := q.now
@@ -127,7 +127,7 @@ func (q *queue) ask(n int) {
 	})
 }
 
-// answered sees to what the store said, when it says it; its process knows it later.
+// answered handles the store's answer, at its time; its process knows it later.
 func (q *queue) answered(requested []*call, began store.Instant) {
 	a := dispatch.Answer{Requested: q.passed(began), Answered: q.passed(q.now + q.half), Calls: len(requested)}
 	var left []*call

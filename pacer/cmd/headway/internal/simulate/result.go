@@ -26,7 +26,7 @@ type Result struct {
 	Chart    Chart          `json:"chart"`
 }
 
-// A Queue is how many calls wait, each from when its caller asked until it goes.
+// A Queue is how many calls wait, each from its caller's request until it goes.
 type Queue struct {
 	Mean float64 `json:"mean"`
 	Max  int64   `json:"max"`
@@ -47,7 +47,7 @@ type PolicyResult struct {
 	Spent       *Spent  `json:"spent,omitempty"`
 }
 
-// Spent says when the limit of a window or a calendar had nothing left: a call found that it has to wait for more, or is refused.
+// Spent is when the limit of a window or a calendar had nothing left: a call found that it has to wait for more, or is refused.
 type Spent struct {
 	At    float64 `json:"atSeconds"`    // the first time
 	Until float64 `json:"untilSeconds"` // when that call could go, after the first time
@@ -97,7 +97,7 @@ func (s *sim) sample() {
 	}
 }
 
-// result says what was counted.
+// result returns what was counted.
 func (s *sim) result(start time.Time) *Result {
 	s.waiting(0, s.end)
 	length := seconds(s.end - s.begun)
@@ -128,7 +128,7 @@ func (s *sim) result(start time.Time) *Result {
 	return r
 }
 
-// policy says what was counted of a policy with so many limits.
+// policy returns what was counted of a policy with so many limits.
 func (s *sim) policy(p *partCount, limits int) PolicyResult {
 	r := PolicyResult{Policy: p.Name(), Text: p.String(), Limits: limits, Waits: p.waits.result(), Refused: p.refused}
 	all := capacity(&p.Policy, s.begun, s.end)

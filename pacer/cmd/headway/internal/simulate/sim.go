@@ -14,11 +14,11 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Run simulates a plan. It returns an error that says what is wrong with the plan, a [*pacer.ConfigError] if its policies do not
-// go together, or the context's error if that ends first.
+// Run simulates a plan. It returns an error that describes the plan's mistake, a [*pacer.ConfigError] if its policies do not go together,
+// or the context's error if that ends first.
 func Run(ctx context.Context, p Plan) (*Result, error) { return runPlan(ctx, p, MaxCalls) }
 
-// runPlan simulates a plan by asking the store about most times at most.
+// runPlan simulates a plan with about most requests to the store at most.
 func runPlan(ctx context.Context, p Plan, most int64) (*Result, error) {
 	start, err := p.check()
 	if err != nil {
@@ -57,12 +57,12 @@ type sim struct {
 	way       dispatch.Way  // there and back
 	events    events
 	seq       int64
-	requested int64 // how often the store was asked
+	requested int64 // how many requests the store had
 
 	grant  [1]store.Grant
 	queues map[queueKey]*queue
 	queued map[int64]*call // by ID
-	called []int64         // which are to ask again, as the store said just now
+	called []int64         // which must poll, by the store's last answer
 }
 
 func newSim(p *Plan, start store.Instant) *sim {
@@ -136,7 +136,7 @@ func (s *sim) run(ctx context.Context, most int64) error {
 	return nil
 }
 
-// received takes news of the store: which calls are to ask again.
+// received takes news of the store: which calls must poll.
 func (s *sim) received(news store.News) {
 	for i := range news.Changes {
 		if news.Changes[i].Kind == store.Wake {
@@ -145,7 +145,7 @@ func (s *sim) received(news store.News) {
 	}
 }
 
-// callThem lets the calls ask again that the store has called, when that has reached them.
+// callThem lets the calls poll that the store has woken, when the wake has reached them.
 func (s *sim) callThem() {
 	for _, id := range s.called {
 		if c := s.queued[id]; c != nil && !c.hurried {

@@ -62,7 +62,7 @@ func TestQuotaIsSpent(t *testing.T) {
 	require.InDelta(t, 3600, spent.At, 0.001)
 	require.InDelta(t, 86400, spent.Until, 0)
 	require.Equal(t, 2, spent.Times)
-	// Those of the last minute of the day wait for the next one, and so the next one is spent a minute earlier.
+	// Calls of the last minute of the day wait for the next one, and so the next one is spent a minute earlier.
 	require.InDelta(t, 82800+3660, spent.For, 0.01)
 	require.EqualValues(t, 7200, r.Admitted)
 	require.EqualValues(t, 26*3600-7200, r.Refused)
@@ -75,7 +75,7 @@ func TestQuotaIsSpent(t *testing.T) {
 	require.Zero(t, left[10])
 }
 
-// The day begins where the time zone says, and Start says when that is.
+// The day begins by the time zone, and Start has when that is.
 func TestStartOfADay(t *testing.T) {
 	t.Parallel()
 
@@ -116,7 +116,7 @@ func TestMaxWait(t *testing.T) {
 	require.InDelta(t, 30, r.Waits.Max, 0.1)
 }
 
-// A worker whose call was refused comes back when the error says that it could go, or after Retry.
+// A worker whose call was refused comes back after the wait in the error, or after Retry.
 func TestRefusedWorkersComeBack(t *testing.T) {
 	t.Parallel()
 
@@ -153,8 +153,8 @@ func TestCost(t *testing.T) {
 	require.InDelta(t, 0.8, r.Policies[0].Utilization, 0.001)
 }
 
-// An M/M/5 queue, at 80 % of its permits: Erlang's formula says how many calls wait and for how long, and Little's law how many
-// permits are taken and how long the queue is.
+// An M/M/5 queue, at 80 % of its permits: Erlang's formula gives how many calls wait and for how long, and Little's law how many permits
+// are taken and how long the queue is.
 func TestPermits(t *testing.T) {
 	t.Parallel()
 
@@ -234,7 +234,7 @@ func TestMaxWaitInTheQueue(t *testing.T) {
 	require.InDelta(t, 60/3, r.Refused, 4)
 }
 
-// What others leave, a lane may have; while they want it, it has its part.
+// A lane may have what others leave; while they want it, it has its part.
 func TestLane(t *testing.T) {
 	t.Parallel()
 

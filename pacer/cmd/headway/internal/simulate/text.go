@@ -39,7 +39,7 @@ func (r *Result) writeCalls(b *strings.Builder) {
 	b.WriteByte('\n')
 }
 
-// of says which part of all n are, if any.
+// of returns which part of all n are, if any.
 func of(n, all int64) string {
 	if n == 0 {
 		return ""

@@ -56,7 +56,7 @@ func (m *model) detail() []string {
 		return nil
 	}
 	s := m.styles
-	lines := []string{"", s.title.Render(p.Policy.Name()) + s.dim.Render(": "+report.What(p.Policy)), s.dim.Render(standing(m.snapshot, p))}
+	lines := []string{"", s.title.Render(p.Policy.Name()) + s.dim.Render(": "+report.Describe(p.Policy)), s.dim.Render(standing(m.snapshot, p))}
 	values, limit := costs(p), 0.0
 	if len(p.Policy.Scopes()) == 0 && p.Policy.Spec().Algorithm == specs.GCRA {
 		limit = p.Capacity()
@@ -79,7 +79,7 @@ func (m *model) detail() []string {
 	return lines
 }
 
-// standing says how a policy stands, beyond its line in the table.
+// standing returns the state of a policy, beyond its line in the table.
 func standing(f *fleet.Snapshot, p *fleet.Policy) string {
 	if !p.Shown {
 		return "the last minute of all keys together; for one key: --scope " + p.Policy.Scopes()[0] + "=VALUE"
@@ -90,6 +90,9 @@ func standing(f *fleet.Snapshot, p *fleet.Policy) string {
 	}
 	if p.Scope != "" {
 		parts = append([]string{report.Scope(p.Scope)}, parts...)
+	}
+	if gone := report.Gone(f.At, p); gone != "" {
+		parts = append(parts, gone)
 	}
 	if lowered := report.Lowered(p); lowered != "" {
 		parts = append(parts, lowered)

@@ -39,8 +39,8 @@ func fit(values []float64, n int) []float64 {
 	return out
 }
 
-// chart draws values as columns of some rows, the highest row first. What is above zero shows at least an eighth; a single row is
-// never full, so that it does not touch the one above.
+// chart draws values as columns of some rows, the highest row first. A value above zero shows at least an eighth; a single row is never
+// full, so that it does not touch the one above.
 func chart(values []float64, top float64, rows int) []string {
 	steps := 8 * rows
 	if rows == 1 {

@@ -14,7 +14,7 @@ import (
 	"github.com/headway-go/headway/pacer/fleet"
 )
 
-// A pause is one that was asked for.
+// A pause is one that was requested.
 type pause struct {
 	d     time.Duration
 	names []string
@@ -53,7 +53,7 @@ func started(t *testing.T) (*model, *operator) {
 	return m, op
 }
 
-// press sends keys, and runs the commands that they ask for until there are no more.
+// press sends keys, and runs their commands until there are no more.
 func press(t *testing.T, m *model, keys ...string) {
 	t.Helper()
 	for _, k := range keys {
@@ -128,7 +128,7 @@ func TestHelpAndQuit(t *testing.T) {
 	}
 }
 
-// A store that fails is shown, and tried again at the next tick; one that hangs is not asked twice.
+// A store that fails is shown, and tried again at the next tick; one that hangs is not called twice.
 func TestStoreErrors(t *testing.T) {
 	t.Parallel()
 	m, op := started(t)
@@ -146,7 +146,7 @@ func TestStoreErrors(t *testing.T) {
 	require.NotContains(t, m.View(), "still trying")
 }
 
-// What is chosen stays chosen when policies come and go.
+// A chosen policy stays chosen when policies come and go.
 func TestChosenPolicyStays(t *testing.T) {
 	t.Parallel()
 	m, op := started(t)

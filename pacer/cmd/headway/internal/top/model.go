@@ -17,7 +17,7 @@ const (
 	watching mode = iota
 	helping
 	pausing  // somebody types for how long
-	resuming // somebody is asked
+	resuming // a question is open
 )
 
 // model is the state of the view.
@@ -98,7 +98,7 @@ func (m *model) look() tea.Cmd {
 	}
 }
 
-// act returns a command that intervenes, and says so.
+// act returns a command that intervenes, and shows that.
 func (m *model) act(message string, f func(context.Context, Operator) error) tea.Cmd {
 	return func() tea.Msg {
 		if err := m.with(f); err != nil {

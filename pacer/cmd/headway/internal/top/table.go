@@ -7,7 +7,7 @@ import (
 	"github.com/headway-go/headway/pacer/fleet"
 )
 
-// Widths of the columns of the table of policies. Those that have a least width of the view are left out of a narrower one.
+// Widths of the columns of the table of policies. Columns that need a wider view are left out of a narrower one.
 const (
 	wideLimit, wideBar, wideLeft, wideQueued, wideSpark, wideAhead = 50, 60, 67, 74, 80, 100
 

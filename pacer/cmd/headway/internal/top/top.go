@@ -19,7 +19,7 @@ type Operator interface {
 	Resume(ctx context.Context, opts ...pacer.ScopeOption) error
 }
 
-// A Config says what is shown, and where.
+// A Config sets what is shown, and where.
 type Config struct {
 	Upstream string
 	Scopes   []pacer.ScopeOption // of the policies that have scopes
@@ -41,7 +41,7 @@ func Run(ctx context.Context, c Config) error {
 	m := newModel(ctx, c, newStyles(lipgloss.NewRenderer(c.Out)))
 	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(c.In), tea.WithOutput(c.Out), tea.WithAltScreen()).Run()
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // it was asked to end, and did
+		return nil //nolint:nilerr // it ended on request
 	}
 	return err
 }

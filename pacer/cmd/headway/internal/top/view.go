@@ -50,7 +50,7 @@ func (m *model) head() []string {
 	return append(lines, s.dim.Render(strings.Join(report.Said(f, "", ""), " · ")))
 }
 
-// foot returns the last line: what is asked, what was done, or the keys.
+// foot returns the last line: the question, what was done, or the keys.
 func (m *model) foot() string {
 	s := m.styles
 	switch m.mode {

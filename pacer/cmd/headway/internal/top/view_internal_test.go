@@ -34,7 +34,7 @@ func TestViewFitsAnySize(t *testing.T) {
 	}
 }
 
-// What matters is there at 80×24, and at 40 columns who waits and what is paused.
+// All that matters is there at 80×24, and at 40 columns who waits and what is paused.
 func TestViewAt80And40Columns(t *testing.T) {
 	t.Parallel()
 	text := show(t, drawn(t, 80, 24, termenv.Ascii)).Text()
@@ -53,13 +53,15 @@ func TestViewAt80And40Columns(t *testing.T) {
 	require.NotContains(t, narrow, "LIMIT")
 }
 
-// The margin of a policy is shown with its state.
+// The margin of a policy is shown with its state, and when a window will be spent.
 func TestViewOfAMargin(t *testing.T) {
 	t.Parallel()
 	m := drawn(t, 120, 24, termenv.Ascii)
 	require.NotContains(t, m.View(), "margin")
 	m.snapshot.Policies[0].Margin = 17 * time.Millisecond
 	require.Contains(t, m.View(), "charged ahead 9 · margin 17ms")
+	m.snapshot.Policies[0].Gone = 90 * time.Minute
+	require.Contains(t, m.View(), "charged ahead 9 · at this pace, gone at "+m.snapshot.At.Add(90*time.Minute).Format(time.TimeOnly)+" · margin 17ms")
 }
 
 // Without colours nothing but text is written, and what is chosen is marked by a character.
@@ -72,7 +74,7 @@ func TestViewWithoutColours(t *testing.T) {
 	require.Contains(t, drawn(t, 80, 24, termenv.ANSI256).View(), "\x1b[")
 }
 
-// An error is shown with how old the rest is, and what a store or a process says cannot steer the terminal.
+// An error is shown with how old the rest is, and texts of a store or a process cannot steer the terminal.
 func TestViewOfAnError(t *testing.T) {
 	t.Parallel()
 	m := drawn(t, 100, 24, termenv.Ascii)
