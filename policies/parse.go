@@ -2,7 +2,6 @@ package policies
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -48,9 +47,8 @@ const fieldText = "Text"
 //	optional                           Optional()
 //	observed                           Observed()
 //
-// A setting that is left out has its default. Keywords may be in capitals, spaces are free, and 100_000 is 100000. The commas may be left
-// out as well: "10/s burst 5 per tenant". A duration is written as in Go, or in words: "25 per second", "25/s", "100/min", "at most
-// 300 in any 5 minutes". "10 rps", "10 qps" and "600 rpm" are rates, and "100 requests/min" is 100 per minute.
+// A setting that is left out has its default. Keywords may be in capitals, spaces are free, and 100_000 is 100000. A slash is "per", and a
+// second, minute or hour needs no number: "25/s", "100 per minute".
 //
 // Quotas of a day, week or month are ambiguous. For a calendar day, give the time zone by its IANA name, which [time.LoadLocation] loads:
 // "10000 daily (UTC)", or "10000/day (UTC)", which is the same. Without a time zone, it is unknown when the quota resets. "10000/day" is
@@ -95,10 +93,7 @@ func Parse(text string) (Policy, error) {
 // parse reads a policy without its name.
 func parse(text string) (Policy, *Error) {
 	items := split(text)
-	items = append(apart(limitItem(items[0].text), true), items[1:]...)
-	for i := len(items) - 1; i > 0; i-- {
-		items = slices.Replace(items, i, i+1, apart(items[i], false)...)
-	}
+	items[0] = limitItem(items[0].text)
 	for _, f := range limitForms() {
 		if w, matched := f.match(items[0]); matched {
 			p := f.read(Policy{}, w)

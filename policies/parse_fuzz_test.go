@@ -214,7 +214,7 @@ func FuzzParse(f *testing.F) {
 		"5000 hourly (UTC), skew 1s", "9 monthly (Etc/GMT+5), 50 % for lane batch, 10% for lane low", "1 daily (localtime)",
 		"25 in flight for longer than 20s, lease 1m, fair by user", "a.b: 9 per 1s, burst 2, 80 % of it, per a+b, optional",
 		"60 per minute, adaptive (floor 10 %, decrease 7 %, hold 5s, recovery 1h)", "9/s, adaptive ()",
-		"10/s burst 5 per a + b optional observed", "25/s, observed", "9 req/s 50% for lane fair per lane", "9/day in 3 buckets", "9/month (UTC)", "9 rpm fair by burst", "", ":", ",", "(((", "1 daily )(", "\xff",
+		"10/s, burst 5, per a + b, optional, observed", "9/s, 50% for lane fair, per lane", "9/day, in 3 buckets", "9/month (UTC)", "", ":", ",", "(((", "1 daily )(", "\xff",
 	} {
 		f.Add(text)
 	}

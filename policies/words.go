@@ -2,11 +2,9 @@ package policies
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 )
 
 // An item is the text between two commas of a policy's text.
@@ -20,80 +18,13 @@ func newItem(text string) item {
 	return item{text, strings.Fields(strings.ReplaceAll(strings.ReplaceAll(text, "%", " % "), "(", " ("))}
 }
 
-// limitItem returns the first item of a text: "25/s" is 25 per s, "25 rps" as well, and "25 requests/s".
+// limitItem returns the first item of a text: "25/s" is 25 per s.
 func limitItem(text string) item {
 	limit, zone, inZone := strings.Cut(text, "(") // whose name may have a slash
 	if limit = strings.Replace(limit, "/", " per ", 1); inZone {
 		limit += "(" + zone
 	}
-	one := newItem(limit)
-	if len(one.words) < 2 {
-		return one
-	}
-	switch unit := strings.ToLower(one.words[1]); unit {
-	case "rps", "qps", "rpm":
-		per := "second"
-		if unit == "rpm" {
-			per = "minute"
-		}
-		one.words = slices.Replace(one.words, 1, 2, "per", per)
-	case "request", "requests", "req", "reqs", "call", "calls":
-		if len(one.words) > 2 && strings.EqualFold(one.words[2], "per") {
-			one.words = slices.Delete(one.words, 1, 2)
-		}
-	default:
-		return one
-	}
-	one.text = strings.Join(one.words, " ")
-	return one
-}
-
-// apart splits an item in which the commas before settings were left out. A word begins no setting if it is a name, such as the second one
-// of "per burst", or if it belongs to a limit, as in "25 per 1s". first means that the item is a limit.
-func apart(one item, first bool) []item {
-	var items []item
-	depth, begin, isName := 0, 0, false
-	cut := func(i int) {
-		if i > begin {
-			part := one.words[begin:i]
-			items = append(items, item{strings.Join(part, " "), part})
-			begin = i
-		}
-	}
-	for i, word := range one.words {
-		inParentheses := depth > 0
-		depth += strings.Count(word, "(") - strings.Count(word, ")")
-		if inParentheses || isName {
-			isName = strings.HasSuffix(word, "+") || nextIs(one.words, i, "+")
-			continue
-		}
-		if (!first || i > 1) && begins(one.words[i:]) { // "N per" is a limit
-			cut(i)
-		}
-		limit := first && begin == 0
-		isName = word == "+" || !limit && slices.ContainsFunc([]string{"per", "by", "lane"}, func(s string) bool { return strings.EqualFold(s, word) })
-	}
-	if begin == 0 {
-		return []item{one}
-	}
-	cut(len(one.words))
-	return items
-}
-
-// nextIs reports whether the word after the i-th begins with s.
-func nextIs(words []string, i int, s string) bool {
-	return i+1 < len(words) && strings.HasPrefix(words[i+1], s)
-}
-
-// begins reports whether a setting begins with these words.
-func begins(words []string) bool {
-	switch strings.ToLower(words[0]) {
-	case "burst", "skew", "lease", "fair", "adaptive", "per", "optional", "observed":
-		return true
-	case "in":
-		return len(words) > 2 && strings.EqualFold(words[2], "buckets")
-	}
-	return nextIs(words, 0, "%")
+	return newItem(limit)
 }
 
 // words are the words of an item that its form leaves open, read from first to last. The first one that is not as expected sets the error.
@@ -162,38 +93,22 @@ func digits(s string) string {
 	return strings.ReplaceAll(s, "_", "")
 }
 
+// units are the durations that are written without a number.
+var units = map[string]time.Duration{ //nolint:gochecknoglobals // a constant; Go has no constant maps
+	"s": time.Second, "second": time.Second, "m": time.Minute, "min": time.Minute, "minute": time.Minute, "h": time.Hour, "hour": time.Hour,
+}
+
 func (w *words) duration() time.Duration {
 	s := w.rest()
-	d, err := time.ParseDuration(goDuration(s))
+	if d, ok := units[strings.ToLower(s)]; ok {
+		return d
+	}
+	d, err := time.ParseDuration(s)
 	if err != nil {
-		w.fail(quote(s) + " is not a duration: write one such as 250ms, 10s, 1m30s or 24h, or a second, minute or hour; " +
+		w.fail(quote(s) + " is not a duration: write one such as 250ms, 10s, 1m30s or 24h, or a second, minute or hour, and a comma before settings; " +
 			`for days and months of a calendar, "100000 daily (UTC)" or "1000000 monthly (UTC)"`)
 	}
 	return d
-}
-
-// goDuration writes a duration in words as Go does: "10 seconds" is 10s, and "minute" is 1m.
-func goDuration(s string) string {
-	s = strings.ReplaceAll(s, " ", "")
-	at := strings.IndexFunc(s, unicode.IsLetter)
-	if at < 0 {
-		return s
-	}
-	unit := s[at:]
-	switch strings.TrimSuffix(strings.ToLower(unit), "s") {
-	case "hour":
-		unit = "h"
-	case "minute", "min":
-		unit = "m"
-	case "second", "sec":
-		unit = "s"
-	case "millisecond":
-		unit = "ms"
-	}
-	if at == 0 {
-		return "1" + unit
-	}
-	return s[:at] + unit
 }
 
 // zone reads a time zone in parentheses.

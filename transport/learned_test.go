@@ -87,7 +87,7 @@ func TestLimitsAreLearnedWithoutPolicies(t *testing.T) { //nolint:tparallel // w
 // statesNames states each limit by a name, and not how many calls it admits.
 func statesNames(h http.Header, r upstreamtest.Reply) {
 	upstreamtest.RateLimit(h, r)
-	h.Del("RateLimit-Policy")
+	h.Del("Ratelimit-Policy")
 }
 
 // statesUse states what is left in decimals, and what is used, and no limit.

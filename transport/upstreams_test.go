@@ -20,7 +20,7 @@ type stating struct {
 	next       time.Duration // how often a bucket gets a token that states when it gets the next one; 0: it states when it is full
 	retryAfter bool
 	slow       string                                        // a fifth of all calls takes 2 s more: on the "net" before they are counted, in the "proc"ess after it
-	zero       bool                                          // it requests a wait of 0 s
+	zero       bool                                          // refusals request a wait of 0 s
 	ahead      time.Duration                                 // of its clock
 	says       func(h http.Header, reply upstreamtest.Reply) // in place of what is left
 
@@ -77,7 +77,7 @@ func (s *stating) state(h http.Header, r upstreamtest.Reply) {
 	tight := r.Tightest()
 	s.replies++
 	switch {
-	case r.Admitted && (s.every == 0 || s.replies%s.every > 0), !r.Admitted && tight.Remaining > 0: // too many at once: without details
+	case r.Admitted && (s.every == 0 || s.replies%s.every > 0), !r.Admitted && tight.Remaining > 0: // too many at once: it states nothing
 		return
 	case s.says != nil:
 		s.says(h, r)

@@ -24,6 +24,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
 // workerEnv makes a process of this test one of a fleet. It has the addresses of Redis and of the upstream.
@@ -68,7 +69,8 @@ func work() error {
 // Four processes and a strict service: it refuses none.
 func TestAFleet(t *testing.T) {
 	t.Parallel()
-	u := &upstream{most: 50}
+	u := &upstream{}
+	u.strict.SetLimits(upstreamtest.Sliding(50, time.Second))
 	server := httptest.NewServer(u)
 	defer server.Close()
 	env := workerEnv + "=" + redistest.Start(t).Addr + " " + server.URL

@@ -17,6 +17,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
 const (
@@ -30,13 +32,13 @@ const (
 // with credentials that are no older, and if there were not too many requests within a second.
 type upstream struct {
 	ahead  time.Duration                                       // of its clock
-	most   int                                                 // requests in any second that it accepts; 0 for any number
+	strict upstreamtest.Upstream                               // whose limits it has
 	answer func(n int, w http.ResponseWriter, r *http.Request) // of request n, from 0; nil for an empty object
 
 	mu    sync.Mutex
-	came  []time.Time // those accepted
-	codes []string    // of the refusals
-	ops   []string    // X-Amz-Target, or method and path
+	came  int      // those accepted
+	codes []string // of the refusals
+	ops   []string // X-Amz-Target, or method and path
 }
 
 func (u *upstream) now() time.Time { return time.Now().Add(u.ahead) }
@@ -49,14 +51,8 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := u.now()
 	w.Header().Set("Date", now.UTC().Format(http.TimeFormat))
 	u.mu.Lock()
-	n := len(u.came) + len(u.codes)
+	n := u.came + len(u.codes)
 	u.ops = append(u.ops, operation(r))
-	recent := 0
-	for _, at := range u.came {
-		if now.Sub(at) < time.Second {
-			recent++
-		}
-	}
 	code := ""
 	switch {
 	case r.Header.Get("Authorization") == "" || !signed(r, payload):
@@ -65,13 +61,13 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		code = "RequestTimeTooSkewed"
 	case age(r.Header.Get("X-Amz-Security-Token"), now.Add(-u.ahead)) > fresh:
 		code = "ExpiredToken"
-	case u.most > 0 && recent >= u.most:
+	case !u.strict.Spend(r):
 		code = "ThrottlingException"
 	}
 	if code != "" {
 		u.codes = append(u.codes, code)
 	} else {
-		u.came = append(u.came, now)
+		u.came++
 	}
 	u.mu.Unlock()
 	switch {
@@ -88,7 +84,7 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (u *upstream) seen() (codes []string, accepted int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.codes, len(u.came)
+	return u.codes, u.came
 }
 
 // operation names the operation of a request.

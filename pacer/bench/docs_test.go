@@ -16,7 +16,7 @@ var checkedPages = []string{"concepts.md", "config.md", "policies.md", "operatin
 	"pools.md", "vendors.md", "tutorial.md", "guarantees.md", "errors.md", "redis.md"}
 
 // foreign are packages of others that the pages speak of.
-var foreign = strings.Fields("asynq context errors fmt http log redis rate redis_rate os retryablehttp river rivertype temporal time tls workflow ratelimit logging slog url slices oauth2")
+var foreign = strings.Fields("asynq connect context dsl errors fmt http log redis rate redis_rate os retryablehttp river rivertype temporal time tls workflow ratelimit logging slog url slices oauth2 option policy resty")
 
 // TestThePagesNameWhatExists requires that each pkg.Name of the pages, and each Type.Member in backticks, is in the source.
 func TestThePagesNameWhatExists(t *testing.T) {
@@ -59,7 +59,7 @@ func TestThePagesNameWhatExists(t *testing.T) {
 
 // isVariable reports whether it is a variable of the pages' code rather than a package.
 func isVariable(name string) bool {
-	return slices.Contains(strings.Fields("busy c call client ctx j later limit limiter mu mux one opts p pool q r req res shared"), name)
+	return slices.Contains(strings.Fields("busy c call client ctx j kube later limit limiter m mu mux one opts p pool q r req res retrying shared"), name)
 }
 
 // TestTheTableOfVendors requires a row for each package with a profile, with its Limits and with all that it exports of calls

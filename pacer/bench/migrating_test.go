@@ -2,15 +2,12 @@ package bench_test
 
 import (
 	"context"
-	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
-	"github.com/hashicorp/go-retryablehttp"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
@@ -18,8 +15,6 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/policies"
-	"github.com/headway-go/headway/policies/zendesk"
-	"github.com/headway-go/headway/transport"
 )
 
 // The functions below hold the code of docs/migrating.md, letter for letter: TestTheMigrations checks that, and runs them.
@@ -41,42 +36,6 @@ func rateAfter(ctx context.Context, call func(context.Context) error) error {
 	}
 	defer p.Close()
 	if err := p.Wait(ctx); err != nil {
-		return err
-	}
-	return call(ctx)
-}
-
-func tenantsBefore(
-	ctx context.Context, call func(context.Context) error, shared *rate.Limiter, mu *sync.Mutex, byTenant map[string]*rate.Limiter, tenant string,
-) error {
-	// before: a limiter for all, and one for each tenant
-	if err := shared.Wait(ctx); err != nil {
-		return err
-	}
-	mu.Lock()
-	limiter, ok := byTenant[tenant]
-	if !ok {
-		limiter = rate.NewLimiter(rate.Limit(2), 1)
-		byTenant[tenant] = limiter // never deleted
-	}
-	mu.Unlock()
-	if err := limiter.Wait(ctx); err != nil {
-		return err // the shared limit was charged for nothing
-	}
-	return call(ctx)
-}
-
-func tenantsAfter(ctx context.Context, call func(context.Context) error, tenant string) error {
-	// after
-	p, err := pacer.New(pacer.Config{Upstream: "crm", Policies: []policies.Policy{
-		policies.PerSecond(10).Burst(5),
-		policies.PerSecond(2).Per("tenant"),
-	}})
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	if err := p.Wait(pacer.With(ctx, pacer.Scope("tenant", tenant))); err != nil {
 		return err
 	}
 	return call(ctx)
@@ -119,27 +78,6 @@ func redisRateAfter(ctx context.Context, call func(context.Context) error, rdb *
 	return call(ctx)
 }
 
-func retriesBefore(use func(*http.Client)) {
-	// before
-	client := retryablehttp.NewClient().StandardClient()
-	use(client)
-}
-
-func retriesAfter(use func(*http.Client)) error {
-	// after
-	p, err := pacer.New(pacer.Config{Upstream: "zendesk", Policies: zendesk.Limits(zendesk.SuiteEnterprise)})
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	client, err := transport.NewClient(p, transport.WithProfile(zendesk.Profile))
-	if err != nil {
-		return err
-	}
-	use(client)
-	return nil
-}
-
 func TestTheMigrations(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/migrating.md")
@@ -147,7 +85,7 @@ func TestTheMigrations(t *testing.T) {
 	here, err := os.ReadFile("migrating_test.go")
 	require.NoError(t, err)
 	blocks := goBlocks(string(page))
-	require.Len(t, blocks, 8)
+	require.Len(t, blocks, 4)
 	for _, block := range blocks {
 		if !strings.Contains(unindented(string(here)), unindented(block)) {
 			t.Fatalf("a snippet of docs/migrating.md is not what is tested:\n%s", block)
@@ -159,19 +97,11 @@ func TestTheMigrations(t *testing.T) {
 		calls++
 		return nil
 	}
-	use := func(c *http.Client) {
-		require.NotNil(t, c.Transport)
-		calls++
-	}
 	require.NoError(t, rateBefore(ctx, call))
 	require.NoError(t, rateAfter(ctx, call))
-	require.NoError(t, tenantsBefore(ctx, call, rate.NewLimiter(10, 5), new(sync.Mutex), map[string]*rate.Limiter{}, "acme"))
-	require.NoError(t, tenantsAfter(ctx, call, "acme"))
 	require.NoError(t, redisRateBefore(ctx, call, b.rdb))
 	require.NoError(t, redisRateAfter(ctx, call, b.rdb))
-	retriesBefore(use)
-	require.NoError(t, retriesAfter(use))
-	require.Equal(t, 8, calls)
+	require.Equal(t, 4, calls)
 }
 
 // unindented drops indentation.

@@ -6,8 +6,7 @@
 //		return err // every mistake of the file, with its line and column
 //	}
 //	defer p.Close()
-//	rt, err := p.Router()
-//	client := &http.Client{Transport: rt}
+//	client, err := p.Client()
 //
 // When the file changes, changed policies take effect at once. Other changes take effect when the program is started again, and a file
 // with mistakes changes nothing: report receives both.

@@ -30,7 +30,7 @@ func TestTheExampleOfTheDocumentation(t *testing.T) { //nolint:paralleltest // i
 	t.Setenv("HEADWAY_REDIS_PASSWORD", "hunter2")
 	p, err := f.Open()
 	require.NoError(t, err)
-	_, err = p.Router()
+	_, err = p.Client()
 	require.NoError(t, err)
 	require.NoError(t, p.Close())
 }

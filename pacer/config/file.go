@@ -33,7 +33,7 @@ type File struct {
 	hash      [sha256.Size]byte
 	upstreams []*upstream
 	byName    map[string]*upstream
-	unpaced   bool // hosts that no upstream has
+	unpaced   []string // hosts whose requests are sent at once
 }
 
 // Load reads a file. It returns all mistakes, joined, each of them an [*Error]: see [Mistakes].
@@ -149,20 +149,15 @@ func (depth) CheckDepth(depth int, _ *yaml.DepthContext) error {
 // CheckAlias implements the plugin. Aliases are not expanded but when they are read, and bounded there.
 func (depth) CheckAlias(int, int) error { return nil }
 
-// otherHosts is whether hosts that no upstream has are unpaced, by its word in files.
-var otherHosts = map[string]bool{"refused": false, "unpaced": true} //nolint:gochecknoglobals // a constant; Go has no constant maps
-
 // read reads the whole file.
 func (f *File) read(v value) {
-	var list, storesAt, otherwise *value
+	var list, storesAt, otherwise, unpaced *value
 	later := func(at **value) func(value) { return func(v value) { *at = &v } }
 	ok := v.fields(map[string]func(value){
 		"stores":    later(&storesAt),
 		"store":     later(&otherwise),
 		"upstreams": later(&list),
-		"otherHosts": func(v value) {
-			f.unpaced, _ = word(v, "a way to handle other hosts", otherHosts)
-		},
+		"unpaced":   later(&unpaced),
 	})
 	if !ok {
 		return
@@ -192,6 +187,9 @@ func (f *File) read(v value) {
 		f.upstreams = append(f.upstreams, u)
 		f.byName[name] = u
 	})
+	if unpaced != nil {
+		f.unpaced = hostsOf(*unpaced, hosts, true)
+	}
 	if len(f.upstreams) == 0 && v.count() == 0 {
 		list.failf("names no upstream: add one, such as {github: {policies: [10/s]}}")
 	}

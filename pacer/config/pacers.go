@@ -189,10 +189,11 @@ func (p *Pacers) Transport(upstream string, opts ...transport.Option) (http.Roun
 	return client.Transport, nil
 }
 
-// Router returns a transport that sends each request through the transport of its host's upstream. The options apply to the transports of
-// all upstreams. If one upstream needs options of its own, use [Pacers.Transport] for it. Requests to other hosts are refused, or sent by
-// [http.DefaultTransport] if the file allows that.
-func (p *Pacers) Router(opts ...transport.Option) (*transport.Router, error) {
+// Client returns the one client that all calls of a program should come from: it sends each request through the transport of its host's
+// upstream, and refuses one to a host that the file does not name, with a [*transport.HostError]. A host that the file lists as unpaced is
+// reached through [http.DefaultTransport]. The options apply to the transports of all upstreams; [Pacers.Transport] is for an upstream that
+// needs options of its own. For what takes a RoundTripper, use the client's Transport.
+func (p *Pacers) Client(opts ...transport.Option) (*http.Client, error) {
 	var routes []transport.RouterOption
 	for _, u := range p.started.upstreams {
 		if len(u.hosts) == 0 {
@@ -206,10 +207,18 @@ func (p *Pacers) Router(opts ...transport.Option) (*transport.Router, error) {
 			routes = append(routes, transport.WithHost(host, rt))
 		}
 	}
-	if p.started.unpaced {
-		routes = append(routes, transport.WithFallback(http.DefaultTransport))
+	for _, host := range p.started.unpaced {
+		route := transport.WithHost(host, http.DefaultTransport)
+		if host == allHosts {
+			route = transport.WithFallback(http.DefaultTransport)
+		}
+		routes = append(routes, route)
 	}
-	return transport.NewRouter(routes...)
+	rt, err := transport.NewRouter(routes...)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: rt}, nil
 }
 
 // Apply applies another version of the file, as far as that is possible while the program runs: the policies, with their overrides, of
@@ -301,8 +310,8 @@ func (p *Pacers) restarts(f *File) []error {
 			errs = append(errs, restart(at, "the upstream is not in the file any more, which", "it is paced as before"))
 		}
 	}
-	if f.unpaced != p.started.unpaced {
-		errs = append(errs, restart(place{file: f.name, path: "otherHosts"}, "it", "the previous setting stays in effect"))
+	if !slices.Equal(f.unpaced, p.started.unpaced) {
+		errs = append(errs, restart(place{file: f.name, path: "unpaced"}, "the list of unpaced hosts", "the previous setting stays in effect"))
 	}
 	for _, u := range f.upstreams {
 		was := p.started.byName[u.name]

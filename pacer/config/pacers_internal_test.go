@@ -120,7 +120,7 @@ func TestApplyReportsWhatNeedsARestart(t *testing.T) {
 	t.Parallel()
 	for change, want := range map[[2]string]string{
 		{"  b: {", "  c: {"}:                                                "f: upstreams.b: the upstream is not in the file any more, which|f:6:3: upstreams.c: the upstream is new in the file, which",
-		{"upstreams:", "otherHosts: unpaced\nupstreams:"}:                   "f: otherHosts: it has changed",
+		{"upstreams:", "unpaced: c.example\nupstreams:"}:                    "f: unpaced: the list of unpaced hosts has changed",
 		{"a.example", "[a.example, b.example]"}:                             "f:5:12: upstreams.a.hosts: the list of its hosts has changed",
 		{"  b: {", "  b: {url: 'http://b.example', "}:                       "f:6:3: upstreams.b: its url has changed",
 		{"  b: {", "  b: {profile: github, "}:                               "f:6:3: upstreams.b: its profile, leave or backOff has changed",

@@ -66,8 +66,9 @@ upstreams:
     hosts: [crm.example, "crm.example:8080"]
   without: {policies: none}
 `)
-	rt, err := p.Router(transport.WithBase(fakeUpstream{}))
+	client, err := p.Client(transport.WithBase(fakeUpstream{}))
 	require.NoError(t, err)
+	rt := client.Transport
 	for _, host := range []string{"a.zendesk.com", "b.zendesk.com", "crm.example"} {
 		require.NoError(t, get(t, rt, "https://"+host+"/api/v2/tickets.json"))
 	}
@@ -82,7 +83,7 @@ upstreams:
 	require.NoError(t, get(t, one, "https://other.example/"))
 	_, err = p.Transport("nothing")
 	require.ErrorAs(t, err, new(*pacer.ConfigError))
-	_, err = p.Router(nil)
+	_, err = p.Client(nil)
 	require.ErrorAs(t, err, new(*pacer.ConfigError))
 }
 
@@ -90,14 +91,14 @@ upstreams:
 func TestWhatIsLeftToOthers(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"leave: 50", "leave: 50%", "leave: 50\n    backOff: 1m", "backOff: 1m\n    profile: ietf\n    leave: 50%"} {
-		p := open(t, "upstreams:\n  u:\n    policies: [1000/s burst 1000]\n    maxWait: 1ms\n    "+text)
+		p := open(t, "upstreams:\n  u:\n    policies: ['1000/s, burst 1000']\n    maxWait: 1ms\n    "+text)
 		half := reply{status: http.StatusOK, header: http.Header{"Ratelimit-Limit": {"100"}, "Ratelimit-Remaining": {"50"}, "Ratelimit-Reset": {"60"}}}
 		one, err := p.Transport("u", transport.WithBase(half))
 		require.NoError(t, err)
 		require.NoError(t, get(t, one, "https://a.example/"))
 		require.ErrorIs(t, get(t, one, "https://a.example/"), pacer.ErrRefused, text)
 	}
-	p := open(t, "upstreams:\n  u:\n    policies: [1000/s burst 1000]\n    maxWait: 1ms\n    backOff: 1m")
+	p := open(t, "upstreams:\n  u:\n    policies: ['1000/s, burst 1000']\n    maxWait: 1ms\n    backOff: 1m")
 	one, err := p.Transport("u", transport.WithBase(reply{status: http.StatusTooManyRequests}))
 	require.NoError(t, err)
 	require.NoError(t, get(t, one, "https://a.example/"))
@@ -114,16 +115,20 @@ func (r reply) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: r.status, Header: r.header, Body: http.NoBody, Request: req}, nil
 }
 
-// Other hosts are let through if the file allows that.
-func TestOtherHosts(t *testing.T) {
+// Hosts that no upstream has are refused, unless the file lists them as unpaced.
+func TestUnpacedHosts(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
 	t.Cleanup(server.Close)
-	for text, want := range map[string]bool{"otherHosts: unpaced\n": true, "otherHosts: refused\n": false, "": false} {
-		rt, err := open(t, text+"upstreams: {u: {policies: none, hosts: a.example}}").Router()
+	for text, want := range map[string]bool{"unpaced: '*'\n": true, "unpaced: [b.example, 127.0.0.1]\n": true, "unpaced: b.example\n": false, "": false} {
+		client, err := open(t, text+"upstreams: {u: {policies: none, hosts: a.example}}").Client()
 		require.NoError(t, err)
-		require.Equal(t, want, get(t, rt, server.URL) == nil, text)
+		err = get(t, client.Transport, server.URL)
+		require.Equal(t, want, err == nil, text)
+		if !want {
+			require.ErrorAs(t, err, new(*transport.HostError))
+		}
 	}
 }
 
@@ -189,7 +194,7 @@ func TestOpen(t *testing.T) {
 	require.ErrorContains(t, next(), path+`:1:28: upstreams.u.policies[0]: not understood`)
 	write(text)
 	require.NoError(t, next(), "as it was")
-	write(text + "\notherHosts: unpaced")
+	write(text + "\nunpaced: b.example")
 	require.ErrorIs(t, next(), config.ErrRestart)
 	require.Equal(t, []string{"u"}, p.File().Upstreams())
 	write(text)

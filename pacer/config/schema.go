@@ -42,9 +42,9 @@ func Schema() []byte {
 			"redis": oneOrList(object{"type": "string"}), "redisEnv": variable, "cluster": object{"type": "boolean"}, "master": object{"type": "string"},
 			"username": object{"type": "string"}, fieldPasswordEnv: variable,
 		})},
-		"store":      object{"type": "string"},
-		"otherHosts": object{"enum": slices.Sorted(maps.Keys(otherHosts))},
-		"upstreams":  object{"type": "object", "minProperties": 1, "maxProperties": maxUpstreams, "additionalProperties": upstream},
+		"store":     object{"type": "string"},
+		"unpaced":   oneOrList(object{"type": "string"}),
+		"upstreams": object{"type": "object", "minProperties": 1, "maxProperties": maxUpstreams, "additionalProperties": upstream},
 	}, "upstreams")
 	file["$schema"], file["title"] = "https://json-schema.org/draft/2020-12/schema", "headway.yaml"
 	b, err := json.MarshalIndent(file, "", "\t")

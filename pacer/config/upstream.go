@@ -275,29 +275,38 @@ func (u *upstream) names() string {
 // readHosts reads a host or a list of them.
 func (u *upstreamReader) readHosts(v value) {
 	u.hostsAt = v.place()
+	u.hosts = hostsOf(v, u.taken, false)
+}
+
+// allHosts is how a file names all hosts that it does not name otherwise.
+const allHosts = "*"
+
+// hostsOf returns the hosts that a value lists, or all of them if it may. taken are those that are listed already.
+func hostsOf(v value, taken map[string]place, all bool) (hosts []string) {
 	read := func(v value) {
 		host, ok := v.text("a host such as api.github.com")
 		if !ok {
 			return
 		}
 		_, err := transport.NewRouter(transport.WithHost(host, http.DefaultTransport))
-		if e, ok := errors.AsType[*pacer.ConfigError](err); ok {
+		if e, ok := errors.AsType[*pacer.ConfigError](err); ok && (host != allHosts || !all) {
 			v.failf("%s", e.Reason) // without the value
 			return
 		}
 		key := strings.ToLower(strings.TrimSuffix(host, "."))
-		if other, twice := u.taken[key]; twice {
+		if other, twice := taken[key]; twice {
 			v.failf("the host is already listed, on line %d (%s): remove one", other.line, other.path)
 			return
 		}
-		u.taken[key] = v.place()
-		u.hosts = append(u.hosts, host)
+		taken[key] = v.place()
+		hosts = append(hosts, host)
 	}
 	if v.isScalar() {
 		read(v)
-		return
+	} else {
+		v.items("hosts", read)
 	}
-	v.items("hosts", read)
+	return hosts
 }
 
 // readURL reads where a proxy sends the requests.

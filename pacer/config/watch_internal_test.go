@@ -174,8 +174,8 @@ func TestWatchReportsMistakesOnce(t *testing.T) {
 // A file that is written in place is read when it is cut at any byte. One of the whole files always holds.
 func TestWatchIgnoresAFileThatIsCut(t *testing.T) {
 	t.Parallel()
-	const text = "upstreams:\n  u:\n    policies:\n      - 25/s burst 10\n      - 100000 daily (UTC)\n      - tenant: 5/s, per tenant, optional\n" +
-		"    overrides:\n      - {policy: tenant, for: acme, limit: 50/s burst 10}\n    hosts: api.crm.example\n    maxWait: 30s\n"
+	const text = "upstreams:\n  u:\n    policies:\n      - 25/s, burst 10\n      - 100000 daily (UTC)\n      - tenant: 5/s, per tenant, optional\n" +
+		"    overrides:\n      - {policy: tenant, for: acme, limit: '50/s, burst 10'}\n    hosts: api.crm.example\n    maxWait: 30s\n"
 	synctest.Test(t, func(t *testing.T) {
 		w := watcher{poll: time.Second, stable: 500 * time.Millisecond, deaf: true, path: filepath.Join(t.TempDir(), "headway.yaml")}
 		texts := []string{text, strings.Replace(text, "25/s", "30/s", 1)}

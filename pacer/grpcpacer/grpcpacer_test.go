@@ -28,6 +28,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
 // service is a server that answers as a test sets, and counts.
@@ -36,26 +37,19 @@ type service struct {
 
 	mu     sync.Mutex
 	answer func(ctx context.Context) error
-	most   int // calls in any second that it accepts; 0 for any number
-	came   []time.Time
+	strict upstreamtest.Upstream // whose limits it has
+	came   int
 	no     int
 }
 
 func (s *service) admit(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	recent := 0
-	for _, at := range s.came {
-		if now.Sub(at) < time.Second { //realtime: the clock of the upstream
-			recent++
-		}
-	}
-	if s.most > 0 && recent >= s.most {
+	if !s.strict.Spend(nil) {
 		s.no++
 		return status.Error(codes.ResourceExhausted, "too many")
 	}
-	s.came = append(s.came, now)
+	s.came++
 	if s.answer != nil {
 		return s.answer(ctx)
 	}
@@ -386,7 +380,8 @@ func work() {
 // Four processes and a strict server: it refuses none.
 func TestAFleet(t *testing.T) {
 	t.Parallel()
-	s := &service{most: 50}
+	s := &service{}
+	s.strict.SetLimits(upstreamtest.Sliding(50, time.Second))
 	env := workerEnv + "=" + redistest.Start(t).Addr + " " + serve(t, s)
 	var ready, done sync.WaitGroup
 	begin := make(chan struct{})
@@ -420,7 +415,7 @@ func TestAFleet(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	require.Zero(t, s.no, "%v", outs)
-	require.Len(t, s.came, 4*16*2)
+	require.Equal(t, 4*16*2, s.came)
 	for _, out := range outs {
 		require.NotContains(t, out, "failed")
 	}

@@ -9,6 +9,7 @@ import (
 	_ "github.com/k-capehart/go-salesforce/v3"
 	_ "github.com/nukosuke/go-zendesk/zendesk"
 	_ "github.com/openai/openai-go/v3"
+	_ "github.com/quasilyte/go-ruleguard/dsl"
 	_ "github.com/redis/go-redis/v9"
 	_ "github.com/sashabaranov/go-openai"
 	_ "github.com/slack-go/slack"

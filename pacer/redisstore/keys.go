@@ -7,7 +7,8 @@ import "strings"
 // apart, as the release notes mention. Values that an older release only lacks change nothing. Permissions name pacer:* and hold for all
 // numbers.
 //
-// TestTwoReleasesSideBySide runs the release before beside this one while both have the same number.
+// Within v1 it stays: docs/operating.md has the promise, TestTheReleaseBeforeHasTheSameKeys holds it, and TestTwoReleasesSideBySide runs the
+// release before beside this one.
 const prefix = "pacer:6:"
 
 // gapsMark sets the key of a rate's gaps apart. It cannot stand in a policy's name.

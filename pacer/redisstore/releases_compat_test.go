@@ -29,10 +29,6 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// previousFile names the release before this one: a tag, or as long as there is none with the schema of this one, the commit that
-// introduced it. If history was rewritten, git log -S with the prefix of keys.go finds that commit.
-const previousFile = "testdata/previous"
-
 // workerDir is the program that both releases are built with.
 const workerDir = "testdata/worker"
 

@@ -125,8 +125,8 @@ func TestSettle(t *testing.T) {
 func TestReport(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, `  crm: {policies: ["100/s burst 10"]}
-  hub: {profile: github, policies: ["100/s burst 10, per token, optional"]}`, nil)
+		r := newRig(t, `  crm: {policies: ["100/s, burst 10"]}
+  hub: {profile: github, policies: ["100/s, burst 10, per token, optional"]}`, nil)
 		out := r.ok("/v1/acquire", `{"upstream": "crm"}`)
 		require.Empty(t, r.ok("/v1/report", fmt.Sprintf(`{"reservation": %q, "status": 429, "headers": {"retry-after": "60"}}`, out["reservation"])))
 		require.Empty(t, r.ok("/v1/release", fmt.Sprintf(`{"reservation": %q}`, out["reservation"])))

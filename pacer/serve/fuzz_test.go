@@ -21,7 +21,7 @@ import (
 // openFuzzed returns a server for an upstream whose requests end in rt.
 func openFuzzed(f *testing.F, rt http.RoundTripper) *serve.Server {
 	f.Helper()
-	file, err := config.Parse("headway.yaml", []byte(`upstreams: {crm: {url: "http://crm.example/base", maxWait: 1ms, policies: ["1000000/s burst 1000000", "t: 1000000/s burst 1000, per tenant, optional"]}}`))
+	file, err := config.Parse("headway.yaml", []byte(`upstreams: {crm: {url: "http://crm.example/base", maxWait: 1ms, policies: ["1000000/s, burst 1000000", "t: 1000000/s, burst 1000, per tenant, optional"]}}`))
 	require.NoError(f, err)
 	s, err := serve.Open(f.Context(), serve.Config{File: file, Base: rt, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(f, err)

@@ -128,7 +128,7 @@ func TestSocket(t *testing.T) {
 func TestTokenAndTLS(t *testing.T) {
 	t.Parallel()
 	cert, key, roots := writeCert(t)
-	f, err := config.Parse("headway.yaml", []byte(`upstreams: {crm: {url: "http://127.0.0.1:1", policies: ["9/s burst 9"]}}`))
+	f, err := config.Parse("headway.yaml", []byte(`upstreams: {crm: {url: "http://127.0.0.1:1", policies: ["9/s, burst 9"]}}`))
 	require.NoError(t, err)
 	s, err := serve.Open(t.Context(), serve.Config{File: f, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)

@@ -300,7 +300,7 @@ func TestBodiesAreRepeated(t *testing.T) {
 func TestRepliesAreHeeded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, `  crm: {url: "http://crm.example", policies: ["100/s burst 10"]}`, func(w http.ResponseWriter, _ *http.Request) {
+		r := newRig(t, `  crm: {url: "http://crm.example", policies: ["100/s, burst 10"]}`, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "60")
 			w.WriteHeader(http.StatusTooManyRequests)
 		})
@@ -387,8 +387,8 @@ func TestRoot(t *testing.T) {
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, `  desk: {hosts: ["*.desk.example"], policies: ["9/s burst 9"]}
-  many: {hosts: [a.example, "b.example:8443", "*.c.example"], policies: ["9/s burst 9"]}
+		r := newRig(t, `  desk: {hosts: ["*.desk.example"], policies: ["9/s, burst 9"]}
+  many: {hosts: [a.example, "b.example:8443", "*.c.example"], policies: ["9/s, burst 9"]}
   none: {policies: ["9/s"]}`, nil)
 		r.deaf.Store(true)
 		for _, want := range []struct {

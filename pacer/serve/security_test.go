@@ -204,7 +204,7 @@ func TestUpstreamsAreVerified(t *testing.T) {
 	upstream := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was called") }))
 	upstream.Config.ErrorLog = log.New(io.Discard, "", 0)
 	defer upstream.Close()
-	f, err := config.Parse("headway.yaml", []byte(`upstreams: {crm: {url: "`+upstream.URL+`", policies: ["9/s burst 9"]}}`))
+	f, err := config.Parse("headway.yaml", []byte(`upstreams: {crm: {url: "`+upstream.URL+`", policies: ["9/s, burst 9"]}}`))
 	require.NoError(t, err)
 	s, err := serve.Open(t.Context(), serve.Config{File: f, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)

@@ -21,7 +21,7 @@ func ExampleUpstream() {
 			panic(err)
 		}
 		_ = resp.Body.Close()
-		fmt.Printf("%d: %s left, Retry-After %q\n", resp.StatusCode, resp.Header.Get("X-RateLimit-Remaining"), resp.Header.Get("Retry-After"))
+		fmt.Printf("%d: %s left, Retry-After %q\n", resp.StatusCode, resp.Header.Get("X-Ratelimit-Remaining"), resp.Header.Get("Retry-After"))
 	}
 	fmt.Println(u.Admitted(), "admitted,", u.Refused(), "refused")
 	// Output:

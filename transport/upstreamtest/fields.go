@@ -26,13 +26,13 @@ func Fields(limit, remaining, reset string, form func(at, now time.Time) string)
 // RateLimit states all limits in RateLimit and RateLimit-Policy, by the names of [Limit.Named].
 // Source: https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
 func RateLimit(h http.Header, r Reply) {
-	var left, policy []string
-	for _, s := range r.Limits {
-		left = append(left, fmt.Sprintf("%q;r=%d;t=%s", s.Name, s.Remaining, Seconds(s.Reset, r.Now)))
-		policy = append(policy, fmt.Sprintf("%q;q=%d;w=%d", s.Name, s.Limit, seconds(s.Period)))
+	left, policy := make([]string, len(r.Limits)), make([]string, len(r.Limits))
+	for i, s := range r.Limits {
+		left[i] = fmt.Sprintf("%q;r=%d;t=%s", s.Name, s.Remaining, Seconds(s.Reset, r.Now))
+		policy[i] = fmt.Sprintf("%q;q=%d;w=%d", s.Name, s.Limit, seconds(s.Period))
 	}
-	h.Set("RateLimit", strings.Join(left, ", "))
-	h.Set("RateLimit-Policy", strings.Join(policy, ", "))
+	h.Set("Ratelimit", strings.Join(left, ", "))
+	h.Set("Ratelimit-Policy", strings.Join(policy, ", "))
 }
 
 // Seconds is an instant as whole seconds from now, rounded up.

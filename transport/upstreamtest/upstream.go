@@ -130,30 +130,31 @@ func (u *Upstream) judge(h http.Header, r *http.Request, body []byte) (answer ht
 	defer u.mu.Unlock()
 	now := u.now()
 	call, end := Call{At: now, Request: r, Body: body}, func() {}
+	defer func() {
+		u.calls = append(u.calls, call)
+		if !call.Admitted {
+			u.refused++
+		}
+	}()
 	h.Set("Date", now.UTC().Format(http.TimeFormat))
 	if len(u.injected) > 0 {
 		answer, u.injected = u.injected[0], u.injected[1:]
-	} else {
-		var wait time.Duration
-		all := u.of(r)
-		if call.Admitted, wait = admit(all, now); call.Admitted {
-			answer = u.Handler
-			if answer == nil {
-				answer = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-			}
-			end = func() { u.leave(all) }
-		} else {
-			answer = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { u.refuse(w, r, wait) })
-		}
-		if u.State != nil {
-			u.State(h, Reply{Now: now, Admitted: call.Admitted, Limits: states(all, now)})
-		}
+		return answer, end
 	}
-	if !call.Admitted {
-		u.refused++
+	all := u.of(r)
+	ok, wait := admit(all, now)
+	if call.Admitted = ok; u.State != nil {
+		u.State(h, Reply{Now: now, Admitted: ok, Limits: states(all, now)})
 	}
-	u.calls = append(u.calls, call)
-	return answer, end
+	switch {
+	case !ok:
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { u.refuse(w, r, wait) }), end
+	case u.Handler == nil:
+		answer = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	default:
+		answer = u.Handler
+	}
+	return answer, func() { u.leave(all) }
 }
 
 func (u *Upstream) refuse(w http.ResponseWriter, r *http.Request, wait time.Duration) {

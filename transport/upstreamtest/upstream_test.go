@@ -155,7 +155,7 @@ func TestInjectedAnswersAndOthers(t *testing.T) {
 	})
 }
 
-// Allowances are stated as vendors state them, by the clock of the upstream.
+// The upstream states what is left as vendors do, by its own clock.
 func TestWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestWhatIsLeft(t *testing.T) {
 			}
 			h := send(t, u, "").Header
 			if name == "by names" {
-				h = http.Header{"A": h.Values("RateLimit"), "B": h.Values("RateLimit-Policy")}
+				h = http.Header{"A": h.Values("Ratelimit"), "B": h.Values("Ratelimit-Policy")}
 			} else {
 				require.Equal(t, map[bool]string{true: "00", false: "37"}[name == "seconds"], h.Get("Date")[23:25])
 			}

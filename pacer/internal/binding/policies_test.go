@@ -54,7 +54,7 @@ func set(version store.Instant, all ...store.Setting) *store.Settings {
 	return s
 }
 
-const twenty, thirty = "p: 20/s per tenant", "p: 30/s per tenant"
+const twenty, thirty = "p: 20/s, per tenant", "p: 30/s, per tenant"
 
 // Settings replace the declared policies until they end.
 func TestWhatIsSetEnds(t *testing.T) {

@@ -88,7 +88,7 @@ func TestSDKs(t *testing.T) {
 		_, _ = fmt.Fprintf(w, `{"login": "octocat", "authorization": %q, "path": %q}`, r.Header.Get("Authorization"), r.URL.Path)
 	}))
 	t.Cleanup(upstream.Close)
-	d := startDaemon(t, `upstreams: {github: {url: "`+upstream.URL+`", profile: github, policies: ["100/s burst 10"]}}`)
+	d := startDaemon(t, `upstreams: {github: {url: "`+upstream.URL+`", profile: github, policies: ["100/s, burst 10"]}}`)
 	t.Run("PyGithub", func(t *testing.T) {
 		t.Parallel()
 		code := `import sys, github

@@ -127,7 +127,7 @@ func callInGo(t *testing.T, file, url string, length time.Duration) {
 		return
 	}
 	defer pacers.Close()
-	router, err := pacers.Router()
+	client, err := pacers.Client()
 	if err != nil {
 		t.Error(err)
 		return
@@ -141,7 +141,7 @@ func callInGo(t *testing.T, file, url string, length time.Duration) {
 			return
 		}
 		req.SetBasicAuth("sync@example.com/token", "example")
-		resp, err := router.RoundTrip(req)
+		resp, err := client.Do(req)
 		if err != nil {
 			t.Error(err)
 			return

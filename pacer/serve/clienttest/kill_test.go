@@ -118,7 +118,7 @@ func TestRedisDies(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(upstream.Close)
 	store := redistest.Start(t)
-	d := startDaemon(t, fmt.Sprintf(`upstreams: {crm: {url: %q, processes: 1, policies: ["1000/s burst 10"]}}
+	d := startDaemon(t, fmt.Sprintf(`upstreams: {crm: {url: %q, processes: 1, policies: ["1000/s, burst 10"]}}
 store: r
 stores: {r: {redis: '%s'}}`, upstream.URL, store.Addr))
 	ready := func() bool { status, _ := d.get(t, "/readyz"); return status == http.StatusOK }

@@ -62,7 +62,7 @@ func startPlain(t *testing.T, to string) (address string) {
 func TestOverhead(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
 	t.Cleanup(upstream.Close)
-	d := startDaemon(t, `upstreams: {crm: {url: "`+upstream.URL+`", policies: ["100000/s burst 1000", "1000000000 daily (UTC)"]}}`)
+	d := startDaemon(t, `upstreams: {crm: {url: "`+upstream.URL+`", policies: ["100000/s, burst 1000", "1000000000 daily (UTC)"]}}`)
 	plain := startPlain(t, upstream.URL)
 	get := func(address string) time.Duration {
 		began := time.Now()

@@ -43,7 +43,7 @@ func TestAReplayIsNobodysBusiness(t *testing.T) {
 			require.Equal(t, store.BookingDone, r[0].Result)
 		})
 		asking.Go(func() {
-			_, err := s.Set(ctx, "api", []store.Setting{{Policy: "p", Text: "10 per 1s burst 5"}})
+			_, err := s.Set(ctx, "api", []store.Setting{{Policy: "p", Text: "10 per 1s, burst 5"}})
 			require.NoError(t, err)
 		})
 		time.Sleep(away * 3 / 4)

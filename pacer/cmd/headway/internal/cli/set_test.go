@@ -76,7 +76,7 @@ func TestSettingAgainstAFleet(t *testing.T) {
 	prints(t, headway, "status zendesk", `^SET BY HAND +SCOPE +WHAT IT IS +SINCE +ENDS$`, `^account +- +40 per 1s, burst 2 +\d\d:\d\d:\d\d +when unset$`,
 		`^worker-1 +\S+ +\d+ +set at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} +[0-9a-f]{12}$`, "account  -")
 
-	h := heldIn(t, headway("limit", "zendesk", "tenant", "tenant: 90/s burst 9", "--scope", "tenant=acme", "--for", "2h", "--json"))
+	h := heldIn(t, headway("limit", "zendesk", "tenant", "tenant: 90/s, burst 9", "--scope", "tenant=acme", "--for", "2h", "--json"))
 	require.Equal(t, "tenant=acme", h.Limits[0].Scope)
 	require.Equal(t, []string{"tenant: 90 per 1s, burst 9, per tenant"}, h.Limits[0].Texts)
 	require.Equal(t, 2*time.Hour, h.Limits[0].Until.Sub(*h.Limits[0].Since))
@@ -90,7 +90,7 @@ func TestSettingAgainstAFleet(t *testing.T) {
 	require.Len(t, heldIn(t, headway("unlimit", "zendesk", "tenant", "--scope", "tenant=acme", "--json")).Limits, 1)
 
 	require.Equal(t, cli.ExitDone, headway("set", "zendesk", "--yes", "--policy", "account: 40 per 1s", "--policy", "tenant: 60/s, per tenant",
-		"--policy", `for "initech": 70/s`, "--policy", `for "a: b": 80/s burst 8`).code)
+		"--policy", `for "initech": 70/s`, "--policy", `for "a: b": 80/s, burst 8`).code)
 	require.Equal(t, []string{
 		"account: 40 per 1s, burst 2", "tenant: 60 per 1s, per tenant", `for "a: b": 80 per 1s, burst 8`, `for "initech": 70 per 1s`,
 	}, status().Settings.Policies.Texts)
