@@ -219,7 +219,7 @@ func floorCases() []Case {
 				t.Fatalf("%+v", d)
 			}
 		}},
-		{"floor/sliding", "of a sliding window, a party that comes back has its part within a period, and the rest is used", func(t testing.TB, s *Session) {
+		{"floor/sliding", "a party that comes back has its part of a sliding window within a period, and all is used", func(t testing.TB, s *Session) {
 			st, kept := parties(s, policies.Sliding(1000, minute).Reserve("desk", 30).Named("quota"))
 			begin := Since(s.now)
 			var desk, late, used int64

@@ -84,7 +84,7 @@ func writePolicies(b *strings.Builder, f *fleet.Snapshot, now time.Time) {
 			limit += " each"
 		}
 		row(w, p.Policy.Name(), orNone(Scope(p.Scope)), Pace(p), limit, Percent(Used(p)), Count(p.Remaining), Next(p.Next),
-			Count(p.Backlog), Count(p.Queued), Count(p.Waiting), Paused(p.PausedFor), Describe(p.Policy)+prefix("; ", Gone(now, p))+prefix("; ", Lowered(p))+prefix("; ", Margin(p))+prefix("; ", PausedBy(now, p)))
+			Count(p.Backlog), Count(p.Queued), Count(p.Waiting), Paused(p.PausedFor), What(p.Policy)+also(Gone(now, p))+also(Lowered(p))+also(Margin(p))+also(PausedBy(now, p)))
 	}
 	_ = w.Flush()
 	if len(idle) > 0 {
@@ -180,9 +180,10 @@ func orNone(s string) string {
 	return s
 }
 
-func prefix(with, s string) string {
+// also returns a further remark; "" if there is none.
+func also(s string) string {
 	if s == "" {
 		return ""
 	}
-	return with + s
+	return "; " + s
 }
