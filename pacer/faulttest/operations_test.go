@@ -16,9 +16,7 @@ import (
 	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/testing/faulty"
-	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
-	"github.com/headway-go/headway/policies/specs"
 )
 
 // Random operations of the whole API, by some processes at once, while the store fails at random, in virtual time: a history has a seed,
@@ -70,8 +68,8 @@ type performance struct {
 	resets bool
 	tokens chan string
 	pools  map[*pacer.Pacer]*pacer.Pool // by tenant
-	cost   int64 // of all calls that went, under mu
-	unsure int64 // of those that may be charged besides: they were given back late, or are booked
+	cost   int64                        // of all calls that went, under mu
+	unsure int64                        // of those that may be charged besides: they were given back late, or are booked
 }
 
 const quotaOf = 1_000_000
@@ -450,26 +448,9 @@ func (p *performance) judge() {
 			}
 		}
 	}
-	if alive := p.store.Alive(); alive > 0 && p.calm {
-		p.t.Errorf("%d processes have not left", alive)
-	}
-	now := p.store.Now()
-	time.Sleep(time.Second + lease) // the permit of a Wait comes back when its lease runs out, and so do those whose return was lost
-	if !p.calm && p.store.Now().Sub(now) <= lease {
-		return // its clock has stepped back, and nobody is there who knows
-	}
-	stack := store.Stack{Upstream: "api"}
-	for _, is := range p.list {
-		stack.Limits = append(stack.Limits, store.Limit{Policy: is.Name(), Spec: is.Spec()})
-	}
-	is, err := p.store.Status(p.t.Context(), stack)
-	require.NoError(p.t, err)
-	for i := range is.Limits {
-		if l := &stack.Limits[i]; l.Spec.Algorithm == specs.Concurrency && (is.Limits[i].Remaining < l.Spec.Limit || is.Limits[i].Queued > 0) {
-			p.t.Errorf("%d permits of %d are left, and %d calls are queued", is.Limits[i].Remaining, l.Spec.Limit, is.Limits[i].Queued)
-		}
-	}
-	if charged := quotaOf - is.Limits[0].Remaining; p.calm && (charged < p.cost || charged > p.cost+p.unsure) {
+	if is := p.left(p.t, p.list); is == nil {
+		return
+	} else if charged := quotaOf - is.Limits[0].Remaining; p.calm && (charged < p.cost || charged > p.cost+p.unsure) {
 		p.t.Errorf("%d is charged for calls of a cost of %d to %d", charged, p.cost, p.cost+p.unsure)
 	}
 	if p.t.Failed() {
