@@ -274,7 +274,7 @@ func (c *cell) calms() time.Duration {
 // promised returns the least part of what may go that is to go during a fault and after it; 0 where nothing is promised. Three seconds see
 // two of three windows at least. A fault in which each process has its share promises nothing of bookings, which no process makes without its
 // store, and calls that cost more than the burst of a share go more rarely in some seconds. Where the store is far away or loses what it knew,
-// nobody stands still. One that comes and goes promises that limits hold, and no more.
+// nobody stands still. One that comes and goes, and a clock that steps, promise that limits hold, and no more.
 func (c *cell) promised() (during, after float64) {
 	s := &c.setup
 	after = 0.95
@@ -286,7 +286,7 @@ func (c *cell) promised() (during, after float64) {
 		return 0, 0
 	case k == works:
 		during = after
-	case s.book || k == flaps:
+	case s.book || k == flaps || k == steps:
 	case k != lost:
 		during = 0.1
 	case c.end == callsSettle:
