@@ -10,12 +10,10 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/fleet"
-	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
