@@ -448,7 +448,7 @@ func (p *performance) judge() {
 			}
 		}
 	}
-	if is := p.left(p.t, p.list); is == nil {
+	if is := p.left(p.t, p.list, p.calm); is == nil {
 		return
 	} else if charged := quotaOf - is.Limits[0].Remaining; p.calm && (charged < p.cost || charged > p.cost+p.unsure) {
 		p.t.Errorf("%d is charged for calls of a cost of %d to %d", charged, p.cost, p.cost+p.unsure)
