@@ -282,11 +282,8 @@ const standing = 0.1
 func (c *cell) promised() (during, after float64) {
 	s := &c.setup
 	after = 0.95
-	switch {
-	case s.bursts:
+	if s.bursts {
 		after = 0.6
-	case s.name == "AtMost and permits": // 0.91 was seen after a store that hung
-		after = 0.9
 	}
 	switch k := c.weather.kind; {
 	case s.rests > 0: // its callers do not request all of it
