@@ -189,13 +189,16 @@ func TestCancelAMovedBooking(t *testing.T) {
 func TestAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ps := booking(t, 2, perSecond)
-		tok, _ := book(t, ps[0], pacer.Cost(1))
+		tok, _ := book(t, ps[0], pacer.Cost(1), pacer.MaxWait(time.Second))
 		redeemed(t, ps[0], tok)
 		spent(t, ps[1], tok, pacer.ErrSpent, pacer.Attempt(1))
 		e := later(t, ps[1], tok, pacer.Attempt(2))
 		require.Equal(t, 100*time.Millisecond, e.Wait)
 		require.False(t, e.Moved)
 		require.Equal(t, 100*time.Millisecond, later(t, ps[0], tok, pacer.Attempt(2)).Wait, "it has a slot by now")
+		for range 30 {
+			book(t, ps[1]) // another slot, which it does not need, would be too far
+		}
 		time.Sleep(100 * time.Millisecond)
 		redeemed(t, ps[0], tok, pacer.Attempt(2))
 		spent(t, ps[1], tok, pacer.ErrSpent, pacer.Attempt(2))

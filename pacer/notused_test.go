@@ -168,3 +168,39 @@ func TestASlotThatIsGivenBackLate(t *testing.T) {
 		})
 	}
 }
+
+// A slot by a key of a pool is not passed on to a call that has the limits of that key and no others, and such a call still gives its own back.
+func TestASlotOfAPoolIsNotPassedOnToOthers(t *testing.T) {
+	t.Parallel()
+	for _, shared := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := pacer.Config{Upstream: "api", Policies: []policies.Policy{policies.PerSecond(20).Per("key")}, Jitter: pacer.NoJitter}
+			if shared {
+				c.Store = faulty.New()
+			}
+			p := opened(t, c)
+			pool := newPool(t, p, []pacer.Credential{{ID: "a"}, {ID: "b"}}...)
+			for range 2 {
+				_, err := pool.Acquire(t.Context())
+				require.NoError(t, err)
+			}
+			r, err := pool.Reserve(t.Context())
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			waited := make(chan error)
+			for _, id := range []string{"a", "b"} {
+				go func() { waited <- p.Wait(ctx, pacer.Scope("key", id)) }()
+			}
+			synctest.Wait()
+			require.NoError(t, r.NotUsed(t.Context()))
+			cancel()
+			for _, id := range []string{"a", "b"} {
+				require.ErrorIs(t, <-waited, context.Canceled)
+				time.Sleep(time.Second)
+				s, err := p.Status(t.Context(), pacer.Scope("key", id))
+				require.NoError(t, err)
+				require.EqualValues(t, 1, s.Policies[0].Remaining)
+			}
+		})
+	}
+}

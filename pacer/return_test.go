@@ -1,10 +1,8 @@
 package pacer_test
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -18,7 +16,6 @@ import (
 	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
-	"github.com/headway-go/headway/policies/specs"
 )
 
 // A fleet that loses its store makes no more calls than the limit in any second, not even in the one in which it is lost. From one second
@@ -76,189 +73,61 @@ func TestAFleetLosesAStoreFarAway(t *testing.T) {
 	}
 }
 
-// How calls end.
-const (
-	callsEnd    = "all calls go"
-	callsCancel = "every other call is given back before it goes"
-	callsGiveUp = "every other call gives up waiting"
-	callsSettle = "every other call costs less than it was charged"
-	callsExceed = "every other call costs more than the burst of a share"
-)
-
-// Without its store, each of two processes makes the calls of its share in every second, whatever else the calls need and however they end,
-// from one second after the loss on; of short windows, two. Both together never make more than the limit, nor have more in flight. If calls
-// cost more than one, they go more rarely, but they go.
-func TestEachProcessHasItsShareWithoutTheStore(t *testing.T) {
-	t.Parallel()
-	rate, exact, window, permits := policies.PerSecond(20).Burst(4), policies.AtMost(20, time.Second), policies.Fixed(20, time.Second), policies.InFlight(8)
-	tenant := []pacer.Option{pacer.Scope("tenant", "a")}
-	type stack struct {
-		list []policies.Policy
-		opts []pacer.Option
-		each int // calls of each process in a second
-		most int // calls of both in a second
-	}
-	stacks := map[string]stack{
-		"a rate":                       {list: []policies.Policy{rate}, each: 10, most: 24},
-		"an exact window":              {list: []policies.Policy{exact}, each: 10, most: 20},
-		"a window":                     {list: []policies.Policy{window}, each: 10, most: 20},
-		"a sliding window":             {list: []policies.Policy{policies.Sliding(20, time.Second)}, each: 10, most: 20},
-		"a quota and a rate":           {list: []policies.Policy{policies.Daily(100_000, time.UTC), rate}, each: 10, most: 24},
-		"permits":                      {list: []policies.Policy{permits}, each: 40, most: 88},
-		"a rate and permits":           {list: []policies.Policy{rate, permits}, each: 10, most: 24},
-		"an exact window and permits":  {list: []policies.Policy{exact, permits}, each: 10, most: 20},
-		"a window and permits":         {list: []policies.Policy{window, permits}, each: 10, most: 20},
-		"a lane":                       {list: []policies.Policy{rate.Lane("batch", 50)}, each: 10, most: 24},
-		"a lane that borrows":          {list: []policies.Policy{rate.Lane("batch", 50)}, opts: []pacer.Option{pacer.Lane("batch")}, each: 5, most: 24},
-		"fair shares":                  {list: []policies.Policy{rate.Fair("tenant")}, opts: tenant, each: 10, most: 24},
-		"a rate and permits in shares": {list: []policies.Policy{rate, permits.Fair("tenant")}, opts: tenant, each: 10, most: 24},
-		"the stack of the package doc": {list: []policies.Policy{
-			policies.Daily(100_000, time.UTC), policies.PerSecond(25).Burst(10).Per("tenant"), policies.InFlight(20),
-		}, opts: tenant, each: 12, most: 35},
-	}
-	cell := 0
-	for _, name := range slices.Sorted(maps.Keys(stacks)) {
-		s := stacks[name]
-		for _, ends := range []string{callsEnd, callsCancel, callsGiveUp, callsSettle, callsExceed} {
-			if cell++; cell%extent(3, 1) != 0 {
-				continue
-			}
-			t.Run(fmt.Sprint(name, ", ", ends), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					w := outing{
-						list: s.list, opts: s.opts, ends: ends, processes: 2, callers: 12, lasts: 100 * time.Millisecond,
-						distance: time.Millisecond, lost: 2 * time.Second, away: 5 * time.Second, after: time.Second,
-					}
-					w.run(t)
-					windows := s.list[0].Name() == window.Name()
-					w.went = w.went[:w.between(0, w.returned)]
-					w.judgeMost(t, s.most, windows)
-					for _, p := range s.list {
-						if p.Spec().Algorithm == specs.Concurrency {
-							require.LessOrEqual(t, int64(w.flew), p.Spec().Limit)
-						}
-					}
-					from := w.lost + time.Second
-					if windows {
-						from += time.Second
-					}
-					for i := range w.by {
-						own := outing{went: w.by[i]}
-						if ends == callsSettle || ends == callsExceed || name == "a sliding window" { // which are not the same in every second
-							seconds := int((w.returned - from) / time.Second)
-							require.GreaterOrEqual(t, own.between(from, w.returned), seconds*s.each*3/10, "process %d", i)
-							continue
-						}
-						for second := from; second+time.Second < w.returned; second += time.Second {
-							require.GreaterOrEqual(t, own.in(second), s.each*95/100, "process %d, in the second from %v", i, second)
-						}
-					}
-				})
-			})
-		}
-	}
-}
-
 // An outing is what becomes of the calls of a fleet whose store is away for a while.
 type outing struct {
-	list      []policies.Policy
-	opts      []pacer.Option
-	ends      string        // how calls end; as callsEnd if it is empty
-	processes int           // 4 if it is 0
-	callers   int           // of each process; each makes all calls that it may
-	lasts     time.Duration // a call: 20 ms if it is 0
-	distance  time.Duration // of the store
-	lost      time.Duration // when the store was lost
-	away      time.Duration // for how long: 3 s if it is 0
-	after     time.Duration // for how long the fleet goes on after that: 10 s if it is 0
+	list     []policies.Policy
+	callers  int           // of each process; each makes all calls that it may
+	distance time.Duration // of the store
+	lost     time.Duration // when the store was lost, for three seconds
 
 	mu       sync.Mutex
-	went     []time.Duration   // when calls went, from the start of the fleet, by the clock of the store: calls come later by different delays
-	by       [][]time.Duration // those of each process
-	flies    int               // calls that are in flight
-	flew     int               // the most at once
-	returned time.Duration     // when the store was back, and a process could know of it
+	went     []time.Duration // when calls went, from the start of the fleet, by the clock of the store: calls come later by different delays
+	returned time.Duration   // when the store was back, and a process could know of it
 }
 
-// run has each caller make all calls that it may.
+// run has each caller of four processes make all calls that it may.
 func (w *outing) run(t *testing.T) {
 	t.Helper()
-	w.processes, w.lasts, w.away, w.after = cmp.Or(w.processes, 4), cmp.Or(w.lasts, 20*time.Millisecond), cmp.Or(w.away, 3*time.Second), cmp.Or(w.after, 10*time.Second)
-	r := newRemote(w.processes)
+	r := newRemote(4)
 	r.barriers = true
 	r.set(nil, w.distance)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var all sync.WaitGroup
 	began := time.Now()
-	w.by = make([][]time.Duration, w.processes)
-	for i := range w.by {
+	for range 4 {
 		p := away(t, r, pacer.PaceLocally, w.list...)
 		defer closing(t, p)
-		for n := range w.callers {
+		for range w.callers {
 			all.Go(func() {
-				for ; ctx.Err() == nil; n++ {
-					if !w.call(ctx, p, n, began, &w.by[i]) {
-						time.Sleep(20 * time.Millisecond)
-					}
+				for ctx.Err() == nil {
+					w.call(ctx, p, began)
 				}
 			})
 		}
 	}
 	time.Sleep(w.lost)
 	r.set(errBroken, w.distance)
-	time.Sleep(w.away)
+	time.Sleep(3 * time.Second)
 	r.set(nil, w.distance)
 	w.returned = time.Since(began) + w.distance
-	time.Sleep(w.after)
+	time.Sleep(10 * time.Second)
 	stop()
 	all.Wait()
 	slices.Sort(w.went)
 }
 
-// call makes a call, unless it is the n-th of a caller and does not go. It reports whether it went.
-func (w *outing) call(ctx context.Context, p *pacer.Pacer, n int, began time.Time, own *[]time.Duration) bool {
-	opts := slices.Clone(w.opts)
-	if n%2 > 0 {
-		switch w.ends {
-		case callsCancel:
-			c, err := p.Reserve(ctx, opts...)
-			if err == nil {
-				time.Sleep(10 * time.Millisecond)
-				_ = c.NotUsed(ctx)
-			}
-			return false
-		case callsGiveUp:
-			some, cancel := context.WithTimeout(ctx, time.Duration(50+10*n%100)*time.Millisecond)
-			defer cancel()
-			ctx = some
-		case callsSettle:
-			opts = append(opts, pacer.Cost(2))
-		case callsExceed:
-			opts = append(opts, pacer.Cost(3))
-		}
+// call makes a call, if it may.
+func (w *outing) call(ctx context.Context, p *pacer.Pacer, began time.Time) {
+	c, err := p.Acquire(ctx)
+	if err == nil {
+		slot, _ := inside.Slot(c)
+		w.mu.Lock()
+		w.went = append(w.went, slot.Sub(store.Instant(began.UnixMicro())))
+		w.mu.Unlock()
+		c.Release()
 	}
-	c, err := p.Acquire(ctx, opts...)
-	if err != nil {
-		return false
-	}
-	slot, _ := inside.Slot(c)
-	at := slot.Sub(store.Instant(began.UnixMicro()))
-	w.mu.Lock()
-	w.went, *own = append(w.went, at), append(*own, at)
-	w.flies++
-	w.flew = max(w.flew, w.flies)
-	w.mu.Unlock()
-	time.Sleep(w.lasts)
-	if len(opts) > len(w.opts) && w.ends == callsSettle {
-		_ = c.Settle(ctx, policies.Cost{N: 1})
-	}
-	w.mu.Lock()
-	w.flies--
-	w.mu.Unlock()
-	c.Release()
-	return true
+	time.Sleep(20 * time.Millisecond)
 }
 
 // in returns how many calls went in the second that begins at an instant.

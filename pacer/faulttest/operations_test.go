@@ -16,14 +16,13 @@ import (
 	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/internal/testing/faulty"
-	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
-	"github.com/headway-go/headway/policies/specs"
 )
 
 // Random operations of the whole API, by some processes at once, while the store fails at random, in virtual time: a history has a seed,
 //
 //	go test -run 'TestOperations/17$'
+//	HEADWAY_SEED=5000 HEADWAY_HISTORIES=400 go test -run Operations
 //
 // and seeds that once failed are kept.
 const (
@@ -37,16 +36,17 @@ var failedOnce = []uint64{}
 
 func TestOperations(t *testing.T) {
 	t.Parallel()
-	n := operationsIn / operationsEach
+	n, seeds := uint64(operationsIn/operationsEach), failedOnce
 	if long() {
 		n = operationsLong / operationsEach
 	}
-	seeds := failedOnce
-	for seed := range uint64(n) {
-		seeds = append(seeds, 1+seed)
+	first, other := number(t, "HEADWAY_SEED", 1)
+	if other {
+		n, seeds = 1, nil
 	}
-	if seed, same := number(t, "HEADWAY_SEED", 1); same {
-		seeds = []uint64{seed}
+	n, _ = number(t, "HEADWAY_HISTORIES", n)
+	for seed := range n {
+		seeds = append(seeds, first+seed)
 	}
 	for _, seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -67,8 +67,9 @@ type performance struct {
 	calm   bool // no fault, and nobody changes limits
 	resets bool
 	tokens chan string
-	cost   int64 // of all calls that went, under mu
-	unsure int64 // of those that may be charged besides: they were given back late, or are booked
+	pools  map[*pacer.Pacer]*pacer.Pool // by tenant
+	cost   int64                        // of all calls that went, under mu
+	unsure int64                        // of those that may be charged besides: they were given back late, or are booked
 }
 
 const quotaOf = 1_000_000
@@ -79,6 +80,7 @@ func newPerformance(t *testing.T, seed uint64) *performance {
 	rng := rand.New(rand.NewPCG(seed, 99))
 	p := &performance{
 		t: t, rng: rng, calm: rng.IntN(4) == 0, resets: rng.IntN(4) == 0, tokens: make(chan string, 64),
+		pools: make(map[*pacer.Pacer]*pacer.Pool),
 		world: &world{store: faulty.New(), errs: make(map[string]int), began: time.Now()},
 		list:  []policies.Policy{policies.Daily(quotaOf, time.UTC).Named("quota")},
 	}
@@ -87,10 +89,16 @@ func newPerformance(t *testing.T, seed uint64) *performance {
 	}
 	if rng.IntN(3) > 0 {
 		is := policies.PerSecond(40).Burst(4)
-		if rng.IntN(3) == 0 {
+		switch rng.IntN(6) {
+		case 0, 1:
 			is = is.Lane("batch", 50)
+		case 2:
+			is = is.Fair("tenant")
 		}
 		add(is, is40)
+	}
+	if rng.IntN(4) == 0 {
+		add(policies.Fixed(40, time.Second).Reserve("desk", 30), bound{n: 40, period: time.Second, clock: true})
 	}
 	if rng.IntN(3) == 0 {
 		add(policies.AtMost(40, time.Second).Burst(6), bound{n: 40, period: time.Second})
@@ -100,6 +108,9 @@ func newPerformance(t *testing.T, seed uint64) *performance {
 	}
 	if rng.IntN(3) == 0 {
 		add(policies.PerSecond(20).Burst(4).Per("tenant").Optional(), bound{n: 20, period: time.Second, burst: 4, scoped: true})
+	}
+	if rng.IntN(4) == 0 {
+		p.list = append(p.list, policies.PerSecond(10).Named("observed").Observed())
 	}
 	if rng.IntN(2) == 0 {
 		is := policies.InFlight(5).Lease(lease)
@@ -116,6 +127,9 @@ func newPerformance(t *testing.T, seed uint64) *performance {
 		})
 		require.NoError(t, err)
 		p.fleet = append(p.fleet, one)
+		if pool, err := one.Pool([]pacer.Credential{{ID: "0"}, {ID: "1", Weight: 3}, {ID: "2"}}, "tenant"); err == nil {
+			p.pools[one] = pool
+		}
 	}
 	return p
 }
@@ -182,12 +196,22 @@ func (p *performance) operate(ctx context.Context, one *pacer.Pacer, by int, rng
 	}
 	d := deed{by: by, cost: 1, scope: fmt.Sprint(rng.IntN(3))}
 	scope := pacer.Scope("tenant", d.scope)
-	opts, booked := []pacer.Option{scope}, []pacer.BookOption{scope}
+	opts, booked := []pacer.Option{scope}, []pacer.BookOption{scope, pacer.Keep(time.Second + upTo(60_000))}
+	if rng.IntN(8) == 0 {
+		ctx, opts, booked = pacer.With(ctx, scope), nil, nil
+	}
 	if rng.IntN(4) == 0 {
 		d.cost = 1 + rng.Int64N(3)
 		opts, booked = append(opts, pacer.Cost(d.cost)), append(booked, pacer.Cost(d.cost))
 	}
-	for _, o := range []pacer.Option{pacer.Lane("batch"), pacer.Weight(1 + rng.Int64N(4)), pacer.MaxWait(upTo(2000)), pacer.NotBefore(upTo(200)), pacer.Tracked()} {
+	more := []pacer.Option{
+		pacer.Lane([]string{"batch", "desk"}[rng.IntN(2)]), pacer.Weight(1 + rng.Int64N(4)), pacer.MaxWait(upTo(2000)), pacer.NotBefore(upTo(200)),
+		pacer.Tracked(), pacer.Nested(), pacer.CostOf("quota", d.cost),
+	}
+	if !p.calm {
+		more = append(more, pacer.EstimateOf("quota", d.cost, policies.Learned{Known: 1, Times: 1, Most: 9}))
+	}
+	for _, o := range more {
 		if rng.IntN(8) == 0 {
 			opts, booked = append(opts, o), append(booked, o)
 		}
@@ -200,29 +224,33 @@ func (p *performance) operate(ctx context.Context, one *pacer.Pacer, by int, rng
 	p.check(err)
 }
 
+// A means is what makes calls: a Pacer, or a pool of it.
+type means interface {
+	Acquire(ctx context.Context, opts ...pacer.Option) (*pacer.Reservation, error)
+	Reserve(ctx context.Context, opts ...pacer.Option) (*pacer.Reservation, error)
+	Book(ctx context.Context, opts ...pacer.BookOption) (string, time.Duration, error)
+	Redeem(ctx context.Context, tok string, opts ...pacer.RedeemOption) (*pacer.Reservation, error)
+}
+
 // choose does an operation of a random kind.
 func (p *performance) choose(ctx context.Context, one *pacer.Pacer, rng *rand.Rand, scope pacer.ScopeOption, opts []pacer.Option, booked []pacer.BookOption, d deed) (err error) {
 	always := context.WithoutCancel(ctx)
+	var by means = one
+	if pool := p.pools[one]; pool != nil && rng.IntN(2) == 0 {
+		if by = pool; rng.IntN(4) == 0 {
+			ctx = pool.Stick(ctx)
+		}
+	}
 	var r *pacer.Reservation
 	switch n := rng.IntN(100); {
-	case n < 8:
-		if err = one.Wait(ctx, opts...); err == nil {
-			p.went1(d)
-		}
-		return err
-	case n < 14:
-		if err = one.Wait(ctx, append([]pacer.Option{pacer.MaxWait(0)}, opts...)...); err == nil {
-			p.went1(d)
+	case n < 12:
+		if err = one.Wait(ctx, append([]pacer.Option{[]pacer.Option{pacer.MaxWait(0), pacer.NotBefore(near), pacer.MaxWait(time.Second)}[rng.IntN(3)]}, opts...)...); err == nil {
+			p.charged(d.cost)
 		}
 		return err
 	case n < 18:
-		if err = one.Wait(ctx, append([]pacer.Option{pacer.NotBefore(near)}, opts...)...); err == nil {
-			p.went1(d)
-		}
-		return err
-	case n < 22:
 		p.unknown(d.cost)
-		tok, _, err := one.Book(ctx, booked...)
+		tok, _, err := by.Book(ctx, booked...)
 		if err == nil {
 			select {
 			case p.tokens <- tok:
@@ -231,32 +259,35 @@ func (p *performance) choose(ctx context.Context, one *pacer.Pacer, rng *rand.Ra
 			}
 		}
 		return err
-	case n < 30:
+	case n < 28:
 		select {
 		case tok := <-p.tokens:
 			if rng.IntN(4) == 0 {
 				return one.CancelBooking(ctx, tok)
 			}
-			if r, err = one.Redeem(ctx, tok, pacer.Attempt(1)); err == nil {
-				r.Release()
+			time.Sleep(time.Duration(rng.IntN(2)) * min(300*time.Millisecond, pacer.SlackOf(tok)))
+			if r, err = by.Redeem(ctx, tok, pacer.Attempt(1), pacer.Early(time.Duration(rng.IntN(200))*time.Millisecond)); err == nil {
+				if r, err = by.Acquire(pacer.WithReservation(ctx, r)); err == nil {
+					r.Release()
+				}
 			}
 		default:
 		}
 		return err
 	case n < 34:
 		return p.manage(ctx, one, rng, scope)
-	case n < 44:
+	case n < 40:
 		return one.Do(ctx, func(context.Context) (policies.Reading, error) {
-			p.went1(d)
+			p.charged(d.cost)
 			time.Sleep(time.Duration(rng.IntN(100)) * time.Millisecond)
 			return policies.Reading{}, nil
 		}, opts...)
 	case n < 60:
-		r, err = one.Acquire(ctx, opts...)
+		r, err = by.Acquire(ctx, opts...)
 	case n < 68:
 		r, err = one.TryAcquire(ctx, scope, pacer.Cost(d.cost))
 	default:
-		if r, err = one.Reserve(ctx, opts...); err != nil {
+		if r, err = by.Reserve(ctx, opts...); err != nil {
 			return err
 		}
 		defer r.Release()
@@ -275,37 +306,63 @@ func (p *performance) choose(ctx context.Context, one *pacer.Pacer, rng *rand.Ra
 	if err != nil {
 		return err
 	}
+	p.work(ctx, one, r, rng, d)
+	return nil
+}
+
+// work is what a call does that goes.
+func (p *performance) work(ctx context.Context, one *pacer.Pacer, r *pacer.Reservation, rng *rand.Rand, d deed) {
+	always := context.WithoutCancel(ctx)
 	d.slot, _ = inside.Slot(r)
 	d.from = time.Now()
-	time.Sleep(time.Duration(rng.IntN(150)) * time.Millisecond)
+	if by := r.Credential(); by != "" {
+		d.scope = by
+	}
+	if rng.IntN(6) == 0 {
+		r.WhileAlive(func() bool { return true })
+	}
+	time.Sleep(time.Duration(rng.IntN(100)) * time.Millisecond)
+	if rng.IntN(8) == 0 {
+		some, cancel := context.WithTimeout(r.Context(ctx), 100*time.Millisecond)
+		inner, err := one.Acquire(some, pacer.Scope("tenant", d.scope), pacer.Nested())
+		cancel()
+		if p.check(err); err == nil {
+			within := deed{by: d.by, cost: 1, scope: d.scope, from: time.Now(), to: time.Now()} // the permit is that of the outer call
+			within.slot, _ = inside.Slot(inner)
+			inner.Release()
+			p.charged(1)
+			p.note(within)
+		}
+	}
 	if rng.IntN(4) == 0 {
 		d.cost = 1 + rng.Int64N(d.cost)
 		p.check(r.Settle(always, policies.Cost{N: d.cost}))
 	}
 	if rng.IntN(6) == 0 {
-		f := policies.Feedback{Wait: time.Duration(rng.IntN(100)) * time.Millisecond, Refused: rng.IntN(2) == 0}
-		if rng.IntN(3) == 0 {
-			f = policies.Feedback{Limit: policies.Reported(60), Remaining: policies.Reported(rng.Int64N(60)), Reset: time.Duration(rng.IntN(2000)) * time.Millisecond}
-		}
-		p.check(r.Report(always, f))
+		p.check(r.Report(always, feedback(rng)))
 	}
 	d.to = time.Now()
 	r.Release()
 	if rng.IntN(8) == 0 {
 		r.Release()
 	}
-	p.mu.Lock()
-	p.cost += d.cost
-	p.mu.Unlock()
+	p.charged(d.cost)
 	p.note(d)
-	return nil
 }
 
-// went1 notes a call of which the slot is not known.
-func (p *performance) went1(d deed) {
+// feedback makes up what an upstream reports.
+func feedback(rng *rand.Rand) policies.Feedback {
+	if rng.IntN(3) == 0 {
+		return policies.Feedback{Limit: policies.Reported(60), Remaining: policies.Reported(rng.Int64N(60)), Reset: time.Duration(rng.IntN(2000)) * time.Millisecond}
+	}
+	return policies.Feedback{Wait: time.Duration(rng.IntN(100)) * time.Millisecond, Refused: rng.IntN(2) == 0}
+}
+
+// charged notes what a call cost that went.
+func (p *performance) charged(cost int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cost += d.cost
+	p.cost += cost
 }
 
 func (p *performance) unknown(cost int64) {
@@ -326,7 +383,19 @@ func (p *performance) manage(ctx context.Context, one *pacer.Pacer, rng *rand.Ra
 			lower[i] = lower[i].Lowered(n/2 + rng.Int64N(n))
 		}
 	}
-	switch rng.IntN(8) {
+	if pool := p.pools[one]; pool != nil && rng.IntN(8) == 0 {
+		return pool.Leave(ctx, fmt.Sprint(rng.IntN(3)), time.Duration(1+rng.IntN(300))*time.Millisecond)
+	}
+	switch rng.IntN(12) {
+	case 8:
+		return one.Report(ctx, feedback(rng), scope)
+	case 9:
+		return fleet.Of(one).Pause(ctx, time.Duration(rng.IntN(100))*time.Millisecond, nil, scope)
+	case 10:
+		return fleet.Of(one).UnsetLimit(ctx, lower[rng.IntN(len(lower))].Name(), scope)
+	case 11:
+		_, err := fleet.Of(one).Snapshot(ctx, scope)
+		return err
 	case 0:
 		return fleet.Of(one).Resume(ctx, scope)
 	case 1:
@@ -354,7 +423,7 @@ func (p *performance) manage(ctx context.Context, one *pacer.Pacer, rng *rand.Ra
 // check reports an error that no operation may have.
 func (p *performance) check(err error) {
 	for _, known := range []error{
-		nil, pacer.ErrRefused, pacer.ErrClosed, pacer.ErrSpent, pacer.ErrSpent, pacer.ErrUnreachable, context.Canceled, context.DeadlineExceeded, faulty.ErrGarbage,
+		nil, pacer.ErrRefused, pacer.ErrClosed, pacer.ErrSpent, pacer.ErrUnreachable, context.Canceled, context.DeadlineExceeded, faulty.ErrGarbage,
 		faulty.ErrDown, faulty.ErrReadOnly, faulty.ErrFull,
 	} {
 		if errors.Is(err, known) {
@@ -379,26 +448,9 @@ func (p *performance) judge() {
 			}
 		}
 	}
-	if alive := p.store.Alive(); alive > 0 && p.calm {
-		p.t.Errorf("%d processes have not left", alive)
-	}
-	now := p.store.Now()
-	time.Sleep(time.Second + lease) // the permit of a Wait comes back when its lease runs out, and so do those whose return was lost
-	if !p.calm && p.store.Now().Sub(now) <= lease {
-		return // its clock has stepped back, and nobody is there who knows
-	}
-	stack := store.Stack{Upstream: "api"}
-	for _, is := range p.list {
-		stack.Limits = append(stack.Limits, store.Limit{Policy: is.Name(), Spec: is.Spec()})
-	}
-	is, err := p.store.Status(p.t.Context(), stack)
-	require.NoError(p.t, err)
-	for i := range is.Limits {
-		if l := &stack.Limits[i]; l.Spec.Algorithm == specs.Concurrency && (is.Limits[i].Remaining < l.Spec.Limit || is.Limits[i].Queued > 0) {
-			p.t.Errorf("%d permits of %d are left, and %d calls are queued", is.Limits[i].Remaining, l.Spec.Limit, is.Limits[i].Queued)
-		}
-	}
-	if charged := quotaOf - is.Limits[0].Remaining; p.calm && (charged < p.cost || charged > p.cost+p.unsure) {
+	if is := p.left(p.t, p.list, p.calm); is == nil {
+		return
+	} else if charged := quotaOf - is.Limits[0].Remaining; p.calm && (charged < p.cost || charged > p.cost+p.unsure) {
 		p.t.Errorf("%d is charged for calls of a cost of %d to %d", charged, p.cost, p.cost+p.unsure)
 	}
 	if p.t.Failed() {

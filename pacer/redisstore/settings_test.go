@@ -10,12 +10,10 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/fleet"
-	"github.com/headway-go/headway/pacer/hooks"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/pacer/redisstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -117,55 +115,6 @@ func expires(t *testing.T, rdb *redis.Client) {
 	for _, key := range keys {
 		require.NotEqual(t, time.Duration(-1), rdb.PTTL(t.Context(), key).Val(), key)
 	}
-}
-
-// Whether 200 limits are set one after the other or at once, no process takes Redis for lost, and what was set last holds everywhere.
-func TestManySettingsLoseNoRedis(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.Start(t).Client()
-	var lost atomic.Int64
-	var both []*pacer.Pacer
-	for range 2 {
-		p, err := pacer.New(pacer.Config{
-			Upstream: "test", Store: must(redisstore.New(rdb)), Jitter: pacer.NoJitter, MaxWait: pacer.Forever, StoreTimeout: patience,
-			Policies: []policies.Policy{policies.PerSecond(500), policies.PerSecond(1000).Per("tenant").Named("tenant")},
-			Hooks:    []*hooks.Set{{Failover: func(hooks.Failover) { lost.Add(1) }}},
-		})
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, p.Close()) })
-		both = append(both, p)
-	}
-	acme, other := pacer.Scope("tenant", "acme"), pacer.Scope("tenant", "other")
-	ctx, stop := context.WithCancel(t.Context())
-	var calls, sets sync.WaitGroup
-	for i := range 40 {
-		calls.Go(func() {
-			for ctx.Err() == nil {
-				if err := both[i%2].Wait(ctx, acme); err != nil {
-					assert.ErrorIs(t, err, context.Canceled)
-				}
-			}
-		})
-	}
-	set := func(n int64) {
-		assert.NoError(t, fleet.Of(both[0]).SetLimit(t.Context(), "tenant", policies.PerSecond(n), 0, other))
-	}
-	for n := range int64(200) {
-		sets.Go(func() { set(n + 1) })
-	}
-	sets.Wait()
-	for n := range int64(200) {
-		set(n + 1001)
-	}
-	for _, p := range both {
-		require.Eventually(t, func() bool {
-			s, err := p.Status(t.Context(), other)
-			return err == nil && s.Policies[1].Policy.String() == "tenant: 1200 per 1s, per tenant"
-		}, patience, time.Millisecond)
-	}
-	stop()
-	calls.Wait()
-	require.Zero(t, lost.Load())
 }
 
 // Anybody who can write there can set anything: what is not of the form that it should have is left out, and what nobody understands does

@@ -116,27 +116,26 @@ func (c *Call) giveUp() store.Grant {
 	return g
 }
 
+// whole returns the choices of a call, whether it has a slot or not.
+func (c *Call) whole() choices {
+	if c.choices != nil {
+		return *c.choices
+	}
+	call := &c.request[0]
+	return choices{limits: c.stack.Limits, costs: call.Costs, anyOf: call.AnyOf, kept: call.Kept}
+}
+
 // costsAs reports whether a call costs as much as another one of its queue, whichever of their choices bind them.
 func (c *Call) costsAs(o *Call) bool {
-	costs := func(c *Call) []int64 {
-		if c.choices != nil {
-			return c.choices.costs
-		}
-		return c.request[0].Costs
-	}
-	a, b := &c.request[0], &o.request[0]
-	return a.Cost == b.Cost && slices.Equal(costs(c), costs(o))
+	return c.request[0].Cost == o.request[0].Cost && slices.Equal(c.whole().costs, o.whole().costs)
 }
 
 // bindsAlike reports whether a request has the limits that a call has, and is queued alike. Its costs are as they were: an estimate may
 // have been improved.
 func (c *Call) bindsAlike(r *Request) bool {
-	call, limits, anyOf, kept := &c.request[0], c.stack.Limits, c.request[0].AnyOf, c.request[0].Kept
-	if c.choices != nil {
-		limits, anyOf, kept = c.choices.limits, c.choices.anyOf, c.choices.kept
-	}
-	return alike(limits, r.Limits) && slices.EqualFunc(anyOf, r.Call.AnyOf, slices.Equal) && (call.ID != 0) == r.HasQueue &&
-		kept == r.Call.Kept && call.Flow == r.Call.Flow && call.Weight == r.Call.Weight
+	call, all := &c.request[0], c.whole()
+	return alike(all.limits, r.Limits) && slices.EqualFunc(all.anyOf, r.Call.AnyOf, slices.Equal) && (call.ID != 0) == r.HasQueue &&
+		all.kept == r.Call.Kept && call.Flow == r.Call.Flow && call.Weight == r.Call.Weight
 }
 
 // rebind binds a call that has neither a slot nor a position anew, if it is stale. The caller holds mu.

@@ -142,7 +142,7 @@ func (s *Dispatcher) heirsOf(c *Call) *queue {
 	if c.queue != nil {
 		return c.queue
 	}
-	if q := s.queues.byStack[s.queues.hashOf(c)]; q != nil && alike(q.limits, c.stack.Limits) {
+	if q := s.queues.byStack[s.queues.hashOf(c)]; q != nil && alike(q.limits, c.whole().limits) {
 		return q
 	}
 	return nil

@@ -40,14 +40,14 @@ func alike(a, b []store.Limit) bool { return (&store.Stack{Limits: a}).Alike(&st
 // hashOf returns the hash of calls that share a queue: those of one stack and one fair share whose costs are alike up to a factor of
 // two. So a call of a high cost, which has to wait for longer, delays no other.
 func (qs *queues) hashOf(c *Call) uint64 {
-	h := c.stack.Hash(qs.seed)
-	call := &c.request[0]
+	all, call := c.whole(), &c.request[0]
+	h := (&store.Stack{Limits: all.limits}).Hash(qs.seed)
 	mix := func(n int64) { h = (h ^ uint64(n)) * 0x9e3779b97f4a7c15 } //nolint:gosec // only equality matters
 	mix(int64(bits.Len64(uint64(call.Cost))))                         //nolint:gosec // a cost is positive
-	for _, cost := range call.Costs {
+	for _, cost := range all.costs {
 		mix(int64(bits.Len64(uint64(cost)))) //nolint:gosec // as above
 	}
-	mix(int64(call.Kept)) //nolint:gosec // as above
+	mix(int64(all.kept)) //nolint:gosec // as above
 	mix(call.Flow)
 	mix(call.Weight)
 	return h
