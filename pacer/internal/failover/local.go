@@ -267,7 +267,7 @@ func permitsOf(all []readings.Report) map[store.Key]int64 {
 
 // cancel gives local grants back to the accounts that they were charged to, which are of shares. It returns what the store knows of them: windows
 // are charged there with those that have gone.
-func (a *localStore) cancel(ctx context.Context, upstream string, grants []store.Grant) (known []store.Grant, err error) {
+func (a *localStore) cancel(ctx context.Context, upstream string, grants []store.Grant) (known []store.Batch, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range grants {
@@ -287,7 +287,7 @@ func (a *localStore) cancel(ctx context.Context, upstream string, grants []store
 				theirs[j] = store.Charge{From: c.From, To: c.To - mine}
 			}
 		}
-		known = append(known, store.Grant{OK: true, Charges: theirs})
+		known = append(known, store.Batch{Stack: store.Stack{Upstream: upstream, Limits: t.limits}, Grants: []store.Grant{{OK: true, Charges: theirs}}})
 	}
 	return known, nil
 }

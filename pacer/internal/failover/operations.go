@@ -203,7 +203,9 @@ func (w *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 			if err != nil {
 				return err
 			}
-			rest = append(rest, known...)
+			for j := range known {
+				theirs = append(theirs, batch.Refunds(ctx, &known[j].Stack, known[j].Grants)...)
+			}
 		}
 		theirs = append(theirs, batch.Refunds(ctx, stack, rest)...)
 	}
