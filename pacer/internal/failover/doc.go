@@ -65,25 +65,41 @@
 // very first request finds a store that has just come back does not know that others are local, and has all of the limit until they know
 // it, too.
 //
+// # What becomes of a unit of charge
+//
+//	granted by the store            granted locally
+//	   |   the ledger: what the        |   a localGrant, charged to this process's share
+//	   |   store holds at least        |
+//	   |                               +-- cancelled before its slot: back to the local account, nobody else knows of it
+//	   +-- cancelled, settled for      |
+//	   |   less: given back now,       v   its slot has come: fold
+//	   |   or charged until past     spent: added up, per bucket of a window and per interval of a rate
+//	   |                               |
+//	   |   settled for more, while     |   the barrier, or the next heartbeat: pay
+//	   |   the store is away --------> |
+//	   v                               v
+//	claimed as a maximum             a report with a number, owed until it is answered: added in the store, once
+//	from a store that has forgotten
+//
 // # The parts
 //
 //	contact.go     what happens until the store has answered for the first time
-//	failover.go    the state, its changes, the budget of time for each request
-//	breaker.go     how a store that has just failed is left alone
+//	failover.go    the state, the store's time, joining and leaving
+//	fallback.go    the state becomes local, and what operators receive of that
+//	request.go     the budget of time for each request, and how a store that has just failed is left alone
+//	epochs.go      what was reset or set on purpose
 //	schedule.go    how often a process of a fleet of n reports
 //	standing.go    which processes have a share, by what heartbeats return
 //	operations.go  what a store does: Reserve, Cancel, Report, Status, each by the shared store or locally
 //	send.go        requests of many calls, and of what package batch has collected
+//	shared.go      what only the shared store can do: descriptions, settings, bookings
 //	record.go      what this process knows of one account of the store, bounded
 //	ledger.go      the records of all keys, and what enters them: to remind a store that has forgotten
 //	handover.go    what goes from a record to a local account when the store is lost, and back
 //	local.go       accounts of this process while it is local, and what it owes the store
-//	settings.go    what operators set, and what is set
-//	booking.go     bookings, of which only the shared store knows what became of them
-//	once.go        the numbers of operations that must not be done twice
 //	heartbeat.go   the goroutine, and the heartbeats that it sends
 //	resync.go      the barrier, and the reports when the store is back
-//	pay.go         how what is owed to the store is paid
+//	pay.go         how what is owed to the store is paid, once
 //
 // # Invariants
 //

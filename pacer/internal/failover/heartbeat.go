@@ -126,16 +126,10 @@ func (w *Store) describe(ctx context.Context, left bool) {
 	}
 	about, received := w.config.Owner.About(w.Now(), left)
 	about.ID, about.Keep, about.Every = w.id, w.remembered(), w.schedule().Describe
-	answer := make(chan int, 1)
-	err := w.within(ctx, "describe", 0, func(ctx context.Context) error {
-		versions, err := registry.Describe(ctx, w.config.Upstream, about)
-		answer <- versions
-		return err
-	})
+	versions, err := answerOf(ctx, w.beside, "describe", func(ctx context.Context) (int, error) { return registry.Describe(ctx, w.config.Upstream, about) })
 	if err != nil {
 		return
 	}
-	versions := <-answer
 	if received(versions); !left {
 		w.findFair(ctx, boundedRegistry{w, registry}, versions)
 	}
@@ -143,7 +137,6 @@ func (w *Store) describe(ctx context.Context, left bool) {
 
 // heartbeat sends one, or reports that the process leaves.
 func (w *Store) heartbeat(ctx context.Context, leaves bool, barrier time.Duration) (store.Membership, error) {
-	var p store.Membership
 	lives := time.Duration(0)
 	if !leaves {
 		lives = w.schedule().TTL
@@ -157,16 +150,13 @@ func (w *Store) heartbeat(ctx context.Context, leaves bool, barrier time.Duratio
 		b.Until, b.Began = w.standing.until, w.knownEpoch().Began
 		w.mu.Unlock()
 	}
-	answer, sent, running := make(chan store.Membership, 1), time.Now(), w.local.permits()
-	err := w.reach(ctx, "heartbeat", func(ctx context.Context) error {
-		p, err := w.store.Heartbeat(ctx, w.config.Upstream, b)
-		answer <- p
-		return err
+	sent, running := time.Now(), w.local.permits()
+	p, err := answerOf(ctx, w.reach, "heartbeat", func(ctx context.Context) (store.Membership, error) {
+		return w.store.Heartbeat(ctx, w.config.Upstream, b)
 	})
 	if err != nil {
 		return p, err
 	}
-	p = <-answer
 	w.observe(p.Now)
 	w.mu.Lock()
 	w.standing.answered(sent, &p, lives)

@@ -287,8 +287,7 @@ func (a *localStore) cancel(ctx context.Context, upstream string, grants []store
 				theirs[j] = store.Charge{From: c.From, To: c.To - mine}
 			}
 		}
-		stack := store.Stack{Upstream: upstream, Limits: t.limits} // of all credentials of a pool
-		known = append(known, store.Batch{Stack: stack, Grants: []store.Grant{{OK: true, Charges: theirs}}})
+		known = append(known, store.Batch{Stack: store.Stack{Upstream: upstream, Limits: t.limits}, Grants: []store.Grant{{OK: true, Charges: theirs}}})
 	}
 	return known, nil
 }

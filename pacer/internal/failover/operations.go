@@ -203,8 +203,8 @@ func (w *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 			if err != nil {
 				return err
 			}
-			for i := range known {
-				theirs = append(theirs, batch.Refunds(ctx, &known[i].Stack, known[i].Grants)...)
+			for j := range known {
+				theirs = append(theirs, batch.Refunds(ctx, &known[j].Stack, known[j].Grants)...)
 			}
 		}
 		theirs = append(theirs, batch.Refunds(ctx, stack, rest)...)
@@ -284,7 +284,7 @@ func (w *Store) reportShared(ctx context.Context, stack store.Stack, notes []sto
 			last.Cost = 0 // of which the store knows nothing
 		}
 	}
-	if now, changed, number, err = w.report(ctx, stack.Limits, kept, 0, w.reachInTurn); err != nil {
+	if now, changed, number, err = w.report(ctx, w.reachInTurn, stack.Limits, kept, 0); err != nil {
 		return 0, 0, number, err
 	}
 	w.observe(now)
@@ -318,17 +318,10 @@ func (w *Store) look(ctx context.Context, stack store.Stack, how func(context.Co
 		return store.StackStatus{}, err
 	}
 	if began := w.Now(); ask {
-		answer, copied := make(chan store.StackStatus, 1), stack.Clone()
-		err = w.reachInTurn(ctx, "status", func(ctx context.Context) error {
-			s, err := how(ctx, copied)
-			answer <- s
-			return err
-		})
-		if err == nil {
-			return <-answer, nil
-		}
+		copied := stack.Clone()
+		s, err := answerOf(ctx, w.reachInTurn, "status", func(ctx context.Context) (store.StackStatus, error) { return how(ctx, copied) })
 		if !w.fellBack(err, began) {
-			return store.StackStatus{}, err
+			return s, err
 		}
 	}
 	if w.config.Mode != Local {

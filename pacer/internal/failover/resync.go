@@ -218,7 +218,7 @@ func (w *Store) isClosing() bool {
 // sendReport sends the store a report, and returns how many of its notes made a difference. A key that holds something else must not keep
 // the others from arriving: then each limit's notes go by themselves. Sent is called for what arrived, is owed or never will arrive.
 func (w *Store) sendReport(ctx context.Context, m *readings.Report, sent func(*readings.Report)) (changed int, err error) {
-	_, did, number, err := w.report(ctx, m.Limits, m.Notes, 0, w.reach)
+	_, did, number, err := w.report(ctx, w.reach, m.Limits, m.Notes, 0)
 	if number > 0 {
 		w.owe(debt{m.Limits, m.Notes, number})
 	}
@@ -250,10 +250,10 @@ func (w *Store) unfit(err error) bool {
 	return !errors.Is(err, store.ErrUnreachable) && w.store.Fault(err) == store.Unfit
 }
 
-// report reports notes about some limits to the store by reach, as the operation of a number if they charge something; 0: a new one. It
+// report reports notes about some limits to the store, as the operation of a number if they charge something; 0: a new one. It
 // returns how many made a difference, and the number if it is not known whether they arrived.
 func (w *Store) report(
-	ctx context.Context, limits []store.Limit, notes []store.Note, number int64, reach func(context.Context, string, func(context.Context) error) error,
+	ctx context.Context, by way, limits []store.Limit, notes []store.Note, number int64,
 ) (now store.Instant, changed int, again int64, err error) {
 	if len(notes) == 0 {
 		return w.Now(), 0, 0, nil
@@ -270,11 +270,9 @@ func (w *Store) report(
 		now     store.Instant
 		changed int
 	}
-	answer := make(chan reply, 1)
-	err = reach(ctx, "report", func(ctx context.Context) error {
-		now, changed, err := w.store.Report(ctx, stack, notes)
-		answer <- reply{now, changed}
-		return err
+	r, err := answerOf(ctx, by, "report", func(ctx context.Context) (r reply, err error) {
+		r.now, r.changed, err = w.store.Report(ctx, stack, notes)
+		return r, err
 	})
 	if stack.Once != nil && unsure(err) {
 		return 0, 0, number, err
@@ -282,9 +280,5 @@ func (w *Store) report(
 	if stack.Once != nil && (fresh || !errors.Is(err, errResting)) {
 		w.once.end(number)
 	}
-	if err != nil {
-		return 0, 0, 0, err
-	}
-	r := <-answer
-	return r.now, r.changed, 0, nil
+	return r.now, r.changed, 0, err
 }
