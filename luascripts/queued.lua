@@ -62,6 +62,14 @@ return function(entries, c, up, now, reply, size, changed)
   local function cost(i) return costs and costs[i] or c.cost end
   c.costof = cost
 
+  -- kept returns the slot that a call has by an allowance and gives back only to ask for its permits, if it would get it from an instant on.
+  local slots = {}
+  local function kept(o, at)
+    local slot = slots[o]
+    if not slot or at > math.max(slot, now) or said(o, now) > at then return math.huge end
+    return math.max(at, slot)
+  end
+
   -- joint finds the first slot from an instant on at which all limits of some kinds admit the call, what binds it, and where each
   -- of them places it.
   local function joint(from, binds, kinds)
@@ -75,6 +83,7 @@ return function(entries, c, up, now, reply, size, changed)
       if kinds[kind[i]] then
         local place = o.run.earliest(o, now, s, cost(i), (asked - asked % n) / n)
         places[i] = place
+        if place.at > s then place.at = math.min(place.at, kept(o, s)) end
         if place.at > s then
           s, binds, quiet = place.at, i, 0
         end
@@ -283,7 +292,9 @@ return function(entries, c, up, now, reply, size, changed)
 
   for i = 1, c.held and #entries or 0 do
     local o = entries[i]
-    if not o.turned then o.run.cancel(o, now, c.held[3 * i - 2], c.held[3 * i - 1], c.held[3 * i]) end
+    local from, to, made = c.held[3 * i - 2], c.held[3 * i - 1], c.held[3 * i]
+    if not o.turned then o.run.cancel(o, now, from, to, made) end
+    if o.unit == 'a ' and to > 0 then slots[o] = from end
     known = {}
   end
 

@@ -160,7 +160,7 @@ func (c *cell) run(t *testing.T, play uint64) (used, refused float64) {
 }
 
 // stated runs a fleet until an instant.
-func stated(t *testing.T, api http.RoundTripper, stack []policies.Policy, end time.Time) {
+func stated(t *testing.T, api http.RoundTripper, stack []policies.Policy, end time.Time, opts ...transport.Option) {
 	t.Helper()
 	shared := memstore.New()
 	var all sync.WaitGroup
@@ -170,7 +170,7 @@ func stated(t *testing.T, api http.RoundTripper, stack []policies.Policy, end ti
 		})
 		require.NoError(t, err)
 		defer p.Close()
-		client, err := transport.NewClient(p, transport.WithBase(api))
+		client, err := transport.NewClient(p, append(opts, transport.WithBase(api))...)
 		require.NoError(t, err)
 		for range 16 {
 			all.Go(func() {
@@ -294,4 +294,48 @@ func (r *row) run(t *testing.T) {
 	t.Logf("| %s | %s | %.1f %% / %.1f | to reach: %.1f %% / %.1f | the study: %s |", r.header, r.declared, used, refused, r.used, r.refused, r.study)
 	require.GreaterOrEqual(t, used, r.used-3)
 	require.LessOrEqual(t, refused, max(1, 2*r.refused)) // in cells with hardly a refusal, one
+}
+
+// A reading that fits no policy of the stack is used to its end, whatever the stack: 10 calls in 10 s, by the clock.
+func TestAReadingIsUsedBesideAnyStack(t *testing.T) {
+	t.Parallel()
+	most := policies.InFlight
+	second := policies.PerSecond(10)
+	for name, stack := range map[string][]policies.Policy{
+		"none":                     nil,
+		"the README's":             {second, policies.Daily(10_000, time.UTC)},
+		"permits":                  {most(8)},
+		"one permit":               {second, most(1)},
+		"a rate and permits":       {second, most(8)},
+		"a window and permits":     {policies.Sliding(10_000, time.Hour), most(8)},
+		"a day, a rate, permits":   {second, policies.Daily(10_000, time.UTC), most(20)},
+		"a lane":                   {second.Lane("batch", 50)},
+		"a lane and permits":       {second.Lane("batch", 50), most(8)},
+		"fair shares":              {second.Fair("tenant")},
+		"fair shares of permits":   {second, most(8).Fair("tenant")},
+		"fair shares and permits":  {second.Fair("tenant"), most(8)},
+		"a rate that adapts":       {second.Adaptive(policies.Adaptation{})},
+		"that, and permits":        {second.Adaptive(policies.Adaptation{}), most(8)},
+		"a strict one and permits": {policies.AtMost(10, time.Second), most(8)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Until(time.Date(2026, time.March, 3, 0, 0, 0, 0, time.UTC)))
+				api := &stating{counters: []counter{&fixedCounter{most: 10, period: 10 * time.Second}}, every: 1, form: "ceil", rng: rand.New(rand.NewPCG(4, 1))}
+				from := time.Now()
+				stated(t, api, stack, from.Add(5*time.Minute), transport.WithLane(func(*http.Request) string { return "batch" }),
+					transport.WithScope("tenant", func(*http.Request) string { return "acme" }))
+				used := 0
+				for _, at := range api.admitted {
+					if at.Sub(from) < 5*time.Minute {
+						used++
+					}
+				}
+				t.Logf("used %d of 300, refused %d", used, len(api.denied))
+				require.GreaterOrEqual(t, used, 270)
+				require.LessOrEqual(t, len(api.denied), 10)
+			})
+		})
+	}
 }

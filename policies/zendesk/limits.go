@@ -91,8 +91,8 @@ func Endpoints(plan Plan) []policies.Policy {
 		per(PolicyTicketsIndex, high(100, 300), time.Minute),
 		per(PolicyTicketsIndexDeep, 50, time.Minute),
 		per(PolicyTicketsUpdate, high(100, 300), time.Minute),
-		// A user may update a ticket 30 times in 10 minutes; a few updates at once are usual.
-		policies.Sliding(30, 10*time.Minute).Skew(skew).Per(ScopeTicket).Optional().Named(PolicyTicket),
+		// A few updates at once are usual.
+		policies.Sliding(ticketUpdates, 10*time.Minute).Skew(skew).Per(ScopeTicket).Optional().Named(PolicyTicket),
 		per(PolicyIncrementalExports, high(10, 30), time.Minute),
 		policies.PerSecond(1).Per(ScopeUsersUpdate).Optional().Named(PolicyUsersUpdate),
 		per(PolicyUser, 5, time.Minute),
@@ -101,6 +101,9 @@ func Endpoints(plan Plan) []policies.Policy {
 		per(PolicyOrganization, 5, time.Minute),
 	}
 }
+
+// ticketUpdates is how often a user may update a ticket in 10 minutes.
+const ticketUpdates = 30
 
 // Limits returns the stack of an account with this plan.
 func Limits(plan Plan) []policies.Policy {

@@ -150,6 +150,9 @@ func endpointsOf(h http.Header, now time.Time) []counter {
 			}
 			seen++
 		}
+		if c.policy == PolicyTicketsUpdate && c.total <= ticketUpdates {
+			c.policy = PolicyTicket // of a ticket: no account may update so few a minute
+		}
 		if seen == 3 && c.total > 0 {
 			all = append(all, c)
 		}

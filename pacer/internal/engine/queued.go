@@ -118,6 +118,7 @@ func (e *Entry) purge(now int64) bool {
 // A queuedCall is a call bound by a limit that calls queue for.
 type queuedCall struct {
 	now   int64
+	whole []Entry // of which stack is the choice that is looked at
 	stack []Entry
 	roles []role // of the entries
 	call  Call
@@ -201,8 +202,8 @@ func ReserveAnyQueued(
 	far := forever // the nearest slot that is far
 	for k := range choices {
 		i := (first + k) % len(choices)
-		look := queuedCall{now: now, stack: choices[i].Stack, call: c, near: max(numbers.Near, c.Reach)}
-		look.call.Costs, look.call.Kept, look.roles = choices[i].Costs, choices[i].Kept, rolesOf(look.stack, roles[:0])
+		look := queuedCall{now: now, whole: stack, stack: choices[i].Stack, call: c, near: max(numbers.Near, c.Reach)}
+		look.call.Costs, look.roles = choices[i].Costs, rolesOf(look.stack, roles[:0])
 		look.near += look.before()
 		freed = look.purge(freed)
 		v := look.decide()
@@ -311,6 +312,9 @@ func (q *queuedCall) joint(from int64, kinds kind, g *Grant, places []Placement)
 			continue
 		}
 		p := place(q.stack, i, q.now, g.At, &q.call, tries/n)
+		if p.At > g.At {
+			p.At = min(p.At, q.kept(i, g.At))
+		}
 		if places != nil {
 			places[i] = p
 		}
@@ -321,6 +325,20 @@ func (q *queuedCall) joint(from int64, kinds kind, g *Grant, places []Placement)
 		quiet++
 		tries++
 	}
+}
+
+// kept returns the slot that a call has by an allowance and gives back only to ask for its permits, if it would get it from an instant on. Calls
+// that came after it are no reason to go later.
+func (q *queuedCall) kept(i int, at int64) int64 {
+	a, ok := q.stack[i].Account.(*Allowance)
+	if !ok || q.call.Held == nil {
+		return forever
+	}
+	j := slices.IndexFunc(q.whole, func(e Entry) bool { return e.Account == a })
+	if j >= len(q.call.Held) || q.call.Held[j].To == 0 || at > max(q.call.Held[j].From, q.now) || q.stack[i].said(q.now) > at {
+		return forever
+	}
+	return max(at, q.call.Held[j].From)
 }
 
 // decide returns whether the call is granted, queued or refused.
