@@ -232,7 +232,7 @@ func (w *world) judge(t *testing.T) {
 func (w *world) left(t *testing.T, list []policies.Policy, all bool) *store.StackStatus {
 	t.Helper()
 	alive, now := w.store.Alive(), w.store.Now()
-	time.Sleep(time.Second + lease)
+	lasts(time.Second + lease)
 	if w.store.Now().Sub(now) <= lease {
 		return nil
 	}
