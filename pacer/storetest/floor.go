@@ -263,6 +263,23 @@ func floorCases() []Case {
 				t.Fatalf("%+v", d)
 			}
 		}},
+		{"floor/fails/costs", "costs that were underestimated exceed a window, and what is settled after its end is lost", func(t testing.TB, s *Session) {
+			st, kept := parties(s, policies.Fixed(100, minute).Reserve("desk", 30).Named("quota"))
+			s.At(Since(s.now).Truncate(minute) + 2*minute - time.Second)
+			g := s.Ask(st, store.Call{Cost: 60, Kept: kept[""]})
+			if !g.OK || !s.Ask(st, store.Call{Cost: 20, Kept: kept["desk"]}).OK {
+				t.Fatal("a call was refused")
+			}
+			s.Report(st, store.Note{Kind: store.NoteSettle, Charge: g.Charges[0], Cost: 60, Actual: 130})
+			if left := s.Status(st).Limits[0].Remaining; left != 0 || s.Ask(st, store.Call{Cost: 1, Kept: kept["desk"]}).OK {
+				t.Fatalf("%d left, and the desk finds some, though 150 of 100 are spent", left)
+			}
+			s.At(Since(s.now) + 2*time.Second)
+			s.Report(st, store.Note{Kind: store.NoteSettle, Charge: g.Charges[0], Cost: 130, Actual: 10})
+			if left := s.Status(st).Limits[0].Remaining; left != 100 {
+				t.Fatalf("%d left of the next window", left)
+			}
+		}},
 		{"floor/fails/newcomer", "who has no part and comes late finds a window spent; with a burst, most of its calls go", func(t testing.TB, s *Session) {
 			late := shift{from: 9 * time.Hour, to: 17 * time.Hour, cost: 2}
 			d, lasts := spendDay(t, s, daily, late, allDay), spendDay(t, s, daily.Burst(100).Named("lasts"), late, allDay)
