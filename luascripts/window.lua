@@ -13,7 +13,7 @@
 --          learned  the upstream allows so few before until
 --          reset    what was charged by then is not given back, before remembers; 0 for none
 --          margin   by how much longer it took its period to be, in millionths, when raised came; less from then on, none after fades
---          line     of a window with a pace: how far that had come at since, in thousandths
+--          line     of a window with a pace: how far that had come at since, in thousandths; since is the front of a sliding one
 --          quiet    of a part: begin of the first window since its party's last call; known until noted
 --          buckets  of each bucket but the last, in order: what it holds, ":" and the distance to the next one if that is not
 --                   1, and a space
@@ -305,6 +305,15 @@ local function add(o, k, n)
   return o.held[i]
 end
 
+-- pace returns in how much time the front of a sliding window moves on by n.
+local function pace(o, n) return math.floor(n * (o.m * o.width / o.limit)) end
+
+-- move moves the front of a sliding window on by n, or back.
+local function move(o, now, n)
+  if o.ahead == 0 or o.m == 0 then return end
+  o.since = n > 0 and math.max(o.since, now) + pace(o, n) or math.max(0, o.since - pace(o, -n))
+end
+
 -- note notes in a part that a call goes in a window, of its party or of another one.
 local function note(o, now, begin, own)
   local quiet, noted = o.quiet, math.max(o.noted, begin + (C.IdleWindows + C.IdleHalvings) * o.width)
@@ -359,7 +368,7 @@ function window.text(o)
       o.full, o.fulllimit, o.learned, o.till, o.mark, o.remembers, o.margin, o.raised, o.fades, o.line, o.since, o.quiet, o.noted)
   end
   local v = string.format('%.0f %.0f %.0f %.0f %.0f %.0f%s|%s', unit, first, last, o.ends, count, o.total, more, list)
-  return v, math.max(o.ends, o.till, o.remembers, o.fades, o.noted)
+  return v, math.max(o.ends, o.till, o.remembers, o.fades, o.noted, o.since)
 end
 
 -- onlycounts reports whether the state is that which is stored, but for the counts of the last bucket and of all.
@@ -500,10 +509,23 @@ function window.rest()
     return s.spare >= others and (not s.paced or s.over <= 0 or s.over <= passed(s, t, others))
   end
 
+  -- within reports whether the party of a call has so much left of its floor of a sliding window, of which k is a bucket.
+  local function within(o, k, n)
+    for i = 1, #(o.parts or {}) do
+      local part = o.parts[i]
+      if not part.others then return ending(part, k) + n <= part.part end
+    end
+    return false
+  end
+
   -- earliest returns where a call would be placed; with line: of the pace, now. The reasoning is in package engine, floor.go.
   function window.earliest(o, now, e, n, round)
     if o.part then return { at = e, begin = floor(o, e) } end
     local place = search(o, now, e, n, round)
+    if o.m > 0 then
+      local from = o.since - pace(o, o.ahead)
+      return o.ahead > 0 and place.at < from and not within(o, place.begin, n) and search(o, now, from, n, round) or place
+    end
     while (o.parts or o.ahead > 0) and place.begin < window.horizon(o) do
       local s = sharing(o, now, place.begin, n)
       local _, own = kept(s, place.at)
@@ -528,9 +550,10 @@ function window.rest()
   -- commit charges a call of cost n to its placement.
   function window.commit(o, now, place, n)
     local k = place.begin
-    if o.part then note(o, now, k, not o.others) end
+    if o.part and o.m == 0 then note(o, now, k, not o.others) end
     if o.others then return 0, 0, math.huge, 0 end
     tidy(o, now)
+    move(o, now, n)
     local holds = add(o, k, n)
     if place.line then o.line, o.since = place.line, now end
     if place.full then o.full, o.fulllimit = place.full, o.most end
@@ -544,7 +567,9 @@ function window.heeding()
     if before(o, made, now) or reach(o, from) <= now then return end
     local c, i = count(o, from)
     if c == 0 then return end
-    change(o, i, -math.min(n, c))
+    n = math.min(n, c)
+    move(o, now, -n)
+    change(o, i, -n)
     local free = math.max(0, from - o.back)
     if free < o.full then o.full = free end
   end
@@ -555,6 +580,7 @@ function window.heeding()
     if actual <= cost then
       window.cancel(o, now, from, cost - actual, made)
     elseif reach(o, floor(o, from)) > now and not before(o, made, now) then
+      move(o, now, actual - cost)
       add(o, floor(o, from), actual - cost)
     end
   end
@@ -573,7 +599,7 @@ function window.heeding()
   end
 
   function window.stray(o, now, at, within, step, most)
-    if math.max(o.ends, o.till, o.fades, o.noted) <= now then window.clear(o, now) end
+    if math.max(o.ends, o.till, o.fades, o.noted, o.since) <= now then window.clear(o, now) end
     if o.fades <= now then o.margin, o.raised, o.fades = 0, 0, 0 end
     local alone = stray(o, now, at, within, step, most)
     o.dirty = true

@@ -51,7 +51,7 @@ type Adaptation struct {
 // [Adaptation]. Only rates can be adaptive ([Rate], [AtMost] and similar constructors), with an emission interval of at most an hour.
 func (p Policy) Adaptive(a Adaptation) Policy {
 	p.adaptation = &a
-	if p.shape != shapeRate && p.shape != shapeAtMost {
+	if !p.isRate() {
 		return p.mistake("Adaptive", p.Name(), "only rates adapt: stack an adaptive AtMost with the window")
 	}
 	return p

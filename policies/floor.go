@@ -5,12 +5,20 @@ import (
 	"strconv"
 )
 
-// Reserve returns a copy that keeps a percentage, from 1 to 100, for a party: the calls that name it with pacer.Lane. The others get none
-// of that, until the party has used it or the last quarter of the window begins: from then on it is let go evenly, so that nothing is lost
-// at the end. The party may use more than that, as everybody may. Calls that name no party have what is not reserved. It is for Fixed and
-// calendar windows: a desk that works from 9 to 17 finds its part of a daily quota, whatever a batch job has done at night.
+// Reserve returns a copy that keeps a percentage, from 1 to 100, for a party: the calls that name it with pacer.Lane. All parts together are
+// 100 per cent at most. Calls that name no party have what is not reserved. A party may use more than its part, as everybody may.
 //
-// The part kept for a party is a policy of its own, named after both ("daily.support"). All of them together keep 100 per cent at most.
+// Of a Fixed or calendar window, the others get none of a party's part until the party has used it or the last quarter of the window begins:
+// from then on it is let go evenly, so that nothing is lost at the end. If the party does not call for three whole windows in which others do,
+// its part halves with each further one, to a 32nd, and is whole again in the window after its next call. A desk that works from 9 to 17 finds
+// its part of a daily quota, whatever a batch job has done at night. The part is a policy of its own, named after both ("daily.support").
+//
+// A Sliding window keeps nothing free. It spreads evenly what is beyond the parts, but for a fiftieth of the limit, and a party that comes back
+// has its part within a period.
+//
+// A rate and InFlight keep nothing free, either. While calls of several parties wait, each party has its part, of a rate by what its calls
+// cost. The others have what it does not need, by their own parts: see [Policy.Fair]. A party that comes back has its part of a rate within a
+// second, and its part of the permits when calls of others have ended.
 func (p Policy) Reserve(party string, percent int64) Policy {
 	sum := percent
 	for _, l := range p.lanes {
@@ -23,8 +31,6 @@ func (p Policy) Reserve(party string, percent int64) Policy {
 	}
 	p.lanes = append(slices.Clip(p.lanes), lane{party, percent, true})
 	switch {
-	case p.shape != shapeFixed && p.shape != shapeCalendar:
-		return p.mistake("Reserve", strconv.Quote(party), "only Fixed and calendar windows keep parts: give a rate a Lane for what must wait, or make it Fair")
 	case !ValidName(party):
 		return p.mistake("Reserve", strconv.Quote(party), "must start with a letter or digit and have at most 64 letters, digits, '.', '_' or '-'")
 	case percent < 1:
@@ -36,6 +42,9 @@ func (p Policy) Reserve(party string, percent int64) Policy {
 	}
 	return p
 }
+
+// frontPart is what part of a sliding window that keeps parts may start ahead of its pace. With less, estimates that are too high leave some unused.
+const frontPart = 50
 
 // floor returns what is kept of the policy for a party that has so many per cent, as InLane makes it.
 func (p Policy) floor(percent int64) Policy {

@@ -117,7 +117,7 @@ func (p Policy) Lanes() []string {
 // or lets it use everything.
 func (p Policy) InLane(name string) (Policy, bool) {
 	for _, l := range p.lanes {
-		if l.name == name && (l.percent < 100 || l.kept) {
+		if l.name == name && (l.kept && !p.isRate() && p.shape != shapeInFlight || !l.kept && l.percent < 100) {
 			part := p
 			part.name, part.lanes, part.percent, part.kept = p.Name()+"."+name, nil, l.percent, l.kept
 			return part, true
@@ -147,10 +147,10 @@ func (p Policy) checkLanes() *Error {
 		}
 		field := "Lane " + l.name
 		switch {
-		case (p.shape == shapeRate || p.shape == shapeAtMost) && p.bursts() < 2:
+		case p.isRate() && p.bursts() < 2:
 			return &Error{Field: field, Value: "a part of a rate with a burst of 1", Reason: "what a lane leaves free can only be used with a burst of 2 or more: make it Burst(2), or leave the lane out"}
 		case l.kept:
-		case p.shape != shapeRate && p.shape != shapeAtMost && part.limit*l.percent/100 < 1:
+		case !p.isRate() && part.limit*l.percent/100 < 1:
 			return &Error{Field: field, Value: strconv.FormatInt(l.percent, 10) + " %", Reason: "is less than one call: raise the limit or the share"}
 		case part.Spec().Interval > specs.MaxPeriod.Microseconds():
 			return &Error{Field: field, Value: strconv.FormatInt(l.percent, 10) + " %", Reason: fmt.Sprintf("leaves more than %s (ten years) between two calls", specs.MaxPeriod)}
@@ -196,7 +196,7 @@ func (p Policy) cut(s specs.Spec) specs.Spec {
 func (p Policy) Fair(scope string) Policy {
 	p.fair = scope
 	switch {
-	case p.shape != shapeRate && p.shape != shapeAtMost && p.shape != shapeInFlight:
+	case !p.isRate() && p.shape != shapeInFlight:
 		return p.mistake("Fair", strconv.Quote(scope), "only rates and InFlight are shared out: stack a fair rate with the window")
 	case !ValidName(scope):
 		return p.mistake("Fair", strconv.Quote(scope), "must be the name of a scope")
@@ -204,5 +204,26 @@ func (p Policy) Fair(scope string) Policy {
 	return p
 }
 
-// FairBy returns the scope whose values share the policy; "" if the policy serves calls in the order of arrival.
-func (p Policy) FairBy() string { return p.fair }
+// FairBy returns the scope whose values share the policy; "" if the policy serves calls in the order of arrival. Of a rate or InFlight with parts for
+// parties ([Policy.Reserve]) it also returns the weight of a party, which is its part in tenths of a per cent; of calls in none, if that is "".
+func (p Policy) FairBy(party string) (scope string, weight int64) {
+	if p.fair != "" || !p.isRate() && p.shape != shapeInFlight {
+		return p.fair, 0
+	}
+	rest := int64(100)
+	for _, l := range p.lanes {
+		if !l.kept {
+			continue
+		}
+		if scope = specs.PartyScope; l.name == party {
+			weight = 10 * l.percent
+		}
+		rest -= l.percent
+	}
+	if scope != "" && weight == 0 {
+		weight = max(1, 10*rest)
+	}
+	return scope, weight
+}
+
+func (p Policy) isRate() bool { return p.shape == shapeRate || p.shape == shapeAtMost }

@@ -62,7 +62,13 @@ func TestSpecsOfWhatIsNotGivenFarAhead(t *testing.T) {
 	require.False(t, ok, "who may use everything needs no policy of its own")
 	_, ok = policies.PerSecond(9).InLane("batch")
 	require.False(t, ok)
-	require.Equal(t, "tenant", policies.PerSecond(9).Fair("tenant").FairBy())
+	by, _ := policies.PerSecond(9).Fair("tenant").FairBy("")
+	require.Equal(t, "tenant", by)
+	kept := policies.PerSecond(9).Reserve("support", 30)
+	for party, want := range map[string]int64{"support": 300, "": 700} {
+		_, weight := kept.FairBy(party)
+		require.Equal(t, want, weight)
+	}
 }
 
 func TestMistakesOfWhatIsNotGivenFarAhead(t *testing.T) {

@@ -25,7 +25,7 @@ func same(p, q policies.Policy) error {
 		func(p policies.Policy) any { return p.IsOptional() },
 		func(p policies.Policy) any { return p.IsObserved() },
 		func(p policies.Policy) any { return p.Lanes() },
-		func(p policies.Policy) any { return p.FairBy() },
+		func(p policies.Policy) any { by, weight := p.FairBy("party"); return []any{by, weight} },
 		func(p policies.Policy) any { n, period := p.Limit(); return []any{n, period} },
 		func(p policies.Policy) any { return plain(p.Spec()) },
 		func(p policies.Policy) any { return windows(p.Spec().Calendar) },

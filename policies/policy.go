@@ -277,7 +277,7 @@ func (p Policy) skewOr(d time.Duration) time.Duration {
 // Spec returns the policy in the store's units. It is meaningful only for a valid policy.
 func (p Policy) Spec() specs.Spec {
 	s := p.cut(p.whole())
-	if p.fair != "" {
+	if by, _ := p.FairBy(""); by != "" {
 		s.Queue = specs.FairQueue
 	}
 	return s
@@ -305,7 +305,11 @@ func (p Policy) whole() specs.Spec {
 		}
 		return s
 	case shapeSliding:
-		return specs.Spec{Algorithm: specs.Window, Limit: p.limit, Interval: ceilDiv(us(p.period)+us(p.skewOr(0)), max(p.buckets, 1)), Buckets: p.buckets}
+		s := specs.Spec{Algorithm: specs.Window, Limit: p.limit, Interval: ceilDiv(us(p.period)+us(p.skewOr(0)), max(p.buckets, 1)), Buckets: p.buckets}
+		if slices.ContainsFunc(p.lanes, func(l lane) bool { return l.kept }) {
+			s.Ahead = max(1, p.limit/frontPart)
+		}
+		return s
 	case shapeInFlight:
 		return specs.Spec{Algorithm: specs.Concurrency, Limit: p.limit, Interval: us(p.lease), After: us(p.longer), Guard: us(p.skewOr(0))}
 	case shapeNone:

@@ -33,7 +33,7 @@ func Stacked(list []Policy) []Policy {
 
 // stacked returns the policy with the burst that it has by default where calls of different keys share it.
 func (p Policy) stacked() Policy {
-	if p.burst != 0 || p.limit < sharedBurst || p.shape != shapeRate && p.shape != shapeAtMost {
+	if p.burst != 0 || p.limit < sharedBurst || !p.isRate() {
 		return p
 	}
 	shared := p

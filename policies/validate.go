@@ -134,6 +134,9 @@ func (p Policy) checkNames(bad func(string, any, string) *Error) *Error {
 			return bad("Scope", fmt.Sprintf("%q", s), "is named twice")
 		}
 	}
+	if slices.ContainsFunc(p.lanes, func(l lane) bool { return l.kept }) && slices.ContainsFunc(p.lanes, func(l lane) bool { return !l.kept }) && p.isRate() {
+		return bad("Reserve", len(p.lanes), "and lanes do not go together in one rate: stack two of the same rate, one with lanes and one with parts")
+	}
 	if p.fair != "" && (len(p.lanes) > 0 || p.percent > 0) {
 		return bad("Fair", fmt.Sprintf("%q", p.fair), "does not go with lanes in one policy: stack two of the same rate, one fair and one with lanes")
 	}

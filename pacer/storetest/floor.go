@@ -219,6 +219,31 @@ func floorCases() []Case {
 				t.Fatalf("%+v", d)
 			}
 		}},
+		{"floor/sliding", "of a sliding window, a party that comes back has its part within a period, and the rest is used", func(t testing.TB, s *Session) {
+			st, kept := parties(s, policies.Sliding(1000, minute).Reserve("desk", 30).Named("quota"))
+			begin := Since(s.now)
+			var desk, late, used int64
+			for at := time.Duration(0); at < 4*minute; at += 200 * ms {
+				s.At(begin + at)
+				if at >= 2*minute {
+					g := s.Ask(st, store.Call{Cost: 1, MaxWait: store.Forever, Kept: kept["desk"]}) // 300 in a minute
+					if at >= 3*minute {
+						if desk++; Since(g.At) > begin+at+time.Second {
+							late++
+						}
+						used++
+					}
+				}
+				for s.Ask(st, store.Call{Cost: 5, Kept: kept[""]}).OK {
+					if at >= 3*minute {
+						used += 5
+					}
+				}
+			}
+			if late > desk/10 || used < 955 {
+				t.Fatalf("%d of %d calls within a part waited for over a second, and %d of 1000 were used", late, desk, used)
+			}
+		}},
 		{"floor/fails/late", "a party that first calls in the last quarter, and wants all of its part, is refused most of it", func(t testing.TB, s *Session) {
 			d := spendDay(t, s, daily, shift{party: "desk", from: 22*time.Hour + 30*time.Minute, to: 23*time.Hour + 30*time.Minute, cost: 48}, allDay)
 			if d.refused < 40 || d.refused == 60 {
@@ -249,7 +274,7 @@ func floorCases() []Case {
 }
 
 // daily keeps for a desk what its calls from 9 to 17 need, and a little more.
-var daily = policies.Daily(10_000, time.UTC).Reserve("desk", 30).Named("day") //nolint:gochecknoglobals // a constant
+var daily = policies.Daily(10_000, time.UTC).Reserve("desk", 30).Named("day")
 
 // shift is the calls of a party in a day: one of a cost each minute, or as many as it can get.
 type shift struct {
@@ -260,8 +285,8 @@ type shift struct {
 }
 
 var (
-	atDesk = shift{party: "desk", from: 9 * time.Hour, to: 17 * time.Hour, cost: 6} //nolint:gochecknoglobals // a constant
-	allDay = shift{from: 0, to: 24 * time.Hour, cost: 10, greedy: true}             //nolint:gochecknoglobals // a constant
+	atDesk = shift{party: "desk", from: 9 * time.Hour, to: 17 * time.Hour, cost: 6}
+	allDay = shift{from: 0, to: 24 * time.Hour, cost: 10, greedy: true}
 )
 
 // A day is what became of one.

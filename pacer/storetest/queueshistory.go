@@ -100,7 +100,7 @@ func (h *history) changeQueued(i int) {
 		}
 	case old.Spec().Algorithm == specs.Concurrency:
 		h.keys[i].Policy = h.queuePolicy(i, 0)
-	case old.FairBy() != "":
+	case old.Spec().Queue == specs.FairQueue:
 		h.keys[i].Policy = h.queuePolicy(i, 2)
 	}
 }

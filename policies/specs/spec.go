@@ -37,6 +37,9 @@ func (a Algorithm) Known() bool {
 	return a == GCRA || a == Window || a == Concurrency || a == Allowance
 }
 
+// PartyScope is the scope whose value is the party, or the lane, of a call. No policy can have it.
+const PartyScope = "/lane"
+
 // A Queue is how calls wait their turn for a limit. A limit without a queue gives slots at once, however far away they are.
 type Queue uint8
 
@@ -96,7 +99,8 @@ type Spec struct {
 	// Floor is how much of a window is kept for a party: an account of that counts what the party spends, and bounds the other calls of the
 	// window that comes before it in the stack. 0 for all others.
 	Floor int64
-	// Ahead is how much of a fixed or calendar window may start ahead of an even pace: what is left, over the time that is left. 0: all of it.
+	// Ahead is how much of a window may start ahead of an even pace, which is what is left over the time that is left, or of a sliding one the limit
+	// over the period. 0: all of it.
 	Ahead int64
 	// Calendar computes the bounds of calendar windows; nil for all other policies.
 	Calendar *Calendar

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // An Option sets one property of a call.
@@ -33,7 +34,7 @@ const (
 
 // Scopes by which calls carry what is no scope of a policy: no policy can have them.
 const (
-	LaneScope   = "/lane"
+	LaneScope   = specs.PartyScope
 	WeightScope = "/weight"
 	NestedScope = "/nested" // it shares the permits of outer calls
 )

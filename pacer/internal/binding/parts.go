@@ -1,13 +1,13 @@
 package binding
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A Part is a policy, or what a lane has of one.
@@ -49,7 +49,7 @@ func Parse(text string) ([]policies.Policy, error) {
 
 // Check returns an error about the first policy that is not valid, or does not go together with those before.
 func Check(field string, list []policies.Policy) error {
-	names, fairBy := make(map[string]bool), ""
+	names, fairBy, first := make(map[string]bool), "", policies.Policy{}
 	for i, p := range list {
 		at := fmt.Sprintf("%s[%d]", field, i)
 		if err := p.Validate(); err != nil {
@@ -61,11 +61,29 @@ func Check(field string, list []policies.Policy) error {
 			}
 			names[one.Name()] = true
 		}
-		if by := p.FairBy(); by != "" && fairBy != "" && by != fairBy {
+		by, _ := p.FairBy("")
+		if by != "" && fairBy != "" && by != fairBy {
 			return Invalid(at, fmt.Sprintf("fair by %q", by),
 				fmt.Sprintf("another policy is fair by %q: a call belongs to one share, so all of them must name the same scope", fairBy))
 		}
-		fairBy = cmp.Or(fairBy, p.FairBy())
+		if by == specs.PartyScope && fairBy == by && !sameParts(&first, &p) {
+			return Invalid(at, strconv.Quote(p.Name()), fmt.Sprintf(
+				"it keeps other parts than %q: a call has one part of all rates, so all that keep parts must keep the same ones", first.Name()))
+		}
+		if fairBy == "" {
+			fairBy, first = by, p
+		}
 	}
 	return nil
+}
+
+// sameParts reports whether two rates keep the same parts for the same parties.
+func sameParts(a, b *policies.Policy) bool {
+	for _, party := range append(a.Lanes(), b.Lanes()...) {
+		_, one := a.FairBy(party)
+		if _, other := b.FairBy(party); one != other {
+			return false
+		}
+	}
+	return len(a.Lanes()) == len(b.Lanes())
 }

@@ -1,6 +1,8 @@
 package binding
 
 import (
+	"slices"
+
 	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies/specs"
@@ -42,9 +44,18 @@ func (r *Reader) queueUp(a *Ask, q *dispatch.Request) error {
 		return nil
 	}
 	q.Call.Weight = a.weight
-	if fair != "" && a.Set.FairBy == ProcessScope {
+	switch {
+	case fair == "":
+	case a.Set.FairBy == ProcessScope:
 		q.Call.Flow = r.Flow
-	} else if fair != "" {
+	case a.Set.FairBy == LaneScope: // calls of a party that the rate does not name are in none
+		of, party := a.Set.Named(fair).Of, a.Lane
+		if !slices.Contains(of.Lanes(), party) {
+			party = ""
+		}
+		_, q.Call.Weight = of.FairBy(party)
+		q.Call.Flow = FlowOf(party)
+	default:
 		who := a.Scope(a.Set.FairBy)
 		if who == "" {
 			return r.Errors.Missing(fair, a.Set.FairBy)

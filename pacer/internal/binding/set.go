@@ -172,7 +172,8 @@ func (s *Set) addLimit(c *Config, i int, one *Part) {
 			s.Lanes = append(s.Lanes, lane)
 		}
 	}
-	s.FairBy = cmp.Or(s.FairBy, one.FairBy())
+	by, _ := one.FairBy("")
+	s.FairBy = cmp.Or(s.FairBy, by)
 	if s.isTenant(l) {
 		l.Spec.Queue, s.FairBy = specs.FairQueue, ProcessScope
 	}
@@ -186,7 +187,10 @@ func (s *Set) addLimit(c *Config, i int, one *Part) {
 // isTenant reports whether this process is one tenant of a limit, because other processes share it fairly and this one does not.
 func (s *Set) isTenant(l *Limit) bool {
 	return slices.Contains(s.Fair, l.Policy) && l.Spec.Queue == specs.NoQueue && l.Spec.Algorithm != specs.Window && !l.Observed &&
-		!slices.ContainsFunc(s.List, func(p policies.Policy) bool { return p.FairBy() != "" || p.Name() == l.Policy && len(p.Lanes()) > 0 })
+		!slices.ContainsFunc(s.List, func(p policies.Policy) bool {
+			by, _ := p.FairBy("")
+			return by != "" || p.Name() == l.Policy && len(p.Lanes()) > 0
+		})
 }
 
 // Names returns the names of all limits, those of lanes included.

@@ -25,8 +25,12 @@ import (
 // The line goes on at the pace, up to what was spent beyond the floors: what nobody used is spread anew. It is kept in thousandths, as of the
 // last call that was paced. So what is settled, given back or claimed counts at once, and no pace of before outlives what made it.
 //
-// The kept part shrinks with time, and the line goes on. So if a call must wait within a window, the first instant at which it need not is
-// found by halving.
+// A sliding window keeps nothing free, because what is spent comes back all the time. All its calls move its front on, at the pace of the limit, and
+// a call beyond the floor of its party does not start before the front, but for what may be ahead of it. So others leave room by the time that a
+// period is over.
+//
+// The kept part shrinks with time, and the line goes on. So if a call must wait within a window, the first instant at which it need not is found
+// by halving.
 
 // isPart reports whether an entry is what a window keeps for a party.
 func isPart(stack []Entry, i int) bool { return i < len(stack) && stack[i].Limit.Spec.Floor > 0 }
@@ -42,6 +46,12 @@ func place(stack []Entry, i int, now, at int64, c *Call, round int) Placement {
 		return p
 	}
 	w := e.Account.(*Window) //nolint:forcetypeassert // only windows have a pace or parts
+	if e.Limit.Spec.Buckets > 0 {
+		if from := w.since - e.Limit.pace(e.Limit.Spec.Ahead); p.At < from && !within(stack, i, now, p.begin, c) {
+			return e.earliest(now, from, c.cost(i), round)
+		}
+		return p
+	}
 	l := w.widened(&e.Limit, now)
 	for p.begin < l.horizon() {
 		s := sharing{stack: stack, whole: i, call: c, now: now, begin: p.begin, ends: l.next(p.begin) - l.Spec.Guard - 1}
@@ -57,6 +67,22 @@ func place(stack []Entry, i int, now, at int64, c *Call, round int) Placement {
 		p = e.earliest(now, l.next(p.begin), c.cost(i), round)
 	}
 	return p
+}
+
+// pace returns in how much time the front of a sliding window moves on by n.
+func (l *Limit) pace(n int64) int64 {
+	return int64(float64(n) * (float64(l.Spec.Buckets*l.Spec.Interval) / float64(l.Spec.Limit)))
+}
+
+// within reports whether a party has so much left of its floor of a sliding window, of which this is a bucket.
+func within(stack []Entry, whole int, now, begin int64, c *Call) bool {
+	for i := whole + 1; isPart(stack, i); i++ {
+		if c.Kept>>i&1 == 0 {
+			w := stack[i].Account.(*Window) //nolint:forcetypeassert // a part of one
+			return w.ending(w.widened(&stack[i].Limit, now), begin).n+c.cost(whole) <= stack[i].Limit.Spec.Floor
+		}
+	}
+	return false
 }
 
 // Inspect inspects an entry of a stack, as a call in no party finds it.
@@ -172,7 +198,9 @@ func (w *Window) halvings(l *Limit, now, begin int64) int64 {
 func (e *Entry) charge(now int64, p Placement, c *Call, i int) (Charge, int64) {
 	if e.Limit.Spec.Floor > 0 {
 		own := c.Kept>>i&1 == 0
-		e.Account.(*Window).note(&e.Limit, now, p.begin, own) //nolint:forcetypeassert // a part of one
+		if e.Limit.Spec.Buckets == 0 {
+			e.Account.(*Window).note(&e.Limit, now, p.begin, own) //nolint:forcetypeassert // a part of one
+		}
 		if !own {
 			return Charge{}, math.MaxInt64
 		}

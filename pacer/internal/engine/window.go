@@ -30,7 +30,7 @@ type Window struct {
 	margin  margin
 	reset   mark
 
-	line, since  int64 // of a window with a pace: how far that has come, in thousandths, and when that was
+	line, since  int64 // of a window with a pace: how far that has come, in thousandths, and when that was; of a sliding one, since is its front
 	quiet, noted int64 // of a part: begin of the first window since its party's last call, and until when that is known
 }
 
@@ -100,16 +100,28 @@ func (w *Window) count(b int64) int64 {
 
 // Commit implements [Account].
 func (w *Window) Commit(l *Limit, now int64, p Placement, n int64) (Charge, int64) {
+	w.tidy(w.widened(l, now), now)
+	w.move(l, now, n)
 	l = w.widened(l, now)
-	w.tidy(l, now)
 	one := w.add(l, p.begin, n)
 	if p.full > 0 {
 		w.full = full{p.full, w.limit(l, now)}
 	}
-	if l.Spec.Ahead > 0 && p.takes != none {
+	if l.Spec.Ahead > 0 && l.Spec.Buckets == 0 && p.takes != none {
 		w.line, w.since = p.takes, now
 	}
 	return chargeIn(p.begin, n, one.n), l.next(p.begin) - l.Spec.Guard - 1 - p.At
+}
+
+// move moves the front of a sliding window on by n, or back.
+func (w *Window) move(l *Limit, now, n int64) {
+	switch {
+	case l.Spec.Ahead == 0 || l.Spec.Buckets == 0:
+	case n > 0:
+		w.since = max(w.since, now) + l.pace(n)
+	default:
+		w.since = max(0, w.since-l.pace(-n))
+	}
 }
 
 // add counts n calls in the bucket that begins at b, and returns it.
@@ -174,24 +186,26 @@ func (w *Window) tidy(l *Limit, now int64) {
 // Cancel implements [Account].
 func (w *Window) Cancel(l *Limit, now int64, c Charge) {
 	if begin, n := c.bucket(); !w.reset.covers(c, now) {
-		w.giveBack(w.widened(l, now), now, begin, n)
+		w.giveBack(l, now, begin, n)
 	}
 }
 
 // giveBack gives n calls of a bucket back.
 func (w *Window) giveBack(l *Limit, now, begin, n int64) {
-	i := w.find(begin)
-	if i == len(w.buckets) || w.buckets[i].begin != begin || w.buckets[i].n == 0 || l.reach(begin) <= now {
+	i, wide := w.find(begin), w.widened(l, now)
+	if i == len(w.buckets) || w.buckets[i].begin != begin || w.buckets[i].n == 0 || wide.reach(begin) <= now {
 		return
 	}
-	w.change(i, -min(n, w.buckets[i].n))
-	w.full.until = min(w.full.until, max(0, begin-l.Spec.Buckets*l.Spec.Interval))
+	n = min(n, w.buckets[i].n)
+	w.move(l, now, -n)
+	w.change(i, -n)
+	w.full.until = min(w.full.until, max(0, begin-wide.Spec.Buckets*wide.Spec.Interval))
 }
 
 // Settle implements [Account]. A cost that was nothing at first has no bucket: it is charged to the present one. The missing part of a
 // charge from another grid is charged where it lies in this one.
 func (w *Window) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
-	l = w.widened(l, now)
+	wide := w.widened(l, now)
 	begin, _ := c.bucket()
 	if begin == 0 {
 		begin = l.floor(now)
@@ -201,8 +215,9 @@ func (w *Window) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
 	case actual <= cost:
 		w.giveBack(l, now, begin, cost-actual)
 	default:
-		if begin = l.floor(begin); l.reach(begin) > now {
-			w.add(l, begin, actual-cost)
+		if begin = l.floor(begin); wide.reach(begin) > now {
+			w.move(l, now, actual-cost)
+			w.add(wide, begin, actual-cost)
 		}
 	}
 }
@@ -211,7 +226,7 @@ func (w *Window) Settle(l *Limit, now int64, c Charge, cost, actual int64) {
 func (w *Window) Reset(now int64) { *w = Window{reset: w.reset.reset(now, w.ends)} }
 
 // Expires implements [Account].
-func (w *Window) Expires() int64 { return max(w.ends, w.until, w.margin.until, w.noted) }
+func (w *Window) Expires() int64 { return max(w.ends, w.until, w.margin.until, w.noted, w.since) }
 
 // Remembers implements [Account].
 func (w *Window) Remembers() int64 { return w.reset.until }

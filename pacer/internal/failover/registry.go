@@ -64,7 +64,8 @@ func (w *Store) findFair(ctx context.Context, registry store.Registry, versions 
 					continue
 				}
 				seen[text] = true
-				if p, err := policies.Parse(text); err == nil && p.FairBy() != "" {
+				p, err := policies.Parse(text)
+				if by, _ := p.FairBy(""); err == nil && by != "" {
 					names = append(names, p.Name())
 				}
 			}

@@ -44,7 +44,7 @@ func (one *Observation) bind(ctx context.Context, a *binding.Ask, n int64) error
 	}
 	for i := range limits {
 		l := &limits[i]
-		if l.Spec.Queue == specs.FairQueue && a.Scope(a.Set.FairBy) == "" {
+		if l.Spec.Queue == specs.FairQueue && a.Set.FairBy != binding.LaneScope && a.Scope(a.Set.FairBy) == "" {
 			return r.Errors.Missing(l.Policy, a.Set.FairBy)
 		}
 		l.Spec.Queue = specs.NoQueue

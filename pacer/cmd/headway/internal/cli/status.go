@@ -15,6 +15,7 @@ import (
 	"github.com/headway-go/headway/pacer/cmd/headway/internal/report"
 	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 func (a *app) status() *cobra.Command {
@@ -127,7 +128,7 @@ func (o *on) checkScopes() error {
 		for _, s := range o.snapshot.Policies[i].Policy.Scopes() {
 			known[s] = true
 		}
-		if by := o.snapshot.Policies[i].Policy.FairBy(); by != "" {
+		if by, _ := o.snapshot.Policies[i].Policy.FairBy(""); by != "" && by != specs.PartyScope {
 			known[by] = true
 		}
 	}

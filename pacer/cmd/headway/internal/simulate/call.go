@@ -41,7 +41,7 @@ func (s *sim) offer(process int, st *stack, l *Load, next func(at store.Instant)
 		c.latest = s.now + s.plan.MaxWait.micros()
 	}
 	if st.hasQueue {
-		c.call.ID, c.call.Flow, c.call.Weight = firstID+s.rng.Int64N(9*firstID), st.flow, 1
+		c.call.ID, c.call.Flow, c.call.Weight = firstID+s.rng.Int64N(9*firstID), st.flow, max(1, st.weight)
 		c.call.Reach = s.way.Lead()
 	}
 	s.offered(c, s.now)

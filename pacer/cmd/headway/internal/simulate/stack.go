@@ -1,6 +1,8 @@
 package simulate
 
 import (
+	"slices"
+
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/specs"
@@ -39,13 +41,15 @@ type stack struct {
 	hasQueue bool   // calls may have to queue
 	flow     int64  // by whom shares are fair
 	kept     uint64 // what its calls leave to others: see store.Call
+	weight   int64  // of its flow; 0 for 1
 	group    *group // in which its calls are counted
 }
 
 // A binder makes stacks, and numbers the limits of all of them.
 type binder struct {
 	parts []part
-	fair  string // the scope by which shares are fair; "" if there are none
+	fair  string          // the scope by which shares are fair; "" if there are none
+	of    policies.Policy // that is shared by it
 	keys  map[[2]string]int
 	flows map[string]int64
 	first []*store.Limit // of each part, that of the first tenant that it binds
@@ -56,8 +60,8 @@ func newBinder(all []policies.Policy) *binder {
 	b := &binder{parts: parts(all), keys: make(map[[2]string]int), flows: make(map[string]int64)}
 	b.first, b.count = make([]*store.Limit, len(b.parts)), make([]int, len(b.parts))
 	for i := range all {
-		if by := all[i].FairBy(); by != "" {
-			b.fair = by
+		if by, _ := all[i].FairBy(""); by != "" {
+			b.fair, b.of = by, all[i]
 		}
 	}
 	return b
@@ -106,6 +110,12 @@ func (b *binder) bind(l *Load, tenant, lane string) *stack {
 	}
 	if b.fair != "" {
 		who := value(b.fair)
+		if b.fair == specs.PartyScope {
+			if who = ""; slices.Contains(b.of.Lanes(), lane) {
+				who = lane
+			}
+			_, s.weight = b.of.FairBy(who)
+		}
 		if _, known := b.flows[who]; !known {
 			b.flows[who] = int64(len(b.flows)) + 1
 		}
