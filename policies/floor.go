@@ -5,10 +5,8 @@ import (
 	"strconv"
 )
 
-// Reserve returns a copy that keeps a percentage, from 1 to 100, for a party: the calls that name it with pacer.Lane. The others get none
-// of that, until the party has used it or the last quarter of the window begins: from then on it is let go evenly, so that nothing is lost
-// at the end. The party may use more than that, as everybody may. Calls that name no party have what is not reserved. It is for Fixed and
-// calendar windows: a desk that works from 9 to 17 finds its part of a daily quota, whatever a batch job has done at night.
+// Reserve returns a copy that keeps a percentage, from 1 to 100, for a party: the calls that name it with pacer.Lane. All parts together are
+// 100 per cent at most. Calls that name no party have what is not reserved. A party may use more than its part, as everybody may.
 //
 // Of a Fixed or calendar window, the others get none of a party's part until the party has used it or the last quarter of the window begins:
 // from then on it is let go evenly, so that nothing is lost at the end. If the party does not call for three whole windows in which others do,

@@ -25,8 +25,12 @@ import (
 // The line goes on at the pace, up to what was spent beyond the floors: what nobody used is spread anew. It is kept in thousandths, as of the
 // last call that was paced. So what is settled, given back or claimed counts at once, and no pace of before outlives what made it.
 //
-// The kept part shrinks with time, and the line goes on. So if a call must wait within a window, the first instant at which it need not is
-// found by halving.
+// A sliding window keeps nothing free, because what is spent comes back all the time. All its calls move its front on, at the pace of the limit, and
+// a call beyond the floor of its party does not start before the front, but for what may be ahead of it. So others leave room by the time that a
+// period is over.
+//
+// The kept part shrinks with time, and the line goes on. So if a call must wait within a window, the first instant at which it need not is found
+// by halving.
 
 // isPart reports whether an entry is what a window keeps for a party.
 func isPart(stack []Entry, i int) bool { return i < len(stack) && stack[i].Limit.Spec.Floor > 0 }

@@ -192,7 +192,7 @@ func resetAll(t *testing.T, headway func(...string) outcome) {
 	require.Greater(t, after.Policies[1].Remaining, used)
 }
 
-// completes completes as a shell does, with the word that is completed last, until the store answers as soon as a shell needs it.
+// completes runs the completion of a shell, with the word that is completed last, until the store answers as soon as a shell needs it.
 func completes(t *testing.T, addr, want string, args ...string) {
 	t.Helper()
 	args = append([]string{"__complete", "--redis", addr}, args...)
