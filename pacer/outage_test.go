@@ -19,6 +19,7 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/internal/deadline"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -711,6 +712,47 @@ func TestWhatIsOwedIsPaid(t *testing.T) {
 		require.Equal(t, int64(2), remaining(t, p), "of ten: calls of 1, 3 and 4")
 		require.NoError(t, three.NotUsed(t.Context()), "granted locally, given back to the fleet")
 		require.Equal(t, int64(6), remaining(t, p))
+	})
+}
+
+// A slot that was granted locally is not used behind the return of the store, though its owner begins to wait only then: others have the whole
+// limit.
+func TestALocalReservationIsExchangedWhenItsOwnerWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(2)
+		one, two := away(t, r, pacer.PaceLocally, policies.PerSecond(2)), away(t, r, pacer.PaceLocally, policies.PerSecond(2))
+		defer closing(t, one)
+		defer closing(t, two)
+		require.NoError(t, one.Wait(t.Context()))
+		require.NoError(t, two.Wait(t.Context()))
+		r.set(errBroken, 0)
+		all := make([]*pacer.Reservation, 10)
+		var err error
+		for i := range 5 {
+			all[i], err = one.Reserve(t.Context())
+			require.NoError(t, err)
+		}
+		r.set(nil, 0)
+		back()
+		var slots []store.Instant
+		for i := range 5 {
+			all[5+i], err = two.Reserve(t.Context())
+			require.NoError(t, err)
+		}
+		var going sync.WaitGroup
+		for _, v := range all {
+			going.Go(func() { require.NoError(t, v.Wait(t.Context())) })
+		}
+		going.Wait()
+		for _, v := range all {
+			slot, _ := inside.Slot(v)
+			slots = append(slots, slot)
+		}
+		slices.Sort(slots)
+		for i := 1; i < len(slots); i++ {
+			require.GreaterOrEqual(t, slots[i].Sub(slots[i-1]), 500*time.Millisecond, "%v", slots)
+		}
 	})
 }
 

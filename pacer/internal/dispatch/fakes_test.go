@@ -194,7 +194,11 @@ func (f *fake) Listen(_ string, receive func(store.News)) (stop func()) {
 }
 
 // Exchangeable implements [store.Exchanger].
-func (f *fake) Exchangeable(g *store.Grant) bool { return g.Local && g.At > instant(time.Now()) }
+func (f *fake) Exchangeable(g *store.Grant) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.local && g.Local && g.At > instant(time.Now())
+}
 
 // Returning implements [store.Exchanger].
 func (f *fake) Returning(*store.Grant) bool { return false }

@@ -77,7 +77,7 @@ func (s *Dispatcher) mayGoNow(ctx context.Context, c *Call) bool {
 	now := time.Now()
 	_, asks := c.asksAgain()
 	return !asks && c.state == reserved && c.moving == nil && ctx.Err() == nil && !now.Before(c.due) && !s.overdue(c, now) && !s.paused(c) && !s.returning(c) &&
-		!c.isStale()
+		!s.exchangeable(&c.grant[0]) && !c.isStale()
 }
 
 // next decides what a waiting call does now: sleep for a positive delay, go (0, nil), or give up with an error.
@@ -116,7 +116,7 @@ func (s *Dispatcher) next(ctx context.Context, c *Call) (time.Duration, error) {
 		_ = s.cancel(ctx, c)
 		return 0, err
 	}
-	if s.outdated(c, now) {
+	if s.exchanges(c, now) || s.outdated(c, now) {
 		if !c.grant[0].Queued || c.isStale() {
 			c.catch()
 			s.unlock()
