@@ -27,7 +27,7 @@ func (s *Dispatcher) storeTime(now time.Time) store.Instant {
 // outdated reports whether the store's answer to a call is no longer good: the policies are others by now, a pause covers the slot, or
 // future slots must be requested anew. The caller holds mu.
 func (s *Dispatcher) outdated(c *Call, now time.Time) bool {
-	return c.isStale() || s.paused(c) || !c.free && now.Before(c.due) && s.renewed(c.stack.Limits, c.known)
+	return c.isStale() || s.paused(c) || s.exchangeable(&c.grant[0]) || !c.free && now.Before(c.due) && s.renewed(c.stack.Limits, c.known)
 }
 
 // paused reports whether a pause covers the slot of a call that this process received after the request. The caller holds mu.

@@ -17,23 +17,20 @@ func (s *Dispatcher) catchLocal() (caught []*Call) {
 	defer s.unlock()
 	now := time.Now()
 	for c := range s.waiting {
-		if c.state == reserved && c.moving == nil && s.exchanges(c, now) {
-			c.catch()
+		if c.state == reserved && c.moving == nil && s.exchangeable(&c.grant[0]) {
+			s.catchInPlace(c, now)
 			caught = append(caught, c)
 		}
 	}
 	return inOrder(caught)
 }
 
-// exchanges reports whether a call is to give its slot up for one of the fleet, and bounds that one.
-func (s *Dispatcher) exchanges(c *Call, now time.Time) bool {
-	if !s.exchangeable(&c.grant[0]) {
-		return false
-	}
-	if slot := c.requested.Add(c.grant[0].Wait()); !s.mayBeSooner(c, slot, now) {
+// catchInPlace catches a call, and bounds the slot that it gets for a local one.
+func (s *Dispatcher) catchInPlace(c *Call, now time.Time) {
+	if slot := c.requested.Add(c.grant[0].Wait()); s.exchangeable(&c.grant[0]) && !s.mayBeSooner(c, slot, now) {
 		c.notBefore = slot
 	}
-	return true
+	c.catch()
 }
 
 // mayBeSooner reports whether a call that holds a local slot may have an earlier one of the fleet. As a rule it may not: others count on

@@ -118,7 +118,7 @@ func (s *Dispatcher) next(ctx context.Context, c *Call) (time.Duration, error) {
 	}
 	if s.exchanges(c, now) || s.outdated(c, now) {
 		if !c.grant[0].Queued || c.isStale() {
-			c.catch()
+			s.catchInPlace(c, now)
 			s.unlock()
 			s.requeueAlone(ctx, c)
 			return s.next(ctx, c)
