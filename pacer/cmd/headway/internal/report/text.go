@@ -84,7 +84,7 @@ func writePolicies(b *strings.Builder, f *fleet.Snapshot, now time.Time) {
 			limit += " each"
 		}
 		row(w, p.Policy.Name(), orNone(Scope(p.Scope)), Pace(p), limit, Percent(Used(p)), Count(p.Remaining), Next(p.Next),
-			Count(p.Backlog), Count(p.Queued), Count(p.Waiting), Paused(p.PausedFor), What(p.Policy)+also(Gone(now, p))+also(Lowered(p))+also(Margin(p))+also(PausedBy(now, p)))
+			Count(p.Backlog), Count(p.Queued), Count(p.Waiting), Paused(p.PausedFor), Describe(p.Policy)+also(Gone(now, p))+also(Lowered(p))+also(Margin(p))+also(PausedBy(now, p)))
 	}
 	_ = w.Flush()
 	if len(idle) > 0 {
