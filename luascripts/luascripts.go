@@ -8,8 +8,8 @@
 // grammar, and what happens when policies change. The scripts need Redis 6.2 or Valkey, and no library beyond string and math.
 //
 // A server runs a whole script for each EVALSHA, definitions included, and those of all functions would take longer than
-// most decisions. So the common case comes first (quick.lua), an algorithm is defined when a run meets it, and most of its
-// functions when a run needs them.
+// most decisions. So the common case comes first (quick.lua), and an algorithm is defined when a run meets it; what is rare of
+// a window, when a run needs it.
 package luascripts
 
 import (
@@ -27,17 +27,26 @@ var clock string
 //go:embed charge.lua
 var charge string
 
+//go:embed list.lua
+var list string
+
 //go:embed quick.lua
 var quick string
 
 //go:embed account.lua
 var account string
 
-//go:embed gcra.lua
-var gcra string
+//go:embed pace.lua
+var pace string
 
 //go:embed starts.lua
 var starts string
+
+//go:embed gcra.lua
+var gcra string
+
+//go:embed heed.lua
+var heed string
 
 //go:embed window.lua
 var window string
@@ -121,14 +130,13 @@ func WithClock(fragment string) Scripts {
 	define := func(name, fragment string) string {
 		return read("define" + name + " = function()\n" + fragment + "\nend")
 	}
-	plain := define("[C.GCRA]", gcra) +
+	plain := define("[C.GCRA]", pace+starts+gcra+heed) +
 		read("define[C.Adaptive] = define[C.GCRA]\ndefine[C.Exact] = define[C.GCRA]\ndefine[C.ExactQueued] = define[C.GCRA]") +
-		define(".starts", starts) +
 		define("[C.Window]", window) + read("define[C.Part] = define[C.Window]") +
 		define("[C.Allowance]", allowance)
 	lines := plain + define("[C.Concurrency]", concurrency) + read("define[C.Queued] = define[C.GCRA]") + define(".queue", queue)
 	fragment = read(fragment)
-	shared, accounts, reserves := fragment+read(charge), read(account), read(reserve)
+	shared, accounts, reserves := fragment+read(charge)+read(list), read(account), read(reserve)
 	join := func(definitions, command string) string { return shared + accounts + definitions + read(command) }
 	return Scripts{
 		Reserve:   shared + read(quick) + accounts + plain + reserves,
