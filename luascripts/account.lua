@@ -1,9 +1,9 @@
 -- account.lua: what the algorithms share.
 --
--- An account is what is known of one key under one algorithm. An algorithm is a table of functions: parse, loadstring, room, take, write;
--- rest, which defines what most runs can do without: unfold (if accounts need it), earliest, horizon and commit; and heeding, which
--- defines what calls that look for a slot can do without, unless rest does: cancel, settle, slow, learn, claim,
--- reset, holds and inspect. See gcra.lua and window.lua; they mirror package engine, and a differential test compares every reply.
+-- An account is what is known of one key under one algorithm. An algorithm is a table of functions: parse, loadstring, room, take, write,
+-- earliest, horizon, commit, cancel, settle, slow, stray, learn, claim, reset, holds and inspect. A window's has rest and heeding, which
+-- define what most runs can do without. See gcra.lua and window.lua; they mirror package engine, and a differential test compares every
+-- reply.
 --
 -- The value of an account's key is "shape state", where
 --   shape  "r" and the shortest emission interval of a rate since its tail was last past; "w", or "c" if it has a calendar, the width of a
@@ -26,19 +26,8 @@ local function queues()
   return define.queues
 end
 
--- logs returns what is done with the starts of rates whose windows are exact: see starts.lua.
-local function logs()
-  if not define.logs then define.logs = define.starts() end
-  return define.logs
-end
-
--- foreign ends the script, before it has written anything, because a key holds what these scripts did not write.
-local function foreign(key)
-  error('HEADWAYFOREIGN ' .. key .. ' holds a value that Headway did not write', 0)
-end
-
--- unknown ends the script because of an unknown value in its arguments. It must not be taken for something else: calls would go that nobody
--- counts.
+-- unknown ends the script because it was asked for something that it does not know. Nothing is to go on as if it were something
+-- else: that would let calls go that nobody counts.
 local function unknown(what, n)
   error('headway: unknown ' .. what .. ' ' .. (n or '(none)'), 0)
 end
@@ -130,13 +119,12 @@ local function algorithm(n)
   return algorithms[n]
 end
 
--- everything defines what the algorithms of some accounts can do besides, or only what calls that look for a slot need.
+-- everything defines what windows can do besides, or only what calls that look for a slot need.
 local function everything(entries, forslots)
   for i = 1, #entries do
-    local o = entries[i]
-    if not o.run.earliest then o.run.rest() end
-    if not forslots and not o.run.cancel then o.run.heeding() end
-    if o.run.unfold then o.run.unfold(o) end
+    local run = entries[i].run
+    if not run.earliest then run.rest() end
+    if not forslots and not run.cancel then run.heeding() end
   end
 end
 
@@ -152,12 +140,12 @@ local function sweep(set, past)
   if n > 0 then redis.call('ZREMRANGEBYRANK', set, 0, math.min(n, C.MaxSwept) - 1) end
 end
 
--- save writes the state of an account, which matters until an instant: its key goes if that is past.
-local function save(o, text, ends, now)
+-- save writes the state of an account, with more after it if there is more, which matters until an instant: its key goes if that is past.
+local function save(o, text, ends, now, more)
   if ends <= now then
     redis.call('DEL', o.key)
   else
-    redis.call('SET', o.key, o.unit .. text, 'PX', lasting(ends - now))
+    redis.call('SET', o.key, o.unit .. text .. (more or ''), 'PX', lasting(ends - now))
   end
 end
 
@@ -226,8 +214,7 @@ local function turn(o, v, now)
       o.run.loadstring(o, state, now)
       return o.run.change(o, t, now)
     end
-    local name, scope = string.match(o.key, '^([^}]*}:[^:]*)(.*)$')
-    from = { key = o.key, gaps = name .. '/gaps' .. scope, t = t, tat = 0, limit = 1, run = algorithm(C.GCRA) }
+    from = algorithm(C.GCRA).blank(o.key, '', 1, t)
   else
     local kind, width, m, rest = string.match(v, '^([wc])(%d+)%.(%d+) (.*)$')
     if kind then
@@ -249,11 +236,7 @@ end
 -- open sees to rates that are faster than before, when nothing is left that can fail.
 local function open(entries, now)
   for i = 1, #entries do
-    local o = entries[i]
-    if o.opens then
-      everything({ o })
-      o.run.open(o, now)
-    end
+    if entries[i].opens then entries[i].run.open(entries[i], now) end
   end
 end
 

@@ -116,271 +116,265 @@ function allowance.take(o, now, n, many)
   return now, n, C.UnboundSlack
 end
 
-function allowance.rest()
-  function allowance.horizon() return math.huge end
+function allowance.horizon() return math.huge end
 
-  function allowance.earliest(o, now, e, n)
-    local open = begin(o, now)
-    if o.step > 0 then e = math.max(e, paced(o, now, open, n)) end
-    if o.till == 0 then
-      if o.width > 0 and open + n > widest(o) then e = math.max(e, o.since + ceil(open + n - widest(o), n) * C.Apart) end
-    elseif e < o.till and fits(o, open, n) then
-      return { at = e }
-    elseif e < o.till or o.starved > 0 or not fits(o, open, n) then
-      e = math.max(e, o.till + o.reported * ceil(o.ahead, n) * C.Apart)
-    end
+function allowance.earliest(o, now, e, n)
+  local open = begin(o, now)
+  if o.step > 0 then e = math.max(e, paced(o, now, open, n)) end
+  if o.till == 0 then
+    if o.width > 0 and open + n > widest(o) then e = math.max(e, o.since + ceil(open + n - widest(o), n) * C.Apart) end
+  elseif e < o.till and fits(o, open, n) then
     return { at = e }
+  elseif e < o.till or o.starved > 0 or not fits(o, open, n) then
+    e = math.max(e, o.till + o.reported * ceil(o.ahead, n) * C.Apart)
   end
+  return { at = e }
+end
 
-  function allowance.commit(o, now, place, n)
-    local open = begin(o, now)
-    if o.since == 0 then o.since = now end
-    if o.step > 0 then o.next_ = paced(o, now, open, n) + taking(o, now, n) end
-    if o.till > 0 and place.at >= o.till then
-      if not fits(o, open, n) then o.starved = 1 end
-      o.ahead = o.ahead + n
-    else
-      o.open = o.open + n
-    end
-    o.dirty = true
-    return place.at, n, C.UnboundSlack
+function allowance.commit(o, now, place, n)
+  local open = begin(o, now)
+  if o.since == 0 then o.since = now end
+  if o.step > 0 then o.next_ = paced(o, now, open, n) + taking(o, now, n) end
+  if o.till > 0 and place.at >= o.till then
+    if not fits(o, open, n) then o.starved = 1 end
+    o.ahead = o.ahead + n
+  else
+    o.open = o.open + n
+  end
+  o.dirty = true
+  return place.at, n, C.UnboundSlack
+end
+
+-- drop takes a call out of what is open that was granted at an instant.
+local function drop(o, now, slot, n, made)
+  o.dirty = true
+  if slot > now and o.early > 0 and made < o.at then
+    o.early = math.max(0, o.early - n)
+  elseif o.till > 0 and slot >= o.till and o.ahead > 0 then
+    o.ahead = math.max(0, o.ahead - n)
+  elseif slot >= o.mark_ then
+    local young = math.min(o.open, n)
+    o.open, o.older = o.open - young, math.max(0, o.older - n + young)
+  elseif slot >= o.before then
+    o.older = math.max(0, o.older - n)
   end
 end
 
--- heeding defines what calls that look for a slot can do without.
-function allowance.heeding()
-  -- drop subtracts a call that was granted at an instant from what is open.
-  local function drop(o, now, slot, n, made)
-    o.dirty = true
-    if slot > now and o.early > 0 and made < o.at then
-      o.early = math.max(0, o.early - n)
-    elseif o.till > 0 and slot >= o.till and o.ahead > 0 then
-      o.ahead = math.max(0, o.ahead - n)
-    elseif slot >= o.mark_ then
-      local young = math.min(o.open, n)
-      o.open, o.older = o.open - young, math.max(0, o.older - n + young)
-    elseif slot >= o.before then
-      o.older = math.max(0, o.older - n)
+-- blind takes a call out of what is open of which only the cost is known, and returns what slot it is taken to have.
+local function blind(o, now, n)
+  if n == 0 then return now end
+  local older = math.min(o.older, n)
+  o.older, o.open = o.older - older, math.max(0, o.open - n + older)
+  return o.till == 0 and now or math.max(o.start, o.at - 1)
+end
+
+function allowance.cancel(o, now, slot, n, made)
+  turn(o, now)
+  drop(o, now, slot, n, made)
+  if o.step > 0 and slot >= now and made >= o.at then o.next_ = math.max(0, o.next_ - taking(o, now, n)) end
+end
+
+-- news returns what became of what was believed to be left: the kind of change that is to be published; nil for none.
+local function news(o, was, gated)
+  local left = o.low - 1 - o.open - o.older - o.early
+  if o.till == 0 then return nil end
+  if left < 0 and left < was then return C.ChangePaused end
+  if left > 0 and (gated or o.starved > 0) then
+    o.starved = 0
+    return C.ChangeResumed
+  end
+  return nil
+end
+
+-- outdated applies an answer that says nothing of this window.
+local function outdated(o, cost, was)
+  if o.till == 0 and o.width > 0 then o.width = math.max(1, o.low - 1, o.width - cost) end
+  return news(o, was, false)
+end
+
+-- went notes a good answer to a call with a slot, of cost n.
+local function went(o, slot, n)
+  if o.oks == 0 or slot - o.recent > math.max(C.Generation, 8 * o.step) then
+    o.first, o.oks = slot, 0
+    if o.zero > 0 and o.zero < o.start then
+      if o.period ~= 0 then o.known = o.period end
+      o.zero, o.period = 0, 0
     end
   end
+  o.oks, o.recent = o.oks + n, math.max(o.recent, slot)
+end
 
-  -- blind subtracts a call with only a known cost from what is open, and returns its assumed slot.
-  local function blind(o, now, n)
-    if n == 0 then return now end
-    local older = math.min(o.older, n)
-    o.older, o.open = o.older - older, math.max(0, o.open - n + older)
-    return o.till == 0 and now or math.max(o.start, o.at - 1)
+-- ends returns when a window of a period ends in which nothing is left.
+local function ends(o, period)
+  if period < 0 then return o.first - period end
+  return o.zero - o.zero % period + period
+end
+
+-- nexttime returns how long to wait if nobody says when there is more.
+local function nexttime(o, now)
+  if o.start <= o.zero or o.zero == 0 then
+    o.zero = now
+    local t = o.known ~= 0 and ends(o, o.known) - now or 0
+    if t > 0 then return t end
   end
-
-  function allowance.cancel(o, now, slot, n, made)
-    turn(o, now)
-    drop(o, now, slot, n, made)
-    if o.step > 0 and slot >= now and made >= o.at then o.next_ = math.max(0, o.next_ - taking(o, now, n)) end
-  end
-
-  -- news returns the kind of change to publish; nil for none.
-  local function news(o, was, gated)
-    local left = o.low - 1 - o.open - o.older - o.early
-    if o.till == 0 then return nil end
-    if left < 0 and left < was then return C.ChangePaused end
-    if left > 0 and (gated or o.starved > 0) then
-      o.starved = 0
-      return C.ChangeResumed
+  local best, waited = C.LongestGuess, now - o.zero
+  waited = floor(waited, 8)
+  o.period = 0
+  for _, p in ipairs({ C.Second, C.TenSeconds, C.Minute, C.TenMinutes, C.Hour, C.Day }) do
+    for sign = 1, -1, -2 do
+      local t = ends(o, sign * p) - now
+      if t > 0 and t >= waited and t < best then best, o.period = t, sign * p end
     end
-    return nil
   end
+  return best
+end
 
-  -- outdated applies an answer that states nothing about this window.
-  local function outdated(o, cost, was)
-    if o.till == 0 and o.width > 0 then o.width = math.max(1, o.low - 1, o.width - cost) end
-    return news(o, was, false)
-  end
-
-  -- went notes a good answer to a call with a slot, of cost n.
-  local function went(o, slot, n)
-    if o.oks == 0 or slot - o.recent > math.max(C.Generation, 8 * o.step) then
-      o.first, o.oks = slot, 0
-      if o.zero > 0 and o.zero < o.start then
-        if o.period ~= 0 then o.known = o.period end
-        o.zero, o.period = 0, 0
-      end
+local function silent(o, now, slot, cost, was, open)
+  if o.till == 0 then
+    if o.oks > o.most then o.most = 0 end
+    local widens = o.said > 0 or o.first_ > 0 and o.step == 0
+    if o.width == 0 or widens and open <= o.width then return nil end
+    o.width = widens and o.width + cost or 0
+    if not widens and o.step > 0 then
+      if taking(o, now, 1) >= C.Apart then return nil end
+      o.next_, o.at = now, now
     end
-    o.oks, o.recent = o.oks + n, math.max(o.recent, slot)
+    return C.ChangeResumed
   end
-
-  -- ends returns when a window of a period ends in which nothing is left.
-  local function ends(o, period)
-    if period < 0 then return o.first - period end
-    return o.zero - o.zero % period + period
+  if o.low <= 1 then
+    o.maybe = math.max(0, o.maybe - cost)
+  elseif slot < o.at then
+    o.maybe = o.maybe + cost
   end
+  o.low, o.at = math.max(1, o.low - cost), now
+  if o.maybe > 0 and o.low == 1 and o.open + o.older + o.early == 0 then return C.ChangeResumed end
+  return news(o, was, false)
+end
 
-  -- nexttime returns how long to wait if nothing states when there is more.
-  local function nexttime(o, now)
-    if o.start <= o.zero or o.zero == 0 then
-      o.zero = now
-      local t = o.known ~= 0 and ends(o, o.known) - now or 0
-      if t > 0 then return t end
-    end
-    local best, waited = C.LongestGuess, now - o.zero
-    waited = floor(waited, 8)
-    o.period = 0
-    for _, p in ipairs({ C.Second, C.TenSeconds, C.Minute, C.TenMinutes, C.Hour, C.Day }) do
-      for sign = 1, -1, -2 do
-        local t = ends(o, sign * p) - now
-        if t > 0 and t >= waited and t < best then best, o.period = t, sign * p end
-      end
-    end
-    return best
+local function corrected(o, left, cost, refused, should)
+  if refused then
+    if should and o.own ~= 1 and left == 0 then o.own = 2 end
+  elseif left == 0 then
+    o.own = 1
+  elseif o.own == 2 then
+    return math.max(0, left - cost)
   end
+  return left
+end
 
-  local function silent(o, now, slot, cost, was, open)
-    if o.till == 0 then
-      if o.oks > o.most then o.most = 0 end
-      local widens = o.said > 0 or o.first_ > 0 and o.step == 0
-      if o.width == 0 or widens and open <= o.width then return nil end
-      o.width = widens and o.width + cost or 0
-      if not widens and o.step > 0 then
-        if taking(o, now, 1) >= C.Apart then return nil end
-        o.next_, o.at = now, now
-      end
-      return C.ChangeResumed
+local function patient(o, slot, cost, refused, left, wait)
+  if o.till == 0 and o.width > 0 and slot >= o.start then
+    if refused and o.oks <= cost then
+      o.waits = math.min(5, o.waits + 1)
+    elseif left > 1 then
+      o.waits = math.max(0, o.waits - 1)
     end
-    if o.low <= 1 then
-      o.maybe = math.max(0, o.maybe - cost)
-    elseif slot < o.at then
-      o.maybe = o.maybe + cost
-    end
-    o.low, o.at = math.max(1, o.low - cost), now
-    if o.maybe > 0 and o.low == 1 and o.open + o.older + o.early == 0 then return C.ChangeResumed end
-    return news(o, was, false)
   end
-
-  local function corrected(o, left, cost, refused, should)
-    if refused then
-      if should and o.own ~= 1 and left == 0 then o.own = 2 end
-    elseif left == 0 then
-      o.own = 1
-    elseif o.own == 2 then
-      return math.max(0, left - cost)
-    end
-    return left
+  if left == 0 and o.waits > 1 and (refused or wait <= math.max(o.till, o.start) - o.at) then
+    local longer = wait * (math.min(2 ^ (o.waits - 1), math.max(1, floor(o.most, 4))) - 1)
+    wait = wait + (refused and longer or math.min(longer, C.Minute))
   end
+  return o.since + wait
+end
 
-  local function patient(o, slot, cost, refused, left, wait)
-    if o.till == 0 and o.width > 0 and slot >= o.start then
-      if refused and o.oks <= cost then
-        o.waits = math.min(5, o.waits + 1)
-      elseif left > 1 then
-        o.waits = math.max(0, o.waits - 1)
-      end
-    end
-    if left == 0 and o.waits > 1 and (refused or wait <= math.max(o.till, o.start) - o.at) then
-      local longer = wait * (math.min(2 ^ (o.waits - 1), math.max(1, floor(o.most, 4))) - 1)
-      wait = wait + (refused and longer or math.min(longer, C.Minute))
-    end
-    return o.since + wait
+local function set(o, now, left, till, gated, was)
+  o.low, o.at, o.width, o.maybe = left + 1, now, 0, 0
+  local later = o.till > 0 and till > o.till and o.ahead > 0
+  if later then o.early, o.ahead = o.early + o.ahead, 0 end
+  local spent = left <= o.open + o.older + o.early and (later or o.till == 0)
+  o.till = till
+  if spent then return C.ChangePaused end
+  return news(o, was, gated)
+end
+
+local function read(o, now, slot, left, till, refused, was)
+  local gated = o.width > 0 and o.till == 0
+  if o.low > 0 and slot < o.at then
+    if left >= o.low then return news(o, was, false) end
+    if refused then till = math.max(till, o.till) end
   end
+  return set(o, now, left, till, gated, was)
+end
 
-  local function set(o, now, left, till, gated, was)
-    o.low, o.at, o.width, o.maybe = left + 1, now, 0, 0
-    if o.till > now and till - o.till < C.Second and (till - now) % C.Second == 0 then till = math.min(till, o.till) end
-    local later = o.till > 0 and till > o.till and o.ahead > 0
-    if later then o.early, o.ahead = o.early + o.ahead, 0 end
-    local spent = left <= o.open + o.older + o.early and (later or o.till == 0)
-    o.till = till
-    if spent then return C.ChangePaused end
-    return news(o, was, gated)
+-- stated returns how long to wait, as far as that is known.
+local function stated(o, now, wait, left, guessed)
+  if wait == 0 then return (o.dated > 0 or left > 0) and C.Second or nexttime(o, now) end
+  if not guessed then o.dated = 1 end
+  return wait
+end
+
+-- over reports whether an answer is about a window that is over.
+local function over(o, slot, wait)
+  return slot < o.start and (slot + wait <= o.start or wait % C.Second == 0 and slot + wait - C.Second <= o.start)
+end
+
+local function refuse(o, now, wait, teaches)
+  local till = now + wait
+  if teaches and o.said == 0 and o.oks > 0 and (o.step == 0 or o.till == 0 or o.oks >= C.Lesson) then
+    local took, of = math.min(C.Month, math.max(C.Second, till - o.first)), math.min(C.Lesson, o.oks)
+    o.step = floor(o.step * (C.Lesson - of) + floor(took, o.oks) * of, C.Lesson)
+    o.span = math.min(C.Month, math.max(math.min(took, C.TenMinutes), C.Calms * o.step))
   end
+  if o.low == 1 then till = math.max(till, o.till) end
+  o.starved = 1
+  set(o, now, 0, till, false, 0)
+  return C.ChangePaused
+end
 
-  local function read(o, now, slot, left, till, refused, was)
-    local gated = o.width > 0 and o.till == 0
-    if o.low > 0 and slot < o.at then
-      if left >= o.low then return news(o, was, false) end
-      if refused then till = math.max(till, o.till) end
-    end
-    return set(o, now, left, till, gated, was)
-  end
-
-  -- stated returns how long to wait, as far as that is known.
-  local function stated(o, now, wait, left, guessed)
-    if wait == 0 then return (o.dated > 0 or left > 0) and C.Second or nexttime(o, now) end
-    if not guessed then o.dated = 1 end
-    return wait
-  end
-
-  -- over reports whether an answer is about a window that is over.
-  local function over(o, slot, wait)
-    return slot < o.start and (slot + wait <= o.start or wait % C.Second == 0 and slot + wait - C.Second <= o.start)
-  end
-
-  local function refuse(o, now, wait, teaches)
-    local till = now + wait
-    if teaches and o.said == 0 and o.oks > 0 and (o.step == 0 or o.till == 0 or o.oks >= C.Lesson) then
-      local took, of = math.min(C.Month, math.max(C.Second, till - o.first)), math.min(C.Lesson, o.oks)
-      o.step = floor(o.step * (C.Lesson - of) + floor(took, o.oks) * of, C.Lesson)
-      o.span = math.min(C.Month, math.max(math.min(took, C.TenMinutes), C.Calms * o.step))
-    end
-    if o.low == 1 then till = math.max(till, o.till) end
-    o.starved = 1
-    set(o, now, 0, till, false, 0)
-    return C.ChangePaused
-  end
-
-  -- answer applies an answer: see Answered in allowance_answer.go. It returns the change to publish.
-  function allowance.answer(o, now, slot, cost, left, wait, flags)
-    begin(o, now)
-    local known = flags % C.AnswerOpen
-    local teaches, guessed = known >= C.AnswerTeaches, known % C.AnswerTeaches >= C.AnswerGuessed
-    o.older = o.older + (flags - known) / C.AnswerOpen
-    local open = o.open + o.older + o.early
-    local was, refused = o.low - 1 - open, flags % 2 == C.AnswerRefused
-    o.since, o.dirty = now, true
-    if slot ~= 0 or cost > 0 and not refused then o.reported = 1 end
-    if slot == 0 then slot = blind(o, now, cost) else drop(o, now, slot, cost, slot) end
-    local old = slot < o.start
-    if not refused and not old then went(o, slot, cost) end
-    if refused and (left == 0 and teaches and o.said == 0 or left < 0 and (wait > 0 or guessed)) then
-      wait = stated(o, now, wait, 0, guessed)
-      if over(o, slot, wait) then return outdated(o, cost, was) end
-      return refuse(o, now, wait, teaches)
-    end
-    if left < 0 then
-      if old then return outdated(o, cost, was) end
-      if refused then return news(o, was, false) end
-      return silent(o, now, slot, cost, was, open)
-    end
-    wait = stated(o, now, wait, left, guessed)
+-- answer applies what an answer said: see Answered in allowance_answer.go. It returns what is to be published.
+function allowance.answer(o, now, slot, cost, left, wait, flags)
+  begin(o, now)
+  local known = flags % C.AnswerOpen
+  local teaches, guessed = known >= C.AnswerTeaches, known % C.AnswerTeaches >= C.AnswerGuessed
+  o.older = o.older + (flags - known) / C.AnswerOpen
+  local open = o.open + o.older + o.early
+  local was, refused = o.low - 1 - open, flags % 2 == C.AnswerRefused
+  o.since, o.dirty = now, true
+  if slot ~= 0 or cost > 0 and not refused then o.reported = 1 end
+  if slot == 0 then slot = blind(o, now, cost) else drop(o, now, slot, cost, slot) end
+  local old = slot < o.start
+  if not refused and not old then went(o, slot, cost) end
+  if refused and (left == 0 and teaches and o.said == 0 or left < 0 and (wait > 0 or guessed)) then
+    wait = stated(o, now, wait, 0, guessed)
     if over(o, slot, wait) then return outdated(o, cost, was) end
-    if not refused then
-      o.most = math.max(o.most, left + cost)
-      if o.said == 0 then o.said, o.step = 1, 0 end
-    end
-    left = corrected(o, left, cost, refused, o.till > 0 and was >= 0 and open == cost)
-    return read(o, now, slot, left, patient(o, slot, cost, refused, left, wait), refused, was)
+    return refuse(o, now, wait, teaches)
   end
-
-  function allowance.resume(o, now)
-    turn(o, now)
-    o.open, o.ahead, o.early = o.open + o.ahead + o.early, 0, 0
-    o.till, o.low, o.at, o.width, o.maybe, o.starved, o.waits, o.dirty = 0, 0, 0, 0, 0, 0, 0, true
-    o.step, o.next_ = 0, 0
+  if left < 0 then
+    if old then return outdated(o, cost, was) end
+    if refused then return news(o, was, false) end
+    return silent(o, now, slot, cost, was, open)
   end
-
-  function allowance.reset(o)
-    clear(o)
-    o.dirty = true
+  wait = stated(o, now, wait, left, guessed)
+  if over(o, slot, wait) then return outdated(o, cost, was) end
+  if not refused then
+    o.most = math.max(o.most, left + cost)
+    if o.said == 0 then o.said, o.step = 1, 0 end
   end
+  left = corrected(o, left, cost, refused, o.till > 0 and was >= 0 and open == cost)
+  return read(o, now, slot, left, patient(o, slot, cost, refused, left, wait), refused, was)
+end
 
-  for _, name in ipairs({ 'settle', 'slow', 'stray', 'learn', 'claim', 'renew', 'release' }) do allowance[name] = function() end end
+function allowance.resume(o, now)
+  turn(o, now)
+  o.open, o.ahead, o.early = o.open + o.ahead + o.early, 0, 0
+  o.till, o.low, o.at, o.width, o.maybe, o.starved, o.waits, o.dirty = 0, 0, 0, 0, 0, 0, 0, true
+  o.step, o.next_ = 0, 0
+end
 
-  function allowance.holds() return {} end
+function allowance.reset(o)
+  clear(o)
+  o.dirty = true
+end
 
-  function allowance.inspect(o, now)
-    local open = turn(o, now)
-    local remaining = o.limit
-    if o.till > 0 then remaining = math.max(0, o.low - 1 - open) end
-    return remaining, allowance.earliest(o, now, now, 1).at, o.ahead + o.early, paused(o, now) or 0, math.max(0, o.low - 1), 0, 0, math.max(now, o.till)
-  end
+for _, name in ipairs({ 'settle', 'slow', 'stray', 'learn', 'claim', 'renew', 'release' }) do allowance[name] = function() end end
+
+function allowance.holds() return {} end
+
+function allowance.inspect(o, now)
+  local open = turn(o, now)
+  local remaining = o.limit
+  if o.till > 0 then remaining = math.max(0, o.low - 1 - open) end
+  return remaining, allowance.earliest(o, now, now, 1).at, o.ahead + o.early, paused(o, now) or 0, math.max(0, o.low - 1), 0, 0, math.max(now, o.till)
 end
 
 return allowance

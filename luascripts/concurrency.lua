@@ -35,8 +35,6 @@ function concurrency.loadstring(o, v)
   o.learned, o.till = number(learned, o.key), number(till, o.key)
 end
 
-function concurrency.rest() end
-
 function concurrency.room() return 0 end
 
 function concurrency.horizon() return math.huge end

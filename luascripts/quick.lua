@@ -114,10 +114,10 @@ local function quickly()
         tat = sub(v, #shape + 1)
       end
       if algorithm == 'C.Exact' then
-        log = { within = tonumber(ARGV[at + 4]), starts = KEYS[more + 1], unlogged = 0, fresh = not v, lead = (burst - 1) * t }
+        log = { within = tonumber(ARGV[at + 4]), starts = KEYS[more], unlogged = 0, fresh = not v, lead = (burst - 1) * t }
         if v then
           local kept, tau
-          tat, log.unlogged, kept, tau = string.match(tat, '^(%d+) /(%d+) (%d+) (%d+)$')
+          tat, log.unlogged, kept, tau = string.match(tat, '^(%d+) (%d+) (%d+) (%d+)$')
           if kept ~= ARGV[at + 4] or now < log.unlogged + log.within or tonumber(tau) ~= log.lead then return nil end
         end
       end
@@ -134,14 +134,14 @@ local function quickly()
         log.inside = v and call('ZCOUNT', log.starts, now - log.within + 1, '+inf') or 0
         if log.inside + many * cost > tonumber(ARGV[at + 3]) then return nil end
         log.from, log.t, log.was, log.ends = from, t, tat or 0, ends
-        values[i], lasts[i] = shape .. format('%.0f /%s %s %.0f', ends, log.unlogged, ARGV[at + 4], log.lead), ends + log.within
+        values[i], lasts[i] = shape .. format('%.0f %s %s %.0f', ends, log.unlogged, ARGV[at + 4], log.lead), ends + log.within
         logs = logs or {}
         logs[i] = log
         reply[3] = 0
-        at, more = at + 5, more + 2
+        at, more = at + 5, more + 1
       else
         values[i], lasts[i] = shape .. format('%.0f', ends), ends
-        at, more = at + 3, more + 1
+        at = at + 3
       end
     end
   end

@@ -1,30 +1,34 @@
 -- starts.lua: the log that makes the windows of a rate exact. The reasoning is in package engine, log.go.
 --
--- KEYS   of a rate whose windows are exact (algorithms 6 and 7), after the gaps:
+-- KEYS   of a rate whose windows are exact (algorithms 6 and 7):
 --        starts: a sorted set, one member for each unit of cost, score = when it goes, member = the start of its cell of
---        virtual time, negative if it cannot be given back. It means something while the account's own key refers to it
--- TTL    until the last start is out of the window; more generously, so that it need not be set with every call
+--        virtual time, negative if it cannot be given back. It means something as long as the account's own key says so
+-- TTL    until the last start is out of the window; more generously, so that quick.lua need not set it with every call
 
 local starts = {}
 
+-- whole reports whether the log is one of the limit: all that it lacks began before o.unlogged.
+function starts.whole(o) return o.kept == o.within and o.logtau == o.tau end
+
+-- since returns from when on the log knows all that matters.
+function starts.since(o) return (starts.whole(o) and o.unlogged or o.tat) + o.wide end
+
 -- most returns how many calls may start in a window. While the pace is slower than the limit's, they are fewer.
 function starts.most(o)
-  if not o.pace or o.pace <= o.t then return o.most end
+  if o.pace <= o.t then return o.most end
   local n = o.within + o.pace - 1
   return math.max(1, math.min(o.most, (n - n % o.pace) / o.pace))
 end
 
--- free returns how many more starts there may be in the window that ends now, and whether the log has none there.
+-- free returns how many more starts there may be in the window that ends now.
 function starts.free(o, now)
-  if not o.whole then return starts.most(o), false end
-  local inside = redis.call('ZCOUNT', o.starts, now - o.wide + 1, '+inf')
-  return starts.most(o) - inside, inside == 0
+  return starts.most(o) - (starts.whole(o) and redis.call('ZCOUNT', o.starts, now - o.wide + 1, '+inf') or 0)
 end
 
 -- crowded returns s if n more starts at s are in no group of most + 1 that is shorter than the window, or else a later
 -- instant before which they are; and how much work that was.
 function starts.crowded(o, s, n)
-  if not o.whole then return s, 0 end
+  if not starts.whole(o) then return s, 0 end
   local most = starts.most(o)
   local others, within = most + 1 - math.min(n, most), o.wide
   if redis.call('ZCOUNT', o.starts, s - within + 1, s + within - 1) < others then return s, 0 end
@@ -46,9 +50,12 @@ end
 -- keep sees to it that there is a log before something is charged or given back under a limit that wants one. One that
 -- does not leaves none behind, and neither does one that has changed.
 function starts.keep(o)
-  if o.whole then return end
-  redis.call('UNLINK', o.starts)
-  o.unlogged, o.kept, o.logtau, o.whole, o.expire = o.tat, o.within, (o.limit - 1) * o.t, true, true
+  if not o.most then
+    o.unlogged, o.kept, o.logtau = 0, 0, 0
+  elseif not starts.whole(o) then
+    redis.call('UNLINK', o.starts)
+    o.unlogged, o.kept, o.logtau = o.tat, o.within, o.tau
+  end
 end
 
 -- insert logs n starts with cells so far apart.
@@ -65,13 +72,8 @@ end
 -- earlier than the slot and no more than the tolerance later, so that they are found where that is.
 function starts.add(o, at, n, x)
   n = math.min(n, o.most)
-  local tau, parts = (o.limit - 1) * o.t, math.max(1, n - 1)
-  insert(o, at, n, math.max(x, at), math.max(1, math.min(o.t, (tau - tau % parts) / parts)))
-end
-
--- take logs many calls of cost n that go now, whose intervals begin at x.
-function starts.take(o, now, n, many, x)
-  insert(o, now, n * many, x, o.t)
+  local parts = math.max(1, n - 1)
+  insert(o, at, n, math.max(x, at), math.max(1, math.min(o.t, (o.tau - o.tau % parts) / parts)))
 end
 
 -- debt logs n starts that nobody knew of when they went. They are charged from an instant on, and not given back.
@@ -98,7 +100,7 @@ end
 
 -- last returns where the last n cells of a charge begin; nil if it has not so many.
 function starts.last(o, from, to, n)
-  if not o.whole or n == 0 then return nil end
+  if n == 0 or not starts.whole(o) then return nil end
   local cells = of(o, from, to, from, to)
   return cells[#cells - n + 1]
 end
@@ -111,15 +113,5 @@ end
 
 -- tidy forgets starts that do not matter any more, when the tail has come from one window into another.
 function starts.tidy(o, was, now)
-  local within = o.within
-  if was - was % within == o.tat - o.tat % within then return end
-  sweep(o.starts, now - o.wide)
-  o.expire = true
+  if was - was % o.within ~= o.tat - o.tat % o.within then sweep(o.starts, now - o.wide) end
 end
-
--- write sets the log's TTL. It is good while the tail stays in its window: whatever else moves the tail on sets o.expire.
-function starts.write(o, now)
-  if o.expire then redis.call('PEXPIRE', o.starts, lasting(o.tat - o.tat % o.within + 3 * o.within - now)) end
-end
-
-return starts

@@ -420,7 +420,7 @@ func TestAStoreThatForgotNothingIsChargedNothing(t *testing.T) {
 	exact := policies.AtMost(100, time.Second).Burst(20).Skew(0).Named("exact")
 	rate := policies.PerSecond(50).Named("rate")
 	for name, list := range map[string][]policies.Policy{"a rate": {rate}, "exact": {exact}, "both": {rate, exact}} {
-		for _, n := range []int{20, 600} { // more than a process remembers one by one
+		for _, n := range []int{20, 500} { // more than a process remembers one by one
 			t.Run(fmt.Sprintf("%s, %d", name, n), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {

@@ -63,7 +63,7 @@ func growthOfGaps(t *testing.T, full bool) section {
 	t.Helper()
 	b := newBackend(t)
 	g := growth{
-		title: "Growth: gaps", file: "growth-gaps.svg", x: "gaps", points: points(full, 0, 1, 10, 100, 1_000, 10_000),
+		title: "Growth: gaps", file: "growth-gaps.svg", x: "gaps", points: points(full, 0, 1, 10, 100, 1_000),
 		text: `Of a line of reservations in one key every other one was given back, which leaves gaps as long as the emission
 interval, and at the end of the line two neighbours. A slot is reserved and given back: *any fits*: by calls of cost 1 that may go no
 earlier than somewhere among the gaps; *the last fits*: by calls of cost 2, for which all gaps but that at the end are too short; *none

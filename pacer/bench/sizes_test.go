@@ -60,8 +60,8 @@ func TestRedisSizes(t *testing.T) {
 				require.NoError(t, err)
 			}
 		}},
-		{"a gap", policies.PerSecond(1), calls, func(p *pacer.Pacer) {
-			for i := range calls {
+		{"a gap", policies.PerSecond(1), 1000, func(p *pacer.Pacer) {
+			for i := range 1000 {
 				_, err := p.Reserve(t.Context(), pacer.NotBefore(time.Duration(i+1)*10*time.Second))
 				require.NoError(t, err)
 			}

@@ -7,14 +7,10 @@ import "strings"
 // apart, as the release notes mention. Values that an older release only lacks change nothing. Permissions name pacer:* and hold for all
 // numbers.
 //
-// Within v1 it stays: docs/operating.md has the promise, TestTheReleaseBeforeHasTheSameKeys holds it, and TestTwoReleasesSideBySide runs the
-// release before beside this one.
-const prefix = "pacer:6:"
+// TestTwoReleasesSideBySide runs the release before beside this one as long as both have the same number.
+const prefix = "pacer:7:"
 
-// gapsMark sets the key of a rate's gaps apart. It cannot stand in a policy's name.
-const gapsMark = "/gaps"
-
-// startsMark sets the key of the log of a rate apart whose windows are exact.
+// startsMark sets the key of the log of a rate apart whose windows are exact. It cannot stand in a policy's name.
 const startsMark = "/starts"
 
 // Marks of the keys of a limit that calls queue for.
@@ -49,21 +45,20 @@ const upstreamsKey = prefix + "upstreams"
 
 // upstreamKey returns the key of an upstream. It begins all others:
 //
-//	pacer:6:{upstream}                          the epoch of the upstream's data
-//	pacer:6:{upstream}/alive                    the processes that pace it, by when they are taken for gone
-//	pacer:6:{upstream}/came                     the same, by when they came
-//	pacer:6:{upstream}/allowances               the allowances of which the upstream said something, by when that is over
-//	pacer:6:{upstream}/index                    what they say of themselves, of their policies, and of what went
-//	pacer:6:{upstream}/booking/ID               what became of a booking
-//	pacer:6:{upstream}:policy                   an account of the whole upstream
-//	pacer:6:{upstream}:policy:value             an account of one scope value, escaped
-//	pacer:6:{upstream}:policy/gaps[:value]      the gaps of a rate
-//	pacer:6:{upstream}:policy/starts[:value]    when calls of a rate start, if its windows are exact
-//	pacer:6:{upstream}:policy/leases[:value]    the calls in flight, by when their leases run out
-//	pacer:6:{upstream}:policy/begun[:value]     the same, by when they began, if only long ones count
-//	pacer:6:{upstream}:policy/line[:value]      who is queued, in order
-//	pacer:6:{upstream}:policy/waits[:value]     the same, by when they are taken for dead
-//	pacer:6:{upstream}:policy/flows[:value]     who shares it fairly, by where their last calls end
+//	pacer:7:{upstream}                          the epoch of the upstream's data
+//	pacer:7:{upstream}/alive                    the processes that pace it, by when they are taken for gone
+//	pacer:7:{upstream}/came                     the same, by when they came
+//	pacer:7:{upstream}/allowances               the allowances of which the upstream said something, by when that is over
+//	pacer:7:{upstream}/index                    what they say of themselves, of their policies, and of what went
+//	pacer:7:{upstream}/booking/ID               what became of a booking
+//	pacer:7:{upstream}:policy                   an account of the whole upstream
+//	pacer:7:{upstream}:policy:value             an account of one scope value, escaped
+//	pacer:7:{upstream}:policy/starts[:value]    when calls of a rate start, if its windows are exact
+//	pacer:7:{upstream}:policy/leases[:value]    the calls in flight, by when their leases run out
+//	pacer:7:{upstream}:policy/begun[:value]     the same, by when they began, if only long ones count
+//	pacer:7:{upstream}:policy/line[:value]      who is queued, in order
+//	pacer:7:{upstream}:policy/waits[:value]     the same, by when they are taken for dead
+//	pacer:7:{upstream}:policy/flows[:value]     who shares it fairly, by where their last calls end
 //
 // The upstream is the hash tag, so that all keys of a stack are in one slot. Names of upstreams and policies
 // have no brace, colon or slash, and scope values are escaped, so no value can reach another key.

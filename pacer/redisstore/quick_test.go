@@ -60,7 +60,7 @@ func TestAWindowIsWrittenInPlace(t *testing.T) {
 		s, err := redisstore.New(server)
 		require.NoError(t, err)
 		stack := store.Stack{Upstream: name, Limits: []store.Limit{{Policy: "p", Spec: window.Spec()}}}
-		key := fmt.Sprintf("pacer:6:{%s}:p", name)
+		key := fmt.Sprintf("pacer:7:{%s}:p", name)
 		writes := func() int {
 			info, err := server.Info(t.Context(), "commandstats").Result()
 			require.NoError(t, err)

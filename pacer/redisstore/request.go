@@ -86,9 +86,9 @@ func (r *request) addKeys(upstream string, limits []store.Limit) {
 	base := len(prefix) + len(upstream) + 2
 	size := base + maxEpoch
 	for i := range limits {
-		keys := 2
+		keys := 1
 		if limits[i].Spec.Most > 0 {
-			keys = 3
+			keys = 2
 		}
 		if limits[i].Spec.HasQueue() {
 			keys += 4
@@ -104,9 +104,6 @@ func (r *request) addKeys(upstream string, limits []store.Limit) {
 	}
 	for i := range limits {
 		l := &limits[i]
-		if l.Spec.Algorithm == specs.GCRA {
-			r.addKey(name, l, gapsMark)
-		}
 		if l.Spec.Most > 0 {
 			r.addKey(name, l, startsMark)
 		}

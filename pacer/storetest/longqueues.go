@@ -9,6 +9,9 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
+// keptGaps is how many gaps a rate remembers.
+const keptGaps = 1024
+
 // longQueueCases are about accounts with thousands of slots to come, of which a store must not look at all.
 func longQueueCases() []Case {
 	rate := policies.PerSecond(100).Named("rate")
@@ -46,39 +49,37 @@ func longQueueCases() []Case {
 				expect(0, bucket)
 			}
 		}},
-		{"status/many-gaps", "of thousands of gaps, a status looks at some, and takes the others to be as long", func(t testing.TB, s *Session) {
-			const n = 3000
+		{"gaps/bounded", "of more gaps than a rate remembers, the shortest and last count as taken", func(t testing.TB, s *Session) {
+			const n = 2*keptGaps + 100
 			st := s.Stack(Key{Policy: rate})
 			all := line(s, st, n)
-			for i := 1; i < n-1; i += 200 {
-				var some []store.Grant
-				for j := i; j < min(i+200, n-1); j += 2 {
-					some = append(some, all[j])
-				}
-				s.Cancel(st, some...)
+			s.Cancel(st, all[n-11], all[n-10], all[n-9])
+			for i := 1; i < n-50; i += 2 {
+				s.Cancel(st, all[i])
 			}
-			if got := s.Status(st).Limits[0].Backlog; got < n/2-2 || got > n/2+2 {
-				t.Fatalf("a backlog of %d, want %d", got, n/2)
+			if got := s.Status(st).Limits[0].Backlog; got != n-keptGaps-3 {
+				t.Fatalf("a backlog of %d, want %d", got, n-keptGaps-3)
 			}
+			for i := range keptGaps - 1 {
+				s.Go(st, 1, time.Duration(10+20*i)*ms)
+			}
+			s.Go(st, 3, (n-9)*10*ms)
+			s.Go(st, 1, n*10*ms)
 		}},
 		{"gaps/past", "gaps that are past mean nothing, however many they are", func(t testing.TB, s *Session) {
-			const n = 4000
+			const n = 2 * keptGaps
 			st := s.Stack(Key{Policy: rate})
 			all := line(s, st, n)
-			for i := 1; i < n-1; i += 200 {
-				var some []store.Grant
-				for j := i; j < min(i+200, n-1); j += 2 {
-					some = append(some, all[j])
-				}
-				s.Cancel(st, some...)
+			for i := 1; i < n-1; i += 2 {
+				s.Cancel(st, all[i])
 			}
-			s.At(35 * time.Second)
+			s.At(20 * time.Second)
 			for k := range 5 { // each looks at the earliest gap that is left
-				s.Go(st, 1, 35*time.Second+time.Duration(10+20*k)*ms)
+				s.Go(st, 1, 20*time.Second+time.Duration(10+20*k)*ms)
 			}
 			s.Cancel(st, all[n-1])
-			s.Go(st, 1, 35*time.Second+110*ms)
-			if got := s.Status(st).Limits[0].Backlog; got < 200 || got > 300 {
+			s.Go(st, 1, 20*time.Second+110*ms)
+			if got := s.Status(st).Limits[0].Backlog; got < 25 || got > 35 {
 				t.Fatalf("a backlog of %d", got)
 			}
 		}},

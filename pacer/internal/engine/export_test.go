@@ -15,14 +15,6 @@ func (g *GCRA) Free() []Span {
 	return append(free, Span{g.tat, forever})
 }
 
-// Widest returns what a rate takes for the length of its widest gap, and the real length.
-func (g *GCRA) Widest() (noted, longest int64) {
-	for _, f := range g.gaps {
-		longest = max(longest, f.to-f.from)
-	}
-	return g.widest, longest
-}
-
 // Counts returns what each bucket of a window holds, by its begin.
 func (w *Window) Counts() map[int64]int64 {
 	counts := make(map[int64]int64)

@@ -23,19 +23,18 @@ import (
 // If a limit also bounds its windows, the account also keeps a log of starts: see startLog.
 //
 // A piece that is too short for a call is not kept as a gap: the reservation that leaves it takes it, and gives it back when it is
-// cancelled. So a cancelled reservation leaves the account exactly as it was.
+// cancelled. So a cancelled reservation leaves the account exactly as it was, as long as there are no more gaps than numbers.MaxGaps: of
+// more, the shortest counts as taken.
 type GCRA struct {
 	inert
 
 	tat    int64 // the tail begins here; 0 for a new account
-	gaps   []gap // disjoint, in order of time, all before tat
+	gaps   []gap // disjoint, in order of time, all before tat; few, so that the account has a bound
 	unit   int64 // the shortest emission interval since the tail was last past
 	pace   pace
 	margin margin
 	queue  *Queue    // nil if no call was ever in it
 	log    *startLog // when calls start; nil if the limit needs no log
-	// No gap is longer than widest, so a call that fits nowhere need not examine all of them.
-	widest int64
 	reset  mark
 	// freed is where an interval began that was given back after its begin; 0 if something was charged since. See wants.before.
 	freed int64
@@ -105,20 +104,11 @@ func (w *wants) before() int64 { return max(0, w.late) }
 
 // search places a call at the earliest possible instant from e on.
 func (g *GCRA) search(now, e int64, w *wants, round int) Placement {
-	length := w.room // of the gaps that are tried
-	for i := numbers.ManyRounds; i <= round && length <= g.widest; i++ {
-		length *= 2
-	}
-	if round < numbers.LastRound && len(g.gaps) > 0 && length <= g.widest {
-		least := e - w.before() + w.room
+	if round < numbers.LastRound {
+		least, tooMany := e-w.before()+w.room, max(0, round+1-numbers.ManyRounds)
 		first := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to >= least })
-		for i, looks := first, 0; i < len(g.gaps); i++ {
-			if looks == numbers.MaxLooks {
-				if looks, length = 0, 2*length; length > g.widest {
-					break
-				}
-			}
-			if looks++; g.gaps[i].to-g.gaps[i].from < length {
+		for i := first; i < min(len(g.gaps), first+numbers.MaxLooks); i++ {
+			if (g.gaps[i].to-g.gaps[i].from)>>tooMany < w.room {
 				continue
 			}
 			if p, ok := g.fit(now, e, w, i); ok {
@@ -166,7 +156,6 @@ func (g *GCRA) Commit(l *Limit, now int64, p Placement, n int64) (Charge, int64)
 	keep := make([]gap, 0, 2)
 	if p.begin-from >= t {
 		keep = append(keep, gap{from, p.begin})
-		g.widen(from, p.begin)
 	} else {
 		c.from = from
 	}
@@ -189,14 +178,6 @@ func (g *GCRA) Commit(l *Limit, now int64, p Placement, n int64) (Charge, int64)
 	}
 	g.sweep(now)
 	return chargeOf(c), slack
-}
-
-// widen notes that a gap [from, to) will exist. Gaps that are split off another are shorter than that one.
-func (g *GCRA) widen(from, to int64) {
-	if len(g.gaps) == 0 {
-		g.widest = 0
-	}
-	g.widest = max(g.widest, to-from)
 }
 
 // Cancel implements [Account].
@@ -238,7 +219,6 @@ func (g *GCRA) giveBack(l *Limit, now int64, c gap, from int64) {
 			to = g.gaps[i].to
 			i++
 		}
-		g.widen(from, to)
 		g.gaps = slices.Replace(g.gaps, first, i, gap{from, to})
 	}
 	g.forget(l, now)
@@ -267,10 +247,7 @@ func (g *GCRA) opens(l *Limit, now int64) bool {
 // is.
 func (g *GCRA) opened(l *Limit, now int64) *GCRA {
 	o, gaps, t := *g, g.present(now), l.Spec.Interval
-	if len(gaps) == 0 {
-		o.widest = 0
-	}
-	o.gaps, o.widest, o.log = nil, max(o.widest, g.unit-t), nil // cells in gaps are not to be taken for those of the log
+	o.gaps, o.log = nil, nil // cells in gaps are not to be taken for those of the log
 	ends := g.front(now)
 	for x := ends - (ends-now+g.unit-1)/g.unit*g.unit; x < ends && len(o.gaps) < numbers.MaxOpened; x += g.unit {
 		o.gaps = append(o.gaps, gap{x + t, x + g.unit})
@@ -294,7 +271,7 @@ func (g *GCRA) forget(l *Limit, now int64) {
 	g.sweep(now)
 }
 
-// sweep drops what is past.
+// sweep drops what is past, and the shortest of too many gaps; of gaps as short, the last.
 func (g *GCRA) sweep(now int64) {
 	if max(g.lasts(), g.pace.ends(), g.margin.until, g.reset.until) <= now {
 		*g = GCRA{unit: g.unit, queue: g.queue, freed: g.freed}
@@ -308,6 +285,15 @@ func (g *GCRA) sweep(now int64) {
 	if len(g.gaps) > 0 {
 		past := sort.Search(len(g.gaps), func(i int) bool { return g.gaps[i].to > now })
 		g.gaps = slices.Delete(g.gaps, 0, past)
+	}
+	for len(g.gaps) > numbers.MaxGaps {
+		shortest := 0
+		for i, f := range g.gaps {
+			if f.to-f.from <= g.gaps[shortest].to-g.gaps[shortest].from {
+				shortest = i
+			}
+		}
+		g.gaps = slices.Delete(g.gaps, shortest, shortest+1)
 	}
 }
 
@@ -352,12 +338,8 @@ func (g *GCRA) Inspect(l *Limit, now int64) Inspection {
 			free += max(0, f.to-max(from, reach))
 		}
 	}
-	gaps := g.present(now)
-	for _, f := range gaps[:min(len(gaps), numbers.MaxInspected)] {
+	for _, f := range g.present(now) {
 		look(f)
-	}
-	if more := len(gaps) - numbers.MaxInspected; more > 0 { // they are taken to be as long
-		free += free / numbers.MaxInspected * int64(more)
 	}
 	look(gap{g.tat, forever})
 	if g.tat > reach {

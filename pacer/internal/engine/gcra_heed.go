@@ -60,11 +60,11 @@ func (g *GCRA) Claim(l *Limit, now int64, charge Charge) (changed bool) {
 	g.freed = 0
 	if to > g.tat {
 		if left := max(g.tat, now); from-left >= t {
-			g.widen(left, from)
 			g.gaps = append(g.gaps, gap{left, from})
 		}
 		g.tat = to
 	}
+	g.sweep(now)
 	return changed
 }
 

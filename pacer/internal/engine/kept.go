@@ -94,13 +94,8 @@ func (k *Kept) Turned(l *Limit, now int64) Kept {
 
 // lacks returns the calls that a rate has not got back, as if all had started now.
 func (g *GCRA) lacks(now int64) []bucket {
-	gaps, ends := g.present(now), g.tat
-	if len(gaps) >= numbers.MaxLooks { // those behind do not matter
-		gaps = gaps[:numbers.MaxLooks]
-		ends = gaps[len(gaps)-1].to
-	}
-	taken := ends - now
-	for _, f := range gaps {
+	taken := g.tat - now
+	for _, f := range g.present(now) {
 		taken -= f.to - max(f.from, now)
 	}
 	if taken <= 0 {

@@ -88,10 +88,11 @@ const (
 const (
 	ManyRounds = 16
 	LastRound  = 48
-	// MaxLooks is at how many gaps that do not hold a call a search looks before it passes over all but those that are twice as
-	// long. As no gap is longer than the widest, a search looks at some MaxLooks for each doubling of the room that it wants at
-	// most.
-	MaxLooks = 64
+	// MaxGaps bounds the gaps that a rate remembers, so that its account is one value that is quickly read and written: 1,024 take 14 KiB. A thousand reservations that lie apart, because another limit is slower, leave a thousand gaps, and between them lies all that the
+	// rate admits for hours.
+	MaxGaps = 1024
+	// MaxLooks is at how many gaps a search looks before it offers nothing but the tail.
+	MaxLooks = 256
 	// MaxFull is at how many windows without room for the call a search looks before it offers nothing but the time behind everything.
 	// LooksEach of them are as much work as one question to an account.
 	MaxFull   = 512
@@ -101,8 +102,6 @@ const (
 	// the tail alone decides. Near its end there are no more starts ahead than the burst, so that this ends.
 	CrowdedLook = 16
 	MaxCrowded  = 512
-	// MaxInspected is at how many gaps a look at an account looks: those behind are taken to be as long on average.
-	MaxInspected = 512
 	// MaxOpened is between how many calls of a slower rate a faster one makes gaps at most.
 	MaxOpened = 96
 	// MaxSwept is how many members of a sorted set that are past a script removes at most.
@@ -227,8 +226,8 @@ func Named() map[string]int64 {
 		"ChangeCalled": ChangeCalled, "ChangeBegun": ChangeBegun,
 		"MaxInteger": MaxInteger, "MaxBackstep": MaxBackstep, "MaxUpstreams": MaxUpstreams, "MaxSettings": MaxSettings, "OnceTTL": OnceTTL,
 		"KeptResets": KeptResets, "MaxReset": MaxReset,
-		"ManyRounds": ManyRounds, "LastRound": LastRound, "MaxLooks": MaxLooks, "MaxFull": MaxFull, "LongerBy": LongerBy, "LooksEach": LooksEach, "CrowdedLook": CrowdedLook, "MaxCrowded": MaxCrowded,
-		"MaxInspected": MaxInspected, "MaxOpened": MaxOpened, "MaxSwept": MaxSwept, "UnboundSlack": UnboundSlack, "MaxUnpack": MaxUnpack, "MaxDebt": MaxDebt,
+		"ManyRounds": ManyRounds, "LastRound": LastRound, "MaxLooks": MaxLooks, "MaxGaps": MaxGaps, "MaxFull": MaxFull, "LongerBy": LongerBy, "LooksEach": LooksEach, "CrowdedLook": CrowdedLook, "MaxCrowded": MaxCrowded,
+		"MaxOpened": MaxOpened, "MaxSwept": MaxSwept, "UnboundSlack": UnboundSlack, "MaxUnpack": MaxUnpack, "MaxDebt": MaxDebt,
 		"WholeShare": WholeShare, "SameEpisode": SameEpisode, "StepFades": StepFades, "LittleLess": LittleLess,
 		"Allowance": Allowance, "Thousand": Thousand, "Second": Second, "TenSeconds": TenSeconds, "Minute": Minute, "TenMinutes": TenMinutes, "Hour": Hour, "Day": Day, "Month": Month, "Apart": Apart, "Generation": Generation, "AllowanceLives": AllowanceLives,
 		"LongestGuess": LongestGuess, "Lesson": Lesson, "Calms": Calms, "Calmly": Calmly, "MaxListed": MaxListed, "AnswerRefused": AnswerRefused, "AnswerGuessed": AnswerGuessed, "AnswerTeaches": AnswerTeaches, "AnswerOpen": AnswerOpen,
