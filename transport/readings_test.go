@@ -322,19 +322,19 @@ func TestAReadingIsUsedBesideAnyStack(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Until(time.Date(2026, time.March, 3, 0, 0, 0, 0, time.UTC)))
-				api := &stating{counters: []counter{&fixedCounter{most: 10, period: 10 * time.Second}}, every: 1, form: "ceil", rng: rand.New(rand.NewPCG(4, 1))}
+				api := (&stating{every: 1, form: "ceil"}).open(rand.New(rand.NewPCG(4, 1)), upstreamtest.Fixed(10, 10*time.Second))
 				from := time.Now()
 				stated(t, api, stack, from.Add(5*time.Minute), transport.WithLane(func(*http.Request) string { return "batch" }),
 					transport.WithScope("tenant", func(*http.Request) string { return "acme" }))
 				used := 0
-				for _, at := range api.admitted {
-					if at.Sub(from) < 5*time.Minute {
+				for _, c := range api.Calls() {
+					if c.Admitted && c.At.Sub(from) < 5*time.Minute {
 						used++
 					}
 				}
-				t.Logf("used %d of 300, refused %d", used, len(api.denied))
+				t.Logf("used %d of 300, refused %d", used, api.Refused())
 				require.GreaterOrEqual(t, used, 270)
-				require.LessOrEqual(t, len(api.denied), 10)
+				require.LessOrEqual(t, api.Refused(), 10)
 			})
 		})
 	}

@@ -116,7 +116,7 @@ func (s *Dispatcher) next(ctx context.Context, c *Call) (time.Duration, error) {
 		_ = s.cancel(ctx, c)
 		return 0, err
 	}
-	if s.exchanges(c, now) || s.outdated(c, now) {
+	if s.outdated(c, now) {
 		if !c.grant[0].Queued || c.isStale() {
 			s.catchInPlace(c, now)
 			s.unlock()

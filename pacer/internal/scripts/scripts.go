@@ -39,17 +39,20 @@ func WithClock(clock string) Scripts {
 	named := numbers.Named()
 	source := func(source string) string { return program(source, named) }
 	read := func(name string) string { return source(fragment(name)) }
-	define := func(name, file string) string {
-		return source("define" + name + " = function()\n" + fragment(file) + "\nend")
+	define := func(name string, files ...string) string {
+		body := ""
+		for _, file := range files {
+			body += fragment(file)
+		}
+		return source("define" + name + " = function()\n" + body + "\nend")
 	}
-	plain := define("[C.GCRA]", "gcra") +
+	plain := define("[C.GCRA]", "pace", "starts", "gcra", "heed") +
 		source("define[C.Adaptive] = define[C.GCRA]\ndefine[C.Exact] = define[C.GCRA]\ndefine[C.ExactQueued] = define[C.GCRA]") +
-		define(".starts", "starts") +
 		define("[C.Window]", "window") + source("define[C.Part] = define[C.Window]") +
 		define("[C.Allowance]", "allowance")
 	lines := plain + define("[C.Concurrency]", "concurrency") + source("define[C.Queued] = define[C.GCRA]") + define(".queue", "queue")
 	clock = source(clock)
-	shared, accounts, reserves := clock+read("charge"), read("account"), read("reserve")
+	shared, accounts, reserves := clock+read("charge")+read("list"), read("account"), read("reserve")
 	join := func(definitions, command string) string { return shared + accounts + definitions + read(command) }
 	return Scripts{
 		Reserve:   shared + read("quick") + accounts + plain + reserves,
