@@ -93,7 +93,7 @@ func requireNoContact(t *testing.T, err error) {
 	t.Helper()
 	var failed *pacer.StoreError
 	require.ErrorAs(t, err, &failed)
-	require.ErrorIs(t, err, pacer.ErrNoContact)
+	require.ErrorIs(t, err, store.ErrNoContact)
 	require.ErrorIs(t, err, pacer.ErrUnreachable)
 }
 
@@ -428,7 +428,7 @@ func TestWhoNeedNotWaitForTheFirstContact(t *testing.T) {
 		defer closing(t, refuses)
 		err := refuses.Wait(t.Context())
 		require.ErrorIs(t, err, pacer.ErrUnreachable)
-		require.NotErrorIs(t, err, pacer.ErrNoContact)
+		require.NotErrorIs(t, err, store.ErrNoContact)
 		require.Zero(t, time.Since(begin))
 	})
 }
@@ -488,7 +488,7 @@ func TestACallOfAProcessWithoutAShare(t *testing.T) {
 					require.ErrorAs(t, err, &failed)
 					require.ErrorIs(t, err, store.ErrNoShare)
 					require.ErrorIs(t, err, pacer.ErrUnreachable)
-					require.NotErrorIs(t, err, pacer.ErrNoContact)
+					require.NotErrorIs(t, err, store.ErrNoContact)
 					require.NotErrorIs(t, err, pacer.ErrRefused)
 					require.ErrorContains(t, err, "Config.Processes")
 					if one.withoutDelay {

@@ -25,11 +25,8 @@ var (
 	// one charge is one call. It matches a [*LimitError] for [TokenSpent], too.
 	ErrSpent = dispatch.ErrSpent
 	// ErrUnreachable matches the [*StoreError] of a store that did not answer within [Config].StoreTimeout, or that the Pacer did not call
-	// because it failed to answer shortly before.
+	// because it failed to answer shortly before. That of a store that has never answered matches [store.ErrNoContact], too.
 	ErrUnreachable = store.ErrUnreachable
-	// ErrNoContact matches the [*StoreError] of a store that has never answered this process, so that the process does not know how many
-	// others there are: see [Config].Processes. Such an error matches ErrUnreachable, too.
-	ErrNoContact = store.ErrNoContact
 	// ErrClosed is returned by a [Pacer] that was closed, and by the waits that Close interrupts. The slots of those
 	// waits were given back.
 	ErrClosed = store.ErrClosed
@@ -283,7 +280,7 @@ func RetryAfter(err error) (time.Duration, bool) {
 type ConfigError = store.ConfigError
 
 // A StoreError reports that a store operation failed. Whether the call was charged is not known: do not make it. It matches
-// [ErrUnreachable] if the store is out of reach and Config.Outage is [RefuseCalls], and as well [ErrNoContact] if the store has never
+// [ErrUnreachable] if the store is out of reach and Config.Outage is [RefuseCalls], and as well [store.ErrNoContact] if the store has never
 // answered this process. It matches [context.DeadlineExceeded] if the context's deadline
 // ended the wait for it.
 type StoreError struct {

@@ -24,7 +24,7 @@ type (
 		Option
 		try()
 	}
-	// A ScopeOption describes whose a call is: [Scope], [Lane], [Weight] and [Nested]. Functions take it, too, that are about calls and
+	// A ScopeOption describes whose a call is: [Scope], [Lane], [Weight], [Caller] and [Nested]. Functions take it, too, that are about calls and
 	// make none, such as [Pacer.Status].
 	ScopeOption interface {
 		TryOption
@@ -91,6 +91,10 @@ func Lane(name string) ScopeOption { return Scope(binding.LaneScope, name) }
 // same weight. Defaults to 1. See policies.Policy.Fair.
 func Weight(n int64) ScopeOption { return Scope(binding.WeightScope, strconv.FormatInt(n, 10)) }
 
+// Caller names the part of the program that makes the call, such as "sync/contacts". It limits nothing: what each caller spends is shown to
+// those who ask where a limit went, the 100 that spend most of an upstream. The first 64 bytes of a name count.
+func Caller(name string) ScopeOption { return Scope(binding.CallerScope, name) }
+
 // maxWeight is the highest [Weight], also of a [Credential].
 const maxWeight = 100
 
@@ -112,7 +116,7 @@ func NotBefore(d time.Duration) Option {
 	return option{binding.Option{Kind: binding.NotBefore, N: int64(d)}}
 }
 
-// With returns a context whose calls have the options, as if each call had them: [Scope], [Lane], [Weight] and [Nested]. Use it where you
+// With returns a context whose calls have the options, as if each call had them: any [ScopeOption]. Use it where you
 // cannot give a call options, such as for an SDK over package transport. The innermost value of a name counts, and a call's own option
 // overrides it. A scope with an empty value is one that the call does not carry.
 func With(ctx context.Context, opts ...ScopeOption) context.Context {

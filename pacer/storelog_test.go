@@ -16,6 +16,7 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/hooks"
+	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -181,7 +182,7 @@ func TestNoContactIsLogged(t *testing.T) {
 		r.failing = errBroken
 		p := loggedPacer(t, r, pacer.Config{Logger: l.Logger})
 		defer closing(t, p)
-		require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNoContact)
+		require.ErrorIs(t, p.Wait(t.Context(), pacer.MaxWait(0)), store.ErrNoContact)
 		synctest.Wait()
 		require.Equal(t, 1, l.count("the store has not answered since this process started"), l.text())
 		for _, part := range []string{"level=WARN", "upstream=logged-", "address, network, ACL", "Config.Processes", "connection refused"} {

@@ -164,7 +164,7 @@ func noContact(t *testing.T) error {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.Close()) }()
 	err = p.Wait(t.Context())
-	require.ErrorIs(t, err, pacer.ErrNoContact)
+	require.ErrorIs(t, err, store.ErrNoContact)
 	return err
 }
 

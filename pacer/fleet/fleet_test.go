@@ -371,6 +371,40 @@ func TestSpentByAKeyThatWasEvicted(t *testing.T) {
 	})
 }
 
+// What each caller spends is counted, whatever way its calls take: by policy, without the parts of one, and as they cost in the end.
+func TestCallers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, limits(policies.PerSecond(1000).Burst(500).Named("peak").Lane("batch", 50), policies.Daily(100_000, time.UTC).Named("tokens")))
+		require.Empty(t, snapshotOf(t, p).Callers)
+		sync := pacer.With(t.Context(), pacer.Caller("sync/contacts"))
+		require.NoError(t, p.Wait(sync))
+		require.NoError(t, p.Wait(t.Context()), "of nobody")
+		require.NoError(t, p.Wait(sync, pacer.Lane("batch"), pacer.Caller("night")))
+		r, err := p.Acquire(sync, pacer.CostOf("tokens", 10))
+		require.NoError(t, err)
+		require.NoError(t, r.Settle(t.Context(), policies.Cost{Policy: "tokens", N: 50}))
+		tok, _, err := p.Book(t.Context(), pacer.Caller("desk"))
+		require.NoError(t, err)
+		_, err = p.Redeem(t.Context(), tok)
+		require.NoError(t, err)
+		require.Equal(t, []fleet.Caller{
+			{Name: "sync/contacts", Policy: "tokens", Cost: 51}, {Name: "sync/contacts", Policy: "peak", Cost: 2}, {Name: "desk", Policy: "peak", Cost: 1},
+			{Name: "night", Policy: "peak", Cost: 1}, {Name: "desk", Policy: "tokens", Cost: 1}, {Name: "night", Policy: "tokens", Cost: 1},
+		}, snapshotOf(t, p).Callers)
+
+		for i := range 700 {
+			require.NoError(t, p.Wait(pacer.With(t.Context(), pacer.Caller(fmt.Sprint("caller ", i)))))
+		}
+		f := snapshotOf(t, p)
+		require.Len(t, f.Callers, 100)
+		require.Equal(t, "sync/contacts", f.Callers[0].Name, "callers without end do not hide those that spend much")
+		time.Sleep(2 * time.Minute)
+		require.Empty(t, snapshotOf(t, p).Callers)
+		require.NoError(t, p.Close())
+	})
+}
+
 // A closed Pacer shows no fleet, and neither does an operator whose store has no registry.
 func TestFleetErrors(t *testing.T) {
 	t.Parallel()

@@ -25,6 +25,7 @@ type snapshotJSON struct {
 	Processes []processJSON `json:"processes"`
 	TopKeys   []topKeyJSON  `json:"busiest"`
 	Unknown   []string      `json:"unknown"`
+	Callers   []Caller      `json:"callers"`
 	Learned   []learnedJSON `json:"learned"`
 
 	Settings      *Settings          `json:"settings"`
@@ -156,6 +157,7 @@ type topKeyJSON struct {
 //   - settings: what operators have set, at most 50 limits of keys; null if the store keeps none. setLimits: how many limits of keys are set.
 //   - versionCount, versions: the lists of policies, at most eight: id, policies, processes, names of some.
 //   - disagreements: policy, sides (text, processes, names), scopesDiffer.
+//   - callers: what callers spent in about the last minute: name, policy, cost.
 //   - learned: what replies stated: policy or name, text, limit, windowSeconds, source, resetSeconds, periodSeconds, readings, since, last.
 //   - unknown: the texts of policies that this version cannot read.
 func (s *Snapshot) MarshalJSON() ([]byte, error) {
@@ -163,7 +165,7 @@ func (s *Snapshot) MarshalJSON() ([]byte, error) {
 		Upstream: s.Upstream, At: s.At.UTC(), Counted: s.Counted.UTC(), Shared: s.Shared, PausedFor: s.PausedFor.Seconds(), PausedBy: s.PausedBy,
 		Waiting: s.Waiters(), Alive: s.Alive,
 		Policies: make([]policyJSON, len(s.Policies)), Processes: make([]processJSON, len(s.Processes)), Said: make([]saidJSON, len(s.Allowances)),
-		TopKeys: make([]topKeyJSON, len(s.TopKeys)), Unknown: append([]string{}, s.Unknown...),
+		TopKeys: make([]topKeyJSON, len(s.TopKeys)), Unknown: append([]string{}, s.Unknown...), Callers: append([]Caller{}, s.Callers...),
 		Settings: s.Settings, SetLimits: s.SetLimits, VersionCount: s.VersionCount,
 		Versions: make([]versionJSON, len(s.Versions)), Disagreements: make([]disagreementJSON, len(s.Disagreements)),
 	}

@@ -33,6 +33,7 @@ func TestFleetAsJSON(t *testing.T) {
 		Allowances: []pacer.Allowance{{Limit: "60", Left: 4, Free: 3, For: 7 * time.Second, Source: "X-RateLimit-Reset"}, {Policy: "peak", Scope: "tenant=a"}},
 		Processes:  []fleet.Process{{ID: "x", Name: "worker", For: time.Minute, Waiting: 2, Source: "set at noon", Version: "5f"}},
 		Unknown:    []string{"later: 5 per moon"},
+		Callers:    []fleet.Caller{{Name: "sync/contacts", Policy: "peak", Cost: 9}},
 		Settings:   &fleet.Settings{Upstream: "zendesk", Changed: at, Policies: &fleet.Setting{Text: "none", Since: at}},
 		Versions:   []fleet.Version{{ID: "5f", Processes: 1}}, VersionCount: 2,
 		Disagreements: []fleet.Disagreement{
@@ -57,6 +58,7 @@ func TestFleetAsJSON(t *testing.T) {
 			{"name":"daily","text":"daily: 1000 daily (UTC)","kind":"window","periodSeconds":86400,"scopes":[],"scope":"","shown":true,
 				"waiting":0,"queued":0,"remaining":12,"limit":900,"nextSeconds":0,"backlog":0,"pausedSeconds":0,"marginSeconds":0,"fullSeconds":0,"goneSeconds":3600,
 				"rate":0,"capacity":0.010416666666666666,"utilization":0.9866666666666667,"cost":[],"waits":[],"waitedSeconds":[]}],
+		"callers":[{"name":"sync/contacts","policy":"peak","cost":9}],
 		"allowances":[{"limit":"60","left":4,"free":3,"seconds":7,"by":"X-RateLimit-Reset"},{"policy":"peak","scope":"tenant=a","left":0,"free":0,"seconds":0}],
 		"processes":[{"id":"x","name":"worker","forSeconds":60,"waiting":2,"source":"set at noon","version":"5f"}],
 		"busiest":[{"policy":"per-second.tenant","scope":"tenant=a%20b","values":{"tenant":"a b"},"cost":9,"waiting":1,
@@ -73,6 +75,6 @@ func TestFleetAsJSON(t *testing.T) {
 	require.Contains(t, string(got), `"observed":true`)
 	got, err = json.Marshal(&fleet.Snapshot{Upstream: "acme"})
 	require.NoError(t, err)
-	require.Contains(t, string(got), `"policies":[],"allowances":[],"processes":[],"busiest":[],"unknown":[],"learned":[],`+
+	require.Contains(t, string(got), `"policies":[],"allowances":[],"processes":[],"busiest":[],"unknown":[],"callers":[],"learned":[],`+
 		`"settings":null,"setLimits":0,"versionCount":0,"versions":[],"disagreements":[]`, "lists are never null")
 }

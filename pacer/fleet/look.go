@@ -127,7 +127,7 @@ func (v *view) read(index *store.Index) {
 			l.went.Add(w.Second, w.What)
 		}
 	}
-	spent, waiting := make(map[store.Key]int64), make(map[store.Key]int64)
+	spent, waiting, callers := make(map[store.Key]int64), make(map[store.Key]int64), make(map[store.Key]int64)
 	for i := range index.Processes {
 		one := &index.Processes[i]
 		n := v.addWaiting(one.Waiting)
@@ -144,6 +144,14 @@ func (v *view) read(index *store.Index) {
 				waiting[k.Key()] += k.Waiting
 			}
 		}
+		for _, k := range one.Callers {
+			if v.named(k.Policy) != nil {
+				callers[k.Key()] += k.Cost
+			}
+		}
+	}
+	for _, k := range usage.Top(callers, nil, usage.MaxCallers) {
+		v.Callers = append(v.Callers, Caller{Name: printable(k.Scope), Policy: k.Policy, Cost: k.Cost})
 	}
 	v.choose(usage.Top(spent, waiting, len(spent)+len(waiting)))
 }

@@ -25,6 +25,7 @@ type Snapshot struct {
 	Alive     int       // how many processes there are
 	Unknown   []string  // policies that processes report and this version of the library cannot read
 	TopKeys   []TopKey  // of policies with scopes, the keys that spend or wait most, first; at most [MaxTopKeys]
+	Callers   []Caller  // what callers have spent, those that spent most first; at most 100
 	Learned   []Learned // what replies to the processes stated of limits, by policy and name; at most [MaxShownLimits]
 
 	// Settings are what operators have set for all processes, with at most [MaxShownLimits] of its Limits; nil if the store keeps no
@@ -120,6 +121,15 @@ type Side struct {
 	Text      string   // the policy as policies.Policy.String writes it; "" if they do not have it
 	Processes int      // how many they are
 	Names     []string // of some of those, at most [MaxShownNames]
+
+	_ struct{}
+}
+
+// A Caller is what a part of a program, as [pacer.Caller] names it, has spent of a policy.
+type Caller struct {
+	Name   string `json:"name"`
+	Policy string `json:"policy"`
+	Cost   int64  `json:"cost"` // in about the last minute
 
 	_ struct{}
 }

@@ -20,6 +20,7 @@ const (
 	keyUpstream  = attribute.Key("headway.upstream")
 	keyPolicy    = attribute.Key("headway.policy")
 	keyScope     = "headway.scope." // and the name of the scope
+	keyCaller    = attribute.Key("headway.caller")
 	keyReason    = attribute.Key("headway.reason")
 	keyFeedback  = attribute.Key("headway.feedback.kind")
 	keyOperation = attribute.Key("headway.store.operation")

@@ -65,6 +65,8 @@
 //     upstream.
 //   - headway.busiest.cost, gauge, {unit}; upstream, policy, scopes: Cost of the calls that started in about the last minute, by scope
 //     value.
+//   - headway.caller.cost, gauge, {unit}; upstream, policy, caller: Cost of the calls that started in about the last minute, by caller: the
+//     100 that cost most.
 //   - headway.processes, gauge, {process}; upstream: Processes that pace the upstream.
 //   - headway.policies.versions, gauge, {version}; upstream: Number of different policy lists among the processes; 1 if all agree.
 package otelpacer

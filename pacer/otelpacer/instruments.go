@@ -39,6 +39,7 @@ type gauges struct {
 	waiting     metric.Int64ObservableGauge
 	paused      metric.Float64ObservableGauge
 	busiest     metric.Int64ObservableGauge
+	caller      metric.Int64ObservableGauge
 	processes   metric.Int64ObservableGauge
 	versions    metric.Int64ObservableGauge
 }
@@ -100,6 +101,7 @@ func (t *Telemetry) makeInstruments() error {
 		waiting:     m.ints("headway.policy.waiting", "{call}", "Calls that wait because of the policy."),
 		paused:      m.floats("headway.pause.remaining", "s", "Time until a pause ends; 0 if there is none."),
 		busiest:     m.ints("headway.busiest.cost", "{unit}", "Cost of the calls that started in about the last minute, by scope value."),
+		caller:      m.ints("headway.caller.cost", "{unit}", "Cost of the calls that started in about the last minute, by caller."),
 		processes:   m.ints("headway.processes", "{process}", "Processes that pace the upstream."),
 		versions:    m.ints("headway.policies.versions", "{version}", "Number of different policy lists among the processes; 1 if all agree."),
 	}

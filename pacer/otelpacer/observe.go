@@ -29,7 +29,7 @@ func (t *Telemetry) Observe(p *pacer.Pacer) (stop func(), err error) {
 		return nil
 	}
 	registration, err := t.meter.RegisterCallback(read,
-		g.utilization, g.remaining, g.capacity, g.margin, g.queued, g.waiting, g.paused, g.busiest, g.processes, g.versions)
+		g.utilization, g.remaining, g.capacity, g.margin, g.queued, g.waiting, g.paused, g.busiest, g.caller, g.processes, g.versions)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +71,9 @@ func (t *Telemetry) read(ctx context.Context, o metric.Observer, of *fleet.Opera
 		}
 	}
 	t.readTopKeys(o, f)
+	for _, c := range f.Callers {
+		o.ObserveInt64(t.gauges.caller, c.Cost, t.measured(f.Upstream, c.Policy, "", keyCaller.String(c.Name)))
+	}
 }
 
 // named reports whether all scopes of a policy were requested. Otherwise several of its keys would have the same attributes.

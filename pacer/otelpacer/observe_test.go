@@ -170,6 +170,21 @@ func TestObserveInAFallback(t *testing.T) {
 	require.Contains(t, readings(t, reader), `headway.fallback.active{headway.upstream=crm} 1`)
 }
 
+// What callers spent is a metric of each.
+func TestObserveCallers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		telemetry, reader := newTelemetry(t, otelpacer.Config{})
+		p := newPacer(t, nil, policies.Fixed(10, 24*time.Hour).Named("day"))
+		defer p.Close()
+		_, err := telemetry.Observe(p)
+		require.NoError(t, err)
+		readings(t, reader)
+		require.NoError(t, p.Wait(t.Context(), pacer.Caller("sync/contacts"), pacer.Cost(3)))
+		require.Equal(t, []string{`headway.caller.cost{headway.caller=sync/contacts,headway.policy=day,headway.upstream=crm} 3`}, with(readings(t, reader), "headway.caller.cost"))
+	})
+}
+
 // Policies with scopes show their busiest keys with their values if all of the scopes were requested, and otherwise the key that uses most,
 // without its values.
 func TestObserveTheBusiest(t *testing.T) {

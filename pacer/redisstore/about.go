@@ -15,6 +15,7 @@ type description struct {
 	Source  string `json:"f,omitempty"` // whom they are from
 	Waiting []use  `json:"w,omitempty"`
 	Keys    []use  `json:"k,omitempty"`
+	Callers []use  `json:"c,omitempty"`
 	Stated  []said `json:"s,omitempty"`
 }
 
@@ -42,7 +43,7 @@ type use struct {
 
 // Bounds of a description.
 const (
-	maxDescription = 16 << 10
+	maxDescription = 32 << 10
 	maxUses        = 256
 	maxVersion     = 32
 	maxSource      = 512
@@ -53,7 +54,7 @@ const (
 func describe(a *store.About, version string) (string, error) {
 	source := a.Source[:min(len(a.Source), maxSource)]
 	d := description{
-		Name: a.Name, Version: version, Source: source, Waiting: toUses(a.Waiting), Keys: toUses(a.Keys), Stated: toStated(a.Stated),
+		Name: a.Name, Version: version, Source: source, Waiting: toUses(a.Waiting), Keys: toUses(a.Keys), Callers: toUses(a.Callers), Stated: toStated(a.Stated),
 	}
 	b, err := json.Marshal(d)
 	return string(b), err
@@ -65,7 +66,7 @@ func parseAbout(s string) (about store.About, version string) {
 	if len(s) > maxDescription || json.Unmarshal([]byte(s), &d) != nil || len(d.Version) > maxVersion || len(d.Source) > 4*maxSource {
 		return store.About{}, ""
 	}
-	about = store.About{Name: d.Name, Source: d.Source, Waiting: fromUses(d.Waiting), Keys: fromUses(d.Keys), Stated: fromStated(d.Stated)}
+	about = store.About{Name: d.Name, Source: d.Source, Waiting: fromUses(d.Waiting), Keys: fromUses(d.Keys), Callers: fromUses(d.Callers), Stated: fromStated(d.Stated)}
 	return about, d.Version
 }
 

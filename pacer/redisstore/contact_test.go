@@ -63,7 +63,7 @@ func TestProcessesThatStartBeforeRedis(t *testing.T) {
 				}
 			})
 		}
-		tried.Go(func() { assert.ErrorIs(t, p.Wait(ctx, pacer.MaxWait(0)), pacer.ErrNoContact) })
+		tried.Go(func() { assert.ErrorIs(t, p.Wait(ctx, pacer.MaxWait(0)), store.ErrNoContact) })
 	}
 	tried.Wait()
 	came.Store(true)

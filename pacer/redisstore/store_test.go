@@ -315,7 +315,7 @@ func TestServersThatAnswerNonsense(t *testing.T) {
 				defer p.Close()
 				var se *pacer.StoreError
 				require.NoError(t, p.Wait(t.Context()), "paced locally")
-				require.ErrorIs(t, newPacer(t, rdb, list...).Wait(t.Context(), pacer.MaxWait(0)), pacer.ErrNoContact)
+				require.ErrorIs(t, newPacer(t, rdb, list...).Wait(t.Context(), pacer.MaxWait(0)), store.ErrNoContact)
 				p = refuser(t, rdb, list...)
 				require.ErrorAs(t, p.Wait(t.Context()), &se)
 				require.ErrorIs(t, se, store.ErrUnreachable)

@@ -34,6 +34,7 @@ type AcquireRequest struct {
 	Cost        *int64            `json:"cost,omitempty"`
 	Costs       map[string]int64  `json:"costs,omitempty"` // by policy
 	Party       string            `json:"party,omitempty"` // the lane
+	Caller      string            `json:"caller,omitempty"`
 	MaxWaitMS   *int64            `json:"max_wait_ms,omitempty"`
 	Wait        *bool             `json:"wait,omitempty"`        // false: answer at once
 	Reservation string            `json:"reservation,omitempty"` // of an earlier answer
@@ -166,7 +167,7 @@ func (s *Server) acquire(ctx context.Context, in *AcquireRequest) (string, Acqui
 	if err := in.check(); err != nil {
 		return u.name, AcquireReply{}, err
 	}
-	c := call{scopes: in.Scopes, costs: costs(in.Cost, in.Costs), party: in.Party, maxWait: in.maxWait(-1)}
+	c := call{scopes: in.Scopes, costs: costs(in.Cost, in.Costs), party: in.Party, caller: in.Caller, maxWait: in.maxWait(-1)}
 	opts := append(c.options(), pacer.Tracked())
 	if in.waits() {
 		r, err := u.calls.Acquire(ctx, opts...)

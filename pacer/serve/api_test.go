@@ -241,6 +241,20 @@ func TestBadRequests(t *testing.T) {
 	})
 }
 
+// What the callers that clients name have spent is in the status.
+func TestCallers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, `  crm: {url: "http://crm.example", policies: ["all: 100 per window of 1h"]}`, nil)
+		_, _ = r.read("/v1/status") // from memory, what goes is counted from the first look on
+		_, _ = r.get("/crm/x", "Headway-Caller", "sync/contacts", "Headway-Cost", "2")
+		r.ok("/v1/acquire", `{"upstream": "crm", "caller": "desk"}`)
+		r.ok("/v1/acquire", `{"upstream": "crm", "caller": "night", "wait": false}`)
+		_, status := r.read("/v1/status")
+		require.Contains(t, status, `"callers":[{"name":"sync/contacts","policy":"all","cost":2},{"name":"desk","policy":"all","cost":1},{"name":"night","policy":"all","cost":1}]`)
+	})
+}
+
 // With a root, requests need not name it.
 func TestAcquireRoot(t *testing.T) {
 	t.Parallel()

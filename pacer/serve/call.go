@@ -17,7 +17,8 @@ const (
 	headerCost    = "Headway-Cost"  // 3, or tokens=500
 	headerMaxWait = "Headway-Max-Wait"
 	headerParty   = "Headway-Party" // the lane
-	headerHost    = "Headway-Host"  // which of the upstream's hosts
+	headerCaller  = "Headway-Caller"
+	headerHost    = "Headway-Host" // which of the upstream's hosts
 	headerToken   = "Headway-Authorization"
 )
 
@@ -27,11 +28,12 @@ type call struct {
 	costs   map[string]int64 // by policy; of "", what it costs the others
 	maxWait time.Duration    // below 0: the upstream's
 	party   string
+	caller  string
 }
 
 // options returns the call as the pacer is given it.
 func (c *call) options() []pacer.Option {
-	opts := make([]pacer.Option, 0, len(c.scopes)+len(c.costs)+3) //nolint:mnd // and three more
+	opts := make([]pacer.Option, 0, len(c.scopes)+len(c.costs)+4) //nolint:mnd // and four more
 	for _, scope := range scopeOptions(c.scopes) {
 		opts = append(opts, scope)
 	}
@@ -44,6 +46,9 @@ func (c *call) options() []pacer.Option {
 	}
 	if c.party != "" {
 		opts = append(opts, pacer.Lane(c.party))
+	}
+	if c.caller != "" {
+		opts = append(opts, pacer.Caller(c.caller))
 	}
 	if c.maxWait >= 0 {
 		opts = append(opts, pacer.MaxWait(min(c.maxWait, pacer.Forever)))
@@ -75,10 +80,12 @@ func readCall(h http.Header) (*call, error) {
 			c.maxWait, err = readWait(values)
 		case headerParty:
 			c.party, err = one(name, values)
+		case headerCaller:
+			c.caller, err = one(name, values)
 		case headerHost, headerToken:
 		default:
-			err = refusef(http.StatusBadRequest, "no field has the name %s: there are %s, %s, %s, %s, %s and %s",
-				name, headerScope, headerCost, headerMaxWait, headerParty, headerHost, headerToken)
+			err = refusef(http.StatusBadRequest, "no field has the name %s: there are %s, %s, %s, %s, %s, %s and %s",
+				name, headerScope, headerCost, headerMaxWait, headerParty, headerCaller, headerHost, headerToken)
 		}
 		if err != nil {
 			return nil, err

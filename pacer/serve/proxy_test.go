@@ -104,8 +104,9 @@ func TestFields(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, `  crm: {url: "http://crm.example", policies: ["all: 100 per window of 1h, per tenant, 50 % for lane batch", "tokens: 1000 per window of 1h"]}`, nil)
-		resp, _ := r.get("/crm/x", "Headway-Scope", "tenant=a%2Cb, user=7", "Headway-Cost", "2, tokens=30", "Headway-Party", "batch")
+		resp, _ := r.get("/crm/x", "Headway-Scope", "tenant=a%2Cb, user=7", "Headway-Cost", "2, tokens=30", "Headway-Party", "batch", "Headway-Caller", "sync/contacts")
 		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.Empty(t, r.last().Header["Headway-Caller"])
 		require.InDelta(t, 98, r.remaining("crm", "tenant=a%252Cb"), 0)
 		for fields, want := range map[string]string{
 			"Headway-Scope: tenant":                "must be a list such as tenant=acme",
@@ -125,7 +126,8 @@ func TestFields(t *testing.T) {
 			"Headway-Max-Wait: -1s":                "must be a duration",
 			"Headway-Max-Wait: ":                   "must be there once",
 			"Headway-Party: ":                      "must be there once",
-			"Headway-Caller: sync":                 "no field has the name Headway-Caller",
+			"Headway-Caller: ":                     "must be there once",
+			"Headway-Callers: sync":                "no field has the name Headway-Callers",
 			"Headway-Host: a, b":                   "names no host",
 		} {
 			name, value, _ := strings.Cut(fields, ": ")

@@ -27,6 +27,9 @@ type Call struct {
 	// ([specs.Spec].Floor). Such a limit is charged the zero Charge.
 	Kept uint64
 
+	// Caller is the part of a program that makes the call: see [About].Callers. Stores ignore it.
+	Caller string
+
 	// Of a call bound by a limit that calls queue for: permits, lanes and fair shares. See [Grant].Queued.
 	ID     int64   // of this call, at random; 0 for all others
 	Since  Instant // when it was first requested, which is its position in the queue; 0: now

@@ -43,6 +43,7 @@ type About struct {
 	Source   string        // who set them; "" for the process itself
 	Waiting  []KeyUse      // its waiting calls, by the policy that they wait for, all keys together: see KeyUse.Waiting
 	Keys     []KeyUse      // the top keys: those with scopes that spend or wait most
+	Callers  []KeyUse      // what those spent of each policy that spend most; the Scope is a [Call].Caller
 	Went     []Went        // what was spent since the last report
 	Stated   []Statement   // what the upstream stated to it, of the limits for which that holds longest, and one of each policy and name
 

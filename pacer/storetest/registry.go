@@ -41,6 +41,7 @@ func registryCases() []Case {
 				ID: "a", Name: "host/a", Policies: []string{peak},
 				Waiting: []store.KeyUse{{Waiting: 2}, {Policy: peakName, Waiting: 3}},
 				Keys:    []store.KeyUse{{Policy: "tenant", Scope: "acme%7B", Cost: 7, Waiting: 1}},
+				Callers: []store.KeyUse{{Policy: peakName, Scope: "sync/contacts", Cost: 9}},
 				Stated:  stated,
 			})
 			x := s.index(r)
@@ -51,6 +52,9 @@ func registryCases() []Case {
 			want := []store.KeyUse{{Waiting: 2}, {Policy: peakName, Waiting: 3}}
 			if a.Name != "host/a" || !slices.Equal(a.Waiting, want) || !slices.Equal(a.Keys, []store.KeyUse{{Policy: "tenant", Scope: "acme%7B", Cost: 7, Waiting: 1}}) {
 				t.Fatalf("a says %+v", a)
+			}
+			if !slices.Equal(a.Callers, []store.KeyUse{{Policy: peakName, Scope: "sync/contacts", Cost: 9}}) {
+				t.Fatalf("a says of callers %+v", a.Callers)
 			}
 			if !slices.Equal(a.Stated, stated) {
 				t.Fatalf("to a was stated %+v", a.Stated)

@@ -57,9 +57,10 @@ type Ask struct {
 	Waits     bool // the caller waits until the call may go
 	Untried   bool // no request to the store was made yet for whether it may go at once
 	Lane      string
-	Set       *Set  // by which the call is bound
-	Wrong     error // what a call is refused with whose policies are enforced
-	Which     Which // which of its limits are meant
+	Caller    string // what it spends is counted as this one's; "" if nobody looks
+	Set       *Set   // by which the call is bound
+	Wrong     error  // what a call is refused with whose policies are enforced
+	Which     Which  // which of its limits are meant
 
 	weight int64
 	scopes *scopeContext
@@ -141,6 +142,9 @@ func (r *Reader) read(ctx context.Context, a *Ask) error {
 		case Scope, Keep, Attempt:
 		}
 	}
+	if r.Dispatcher.Meter.IsOn() {
+		a.Caller = a.caller(ctx)
+	}
 	err := r.place(a)
 	if err != nil && a.Set.Free { // no lane is enforced
 		a.Wrong, a.Lane, a.weight, err = err, "", 1, nil
@@ -194,18 +198,29 @@ func (r *Reader) Await(ctx context.Context, a *Ask) (waited time.Duration, err e
 func (a *Ask) CarryAll(ctx context.Context) { a.scopes = scopesOf(ctx) }
 
 // Scope returns the value that the call carries for a scope; "" if none.
-func (a *Ask) Scope(name string) string {
+func (a *Ask) Scope(name string) string { return a.scopeIn(a.scopes, name) }
+
+func (a *Ask) scopeIn(outer *scopeContext, name string) string {
 	for i := len(a.Options) - 1; i >= 0; i-- {
 		if o := &a.Options[i]; o.Kind == Scope && o.Name == name {
 			return o.Value
 		}
 	}
-	for s := a.scopes; s != nil; s = s.outer {
+	for s := outer; s != nil; s = s.outer {
 		if s.name == name {
 			return s.value
 		}
 	}
 	return ""
+}
+
+// maxCaller is how many bytes of a caller's name count.
+const maxCaller = 64
+
+// caller returns the name of who makes the call; "" if it is not said.
+func (a *Ask) caller(ctx context.Context) string {
+	name := a.scopeIn(scopesOf(ctx), CallerScope)
+	return strings.ToValidUTF8(name[:min(len(name), maxCaller)], "")
 }
 
 // Carried returns the values of all scopes that the call carries, by the names of those that policies can have.

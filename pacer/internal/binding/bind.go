@@ -123,7 +123,7 @@ func (r *Reader) SameLimits(a, b Ask) bool {
 // AtOnce charges a call that need not wait, and reports whether it did. It is a fast path for the most common request to a store in
 // memory: see [store.Direct]. A pause that this process received is in the store already.
 func (r *Reader) AtOnce(a *Ask) bool {
-	if r.Direct == nil || a.Set.Observes || a.Set.Free || a.Set.HasQueues || a.Set.Varies || a.ByPolicy || a.NotBefore > 0 {
+	if r.Direct == nil || a.Caller != "" || a.Set.Observes || a.Set.Free || a.Set.HasQueues || a.Set.Varies || a.ByPolicy || a.NotBefore > 0 {
 		return false
 	}
 	call := store.Admission{Cost: a.Cost}

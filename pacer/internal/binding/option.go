@@ -37,6 +37,7 @@ const (
 	LaneScope   = specs.PartyScope
 	WeightScope = "/weight"
 	NestedScope = "/nested" // it shares the permits of outer calls
+	CallerScope = "/caller" // the part of a program that makes the call, for those who look at what was spent
 )
 
 // A scopeContext is a context that carries a value for a scope.

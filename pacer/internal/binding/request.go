@@ -22,7 +22,7 @@ func (r *Reader) Request(a *Ask, room []store.Limit, s *Settling) (q dispatch.Re
 	if err != nil {
 		return q, err
 	}
-	q.Call.Cost, q.Tracked = a.Cost, a.Tracked && r.Counts
+	q.Call.Cost, q.Call.Caller, q.Tracked = a.Cost, a.Caller, a.Tracked && r.Counts
 	return q, r.queueUp(a, &q)
 }
 

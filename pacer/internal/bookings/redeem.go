@@ -182,7 +182,7 @@ func (x *Redemption) use(ctx context.Context) (went bool, err error) {
 	x.known = x.spent
 	g := store.Grant{OK: true, Now: reply.Now, At: t.slot, Slack: t.slack, Binds: store.BindsNothing}
 	request := dispatch.Request{Limits: x.bound.limits}
-	request.Call = store.Call{Cost: x.a.Cost, Kept: x.bound.choices.Kept}
+	request.Call = store.Call{Cost: x.a.Cost, Kept: x.bound.choices.Kept, Caller: x.a.Caller}
 	g.Charges, request.Call.Costs, _ = x.charged()
 	x.Calls.Dispatcher.Adopt(ctx, &x.r.Call, &request, &g, requested, known, permits)
 	err = x.r.Wait(ctx)

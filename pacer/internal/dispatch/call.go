@@ -170,7 +170,7 @@ func (c *Call) Settle(ctx context.Context, free []store.Limit, actual func(polic
 		cost := c.request[0].CostOf(i)
 		if n := actual(c.stack.Limits[i].Policy); n >= 0 && n != cost && !c.request[0].Keeps(i) {
 			s.owe(c, i, n-cost)
-			s.Meter.Settle(&c.stack.Limits[i], c.grant[0].At, counted, n-cost)
+			s.Meter.Settle(&c.stack.Limits[i], c.request[0].Caller, c.grant[0].At, counted, n-cost)
 			one := store.Note{Kind: store.NoteSettle, Limit: i, Charge: c.grant[0].Charges[i], Cost: cost, Actual: n, Local: c.grant[0].Local}
 			if early {
 				one.Charge.Made = 0 // the store takes a call to have gone otherwise
@@ -185,7 +185,7 @@ func (c *Call) Settle(ctx context.Context, free []store.Limit, actual func(polic
 	stack.Limits = slices.Concat(c.stack.Limits, free)
 	for i := range free {
 		if n := actual(free[i].Policy); n > 0 {
-			s.Meter.Settle(&free[i], c.grant[0].At, counted, n)
+			s.Meter.Settle(&free[i], c.request[0].Caller, c.grant[0].At, counted, n)
 			all = append(all, store.Note{Kind: store.NoteSettle, Limit: len(c.stack.Limits) + i, Actual: n, Local: c.grant[0].Local})
 		}
 	}

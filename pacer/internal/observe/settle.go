@@ -43,7 +43,7 @@ func (o *Observer) settleIfKnown(ctx context.Context, one *Observation) {
 	for i := range one.Limits {
 		cost := one.Call.CostOf(i)
 		if n := one.actual.CostOf(one.Limits[i].Policy); n >= 0 && n != cost {
-			o.Meter.Settle(&one.Limits[i], one.grant.At, one.counted, n-cost)
+			o.Meter.Settle(&one.Limits[i], one.Call.Caller, one.grant.At, one.counted, n-cost)
 			notes = append(notes, store.Note{
 				Kind: store.NoteSettle, Limit: i, Charge: one.grant.Charges[i], Cost: cost, Actual: n, Local: one.grant.Local,
 			})

@@ -33,6 +33,9 @@
 // come in order to it alone; the finding is a name, which the store passes to all. Policies of two seconds and less are not bound by such
 // coarse readings, which come too late; nor is the upstream, if it has no longer ones.
 //
+// A second that a good reply states of a rate counts as [Apart]: headers count in whole seconds, and a rate gives something back all the time.
+// When its window is full for a moment, a pause of that second would be lost. Refusals are obeyed as they are.
+//
 // A profile without a time of reset leaves that to the policy, if the reading fits one, and to the store: see package engine. A reset
 // beyond 31 days cannot be, and counts as absent.
 //

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A Meter counts what the calls of a process spend: by policy and second, and by key. It is safe for concurrent use.
@@ -17,6 +18,7 @@ type Meter struct {
 	mu        sync.Mutex
 	policies  []metered
 	keys      TopKeys
+	callers   TopKeys         // of each policy: the scope is a store.Call.Caller
 	reported  int64           // the store has what was spent before this second, or a report of it is under way
 	delivered int64           // the store has what was spent before this second
 	settled   map[place]int64 // by how much calls of seconds that were reported cost more, and the store does not know
@@ -85,6 +87,9 @@ func (m *Meter) Add(limits []store.Limit, call *store.Call, at store.Instant, wa
 		if l.Scope != "" {
 			m.keys.Add(l.Key(), cost, int64(at))
 		}
+		if call.Caller != "" && isWhole(l) {
+			m.callers.Add(store.Key{Policy: l.Policy, Scope: call.Caller}, cost, int64(at))
+		}
 	}
 	return second
 }
@@ -100,9 +105,14 @@ func (m *Meter) Booked(limits []store.Limit, now store.Instant) {
 	}
 }
 
-// Settle corrects what a call was counted with that was admitted at an instant: it spent so much more of a limit, or less. Second is
-// what Add returned; 0 for a call that was not counted.
-func (m *Meter) Settle(l *store.Limit, at store.Instant, second, more int64) {
+// isWhole reports whether a limit is a policy's, and not that of a part of one or of what the upstream said.
+func isWhole(l *store.Limit) bool {
+	return l.Spec.Algorithm != specs.Allowance && l.Spec.Queue != specs.QueueOfLane && l.Spec.Floor == 0
+}
+
+// Settle corrects what a caller's call was counted with that was admitted at an instant: it spent so much more of a limit, or less. Second
+// is what Add returned; 0 for a call that was not counted.
+func (m *Meter) Settle(l *store.Limit, caller string, at store.Instant, second, more int64) {
 	if second == 0 {
 		return
 	}
@@ -122,6 +132,18 @@ func (m *Meter) Settle(l *store.Limit, at store.Instant, second, more int64) {
 	if l.Scope != "" {
 		m.keys.Correct(l.Key(), more, int64(at))
 	}
+	if caller != "" && isWhole(l) {
+		m.callers.Correct(store.Key{Policy: l.Policy, Scope: caller}, more, int64(at))
+	}
+}
+
+// Callers returns what the n callers have spent in about the last minute that have spent most.
+func (m *Meter) Callers(now store.Instant, n int) []store.KeyUse {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	spent := make(map[store.Key]int64)
+	m.callers.Spent(int64(now), spent)
+	return Top(spent, nil, n)
 }
 
 // report returns what was spent before a second and is not with the store yet, for a report, and what each key has spent in about the last

@@ -14,6 +14,8 @@ import (
 const (
 	// maxAboutKeys is how many keys a process reports.
 	maxAboutKeys = 16
+	// MaxCallers is of how many callers it reports what they spent, and how many are shown of all processes.
+	MaxCallers = 100
 	// maxAboutStated is of how many limits it reports what was stated.
 	maxAboutStated = 16
 	// maxIndexKeys is how many keys a registry of one process returns: as many as package fleet shows.
@@ -73,6 +75,7 @@ func (p *Process) About(now store.Instant, left bool) (a store.About, received f
 	a = store.About{Name: p.Name, Left: left, Waiting: byPolicy, Went: went}
 	a.Policies, a.Source = p.Policies()
 	a.Keys, a.Stated = p.topKeys(spent, byKey, maxAboutKeys), p.Source.Stated(maxAboutStated)
+	a.Callers = p.Meter.Callers(now, MaxCallers)
 	return a, func() { p.Meter.deliver(until) }
 }
 
@@ -165,7 +168,7 @@ func (r *Registry) Index(_ context.Context, upstream string) (*store.Index, erro
 	index.Policies, source = p.Policies()
 	about := store.About{
 		Name: p.Name, Policies: index.Policies, Source: source, Waiting: byPolicy, Keys: p.topKeys(spent, byKey, maxIndexKeys),
-		Stated: p.Source.Stated(math.MaxInt),
+		Callers: p.Meter.Callers(now, MaxCallers), Stated: p.Source.Stated(math.MaxInt),
 	}
 	index.Alive, index.Processes = 1, []store.IndexedProcess{{About: about, Came: now, Version: store.VersionOf(index.Policies)}}
 	return index, nil

@@ -60,7 +60,7 @@ func TestWhatIsSettledIsReportedOnce(t *testing.T) {
 		counted := m.Add(limits, &store.Call{Cost: cost}, store.Instant(at)*second, store.BindsNothing, 0)
 		return func(more int64) {
 			for i := range limits {
-				m.Settle(&limits[i], store.Instant(at)*second, counted, more)
+				m.Settle(&limits[i], "", store.Instant(at)*second, counted, more)
 			}
 		}
 	}
@@ -88,7 +88,7 @@ func TestWhatIsSettledIsReportedOnce(t *testing.T) {
 	about, _ := p.About(1004*second, false)
 	require.Equal(t, []store.KeyUse{{Policy: "tokens", Scope: "acme", Cost: 300}}, about.Keys)
 
-	m.Settle(&limits[1], 1000*second, 0, -300)
+	m.Settle(&limits[1], "", 1000*second, 0, -300)
 	after, _ := p.About(1005*second, false)
 	require.Equal(t, about.Keys, after.Keys, "what was not counted is not corrected")
 }

@@ -220,6 +220,7 @@ func TestAllowancesShow(t *testing.T) {
 		s.Allowances = []pacer.Allowance{
 			{For: 81654 * time.Second, Source: "Retry-After"}, {Policy: "tenant", Scope: "tenant=" + hostile, Left: 12, Free: 9, For: 90 * time.Second, Source: hostile},
 		}
+		s.Callers = []fleet.Caller{{Name: hostile, Policy: "account", Cost: 1234}}
 		s.Learned = []fleet.Learned{
 			{Name: "60", Limit: 60, Window: time.Minute, Source: "X-RateLimit", Readings: 1234, Since: time.Now()}, {Reset: time.Hour, Readings: 1, Source: hostile},
 		}
@@ -233,6 +234,7 @@ func TestAllowancesShow(t *testing.T) {
 	learned := strings.ReplaceAll(rows, "#left", "#learned")
 	require.Regexp(t, `^limit-60: at most 60 in any 1m, in 100 buckets\|–\|1,234\|.+\|X-RateLimit$`, value[string](b, learned+`[0]`))
 	require.Regexp(t, `^upstream\|1 h\|1\|.+\|`+regexp.QuoteMeta(hostile)+`$`, value[string](b, learned+`[1]`))
+	require.Equal(t, hostile+"|account|1,234", value[string](b, strings.ReplaceAll(rows, "#left", "#callers")+`[0]`))
 	require.Equal(t, "undefined", value[string](b, `typeof window.hacked`))
 	source.more.Store(nil)
 	b.until(`document.getElementById("left-section").hidden && document.getElementById("learned-section").hidden`)

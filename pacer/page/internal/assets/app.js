@@ -5,7 +5,7 @@ import { duration, make, put, show } from "./format.js";
 import { Pauses } from "./memory.js";
 import { Card } from "./policies.js";
 import { Disagreement, Settings } from "./settings.js";
-import { Busiest, Processes, Said } from "./tables.js";
+import { Busiest, Callers, Processes, Said } from "./tables.js";
 import { Why } from "./why.js";
 
 const element = (id) => document.getElementById(id);
@@ -17,7 +17,7 @@ let greeted = null; // the hello of the present stream's upstream
 let lastAt = 0; // when figures came last, by this machine's clock
 let cards = new Map();
 let pauses = new Map();
-let why, busiest, said, processes, disagreement, settings;
+let why, busiest, callers, said, processes, disagreement, settings;
 
 // state shows how the stream is.
 function state(name, text) {
@@ -69,6 +69,7 @@ function greet(hello) {
   })));
   why = new Why();
   busiest = new Busiest(hello.intervene ? keyButtons : null);
+  callers = new Callers();
   said = new Said();
   processes = new Processes();
   disagreement = new Disagreement();
@@ -126,6 +127,7 @@ function update(view) {
   why.update(view);
   said.update(view);
   busiest.update(view);
+  callers.update(view);
   processes.update(view);
   disagreement.update(view);
   settings.update(view, at);

@@ -82,6 +82,23 @@ export class Busiest {
   }
 }
 
+// Callers shows what each part of a program spent.
+export class Callers {
+  constructor() {
+    this.section = document.getElementById("callers-section");
+    this.table = new Table(document.getElementById("callers"), "What callers spent", [
+      text("Caller", (c) => c.name, { wide: true }),
+      text("Policy", (c) => c.policy),
+      number("Last minute", (c) => count(c.cost)),
+    ], "");
+  }
+
+  update(view) {
+    show(this.section, view.callers.length > 0);
+    this.table.update(view.callers, (c) => JSON.stringify([c.policy, c.name]));
+  }
+}
+
 // Said shows what the upstream said of its limits: what is left of them, and what was learned of those.
 export class Said {
   constructor() {

@@ -13,23 +13,28 @@ import (
 
 func (a *app) top() *cobra.Command {
 	var scopes []string
+	var by string
 	cmd := &cobra.Command{
 		Use:   "top UPSTREAM",
 		Short: "Show the state of an upstream, live",
 		Long: `Show the state of an upstream, refreshed every second: for each policy the pace against the limit, queued and waiting calls,
-pauses and the last minute; then the busiest keys and the processes. Keys: arrows or tab to choose a policy, p to pause, r to resume,
+pauses and the last minute; then the busiest keys, or with --by caller what callers spent, and the processes. Keys: arrows or tab to choose a policy, p to pause, r to resume,
 ? for help, q to quit. With --json it prints what status --json prints, once.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeUpstream,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.watch(cmd, args[0], scopes)
+			if by != "key" && by != "caller" {
+				return usagef("--by is %q: it must be key or caller", by)
+			}
+			return a.watch(cmd, args[0], scopes, by == "caller")
 		},
 	}
 	a.scopeFlag(cmd, &scopes)
+	cmd.Flags().StringVar(&by, "by", "key", "show the busiest keys (key), or what callers spent (caller)")
 	return cmd
 }
 
-func (a *app) watch(cmd *cobra.Command, upstream string, scopes []string) error {
+func (a *app) watch(cmd *cobra.Command, upstream string, scopes []string, byCaller bool) error {
 	if a.json {
 		return a.onUpstream(cmd.Context(), upstream, scopes, func(_ context.Context, on *on) error {
 			return a.printJSON(on.snapshot)
@@ -55,6 +60,7 @@ func (a *app) watch(cmd *cobra.Command, upstream string, scopes []string) error 
 		Upstream: upstream,
 		Scopes:   first.opts,
 		Snapshot: first.snapshot,
+		ByCaller: byCaller,
 		Timeout:  a.where.Timeout,
 		Connect: func(ctx context.Context) (top.Operator, error) {
 			return store.Operator(ctx, upstream)

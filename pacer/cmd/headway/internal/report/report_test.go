@@ -82,6 +82,7 @@ func scene() *fleet.Snapshot {
 			PolicyStatus: pacer.PolicyStatus{Policy: policies.PerSecond(2).Per("tenant"), Scope: "tenant=\x1b]0;x", Next: time.Second},
 			Cost:         118, Waiting: 4,
 		}},
+		Callers:   []fleet.Caller{{Name: "sync\x1b/contacts", Policy: "account", Cost: 90_000}},
 		Processes: []fleet.Process{{ID: "1", Name: "worker/1", For: 90 * time.Minute, Waiting: 12, Version: "5f0c"}},
 	}
 }
@@ -115,6 +116,9 @@ quota            app=x  70k   70k   for 1d, until 2026-03-05 14:05:12  -
 
 BUSIEST KEY   POLICY             LAST MINUTE  LEFT  NEXT  QUEUED  WAITING  PAUSED
 tenant=?]0;x  per-second.tenant  118          0     1s    0       4        -
+
+CALLER          POLICY   LAST MINUTE
+sync?/contacts  account  90k
 
 PROCESS   FOR    WAITING  POLICIES FROM  VERSION
 worker/1  1h30m  12       its code       5f0c

@@ -29,6 +29,7 @@ func Text(w io.Writer, f *fleet.Snapshot, now time.Time) error {
 		fmt.Fprintf(&b, "Not shown, because this version cannot read it (another version wrote it, or its time zone has no name): %s\n", Clean(text))
 	}
 	writeTopKeys(&b, f)
+	writeCallers(&b, f)
 	writeLearned(&b, f)
 	writeProcesses(&b, f)
 	_, err := io.WriteString(w, b.String())
@@ -134,6 +135,19 @@ func writeTopKeys(b *strings.Builder, f *fleet.Snapshot) {
 		k := &f.TopKeys[i]
 		row(w, Scope(k.Scope), k.Policy.Name(), Count(k.Cost), Count(k.Remaining), Next(k.Next), Count(k.Queued), Count(k.Waiting),
 			Paused(k.PausedFor))
+	}
+	_ = w.Flush()
+}
+
+func writeCallers(b *strings.Builder, f *fleet.Snapshot) {
+	if len(f.Callers) == 0 {
+		return
+	}
+	b.WriteByte('\n')
+	w := table(b)
+	row(w, "CALLER", "POLICY", "LAST MINUTE")
+	for _, c := range f.Callers {
+		row(w, Clean(c.Name), c.Policy, Count(c.Cost))
 	}
 	_ = w.Flush()
 }

@@ -134,7 +134,21 @@ func at(lines []string, i int) string {
 	return ""
 }
 
+// callers returns what callers have spent, if the user wants to see those.
+func (m *model) callers(width, room int) []string {
+	const count = 7
+	name := max(8, width-count-1)
+	lines := []string{m.styles.dim.Render(left("CALLERS", name) + " " + right("MINUTE", count))}
+	for _, c := range m.snapshot.Callers[:min(len(m.snapshot.Callers), max(0, room-1))] {
+		lines = append(lines, left(report.Clean(c.Name)+m.styles.dim.Render(" "+c.Policy), name)+" "+right(report.Count(c.Cost), count))
+	}
+	return lines
+}
+
 func (m *model) busiest(width, room int) []string {
+	if m.ByCaller {
+		return m.callers(width, room)
+	}
 	if len(m.snapshot.TopKeys) == 0 {
 		return nil
 	}

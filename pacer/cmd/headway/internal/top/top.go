@@ -25,6 +25,7 @@ type Config struct {
 	Scopes   []pacer.ScopeOption // of the policies that have scopes
 	Snapshot *fleet.Snapshot     // how it stands at the start
 	Timeout  time.Duration       // of a look or an intervention
+	ByCaller bool                // what callers spent, in place of the busiest keys
 
 	// Connect is called before each look and each intervention, so that the policies are those which processes have by then.
 	Connect func(context.Context) (Operator, error)

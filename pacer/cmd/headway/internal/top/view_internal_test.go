@@ -88,6 +88,18 @@ func TestViewOfAnError(t *testing.T) {
 	require.Contains(t, view, "evil?[2J")
 }
 
+// With --by caller, what callers spent is in the place of the busiest keys.
+func TestViewByCaller(t *testing.T) {
+	t.Parallel()
+	m := drawn(t, 100, 30, termenv.Ascii)
+	m.ByCaller = true
+	m.snapshot.Callers = []fleet.Caller{{Name: "sync/contacts\x1b", Policy: "account", Cost: 412}}
+	view := m.View()
+	require.NotContains(t, view, "BUSIEST")
+	require.Regexp(t, `CALLERS +MINUTE`, view)
+	require.Regexp(t, `sync/contacts\? account +412`, view)
+}
+
 // More policies than lines: those around the chosen one show.
 func TestViewScrolls(t *testing.T) {
 	t.Parallel()
