@@ -15,6 +15,7 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/transport"
+	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
 // A ban of nearly a day is kept by a fleet: only the calls that are on their way when it begins are refused, and one goes first when it ends.
@@ -57,18 +58,18 @@ func TestABanOfADay(t *testing.T) {
 	}
 }
 
-// Others have spent an hour's limit, of which refusals say nothing: a fleet asks rarely until there is more, and no call fails for good.
+// Others have spent an hour's limit, which refusals do not state: a fleet asks rarely until there is more, and no call fails for good.
 func TestBareRefusalsOfAnHour(t *testing.T) {
 	t.Parallel()
 	for name, stack := range map[string][]policies.Policy{"declared": {policies.Sliding(1000, time.Hour)}, "none": nil} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				hour := &logCounter{most: 1000, period: time.Hour}
-				for i := range 1000 {
-					hour.take(time.Now().Add(time.Duration(i-1000) * 3 * time.Second))
+				api := (&stating{says: func(http.Header, upstreamtest.Reply) {}}).open(rand.New(rand.NewPCG(4, 1)), upstreamtest.Sliding(1000, time.Hour))
+				for range 1000 {
+					require.True(t, api.Spend(&http.Request{}))
+					time.Sleep(3 * time.Second)
 				}
-				api := &stating{counters: []counter{hour}, says: func(*stating, time.Time) []string { return nil }, rng: rand.New(rand.NewPCG(4, 1))}
 				client := clientOf(t, api, stack)
 				start, failed := time.Now(), 0
 				var mu sync.Mutex
@@ -89,10 +90,10 @@ func TestBareRefusalsOfAnHour(t *testing.T) {
 					})
 				}
 				all.Wait()
-				t.Logf("%d admitted, %d refused, %d failed", len(api.admitted), len(api.denied), failed)
+				t.Logf("%d admitted, %d refused, %d failed", api.Admitted(), api.Refused(), failed)
 				require.Zero(t, failed)
-				require.LessOrEqual(t, len(api.denied), 60)
-				require.GreaterOrEqual(t, len(api.admitted), 1500)
+				require.LessOrEqual(t, api.Refused(), 60)
+				require.GreaterOrEqual(t, api.Admitted(), 1500)
 			})
 		})
 	}

@@ -119,7 +119,7 @@ func TestScriptsCompileInLua54(t *testing.T) {
 	known := []string{"ARGV", "KEYS", "redis", "error", "ipairs", "math", "pairs", "setmetatable", "string", "table", "tonumber", "type"}
 	global, function := regexp.MustCompile(`_ENV "(\w+)"`), regexp.MustCompile(`\b(?:math|string|table)\.\w+`)
 	functions := []string{
-		"math.abs", "math.floor", "math.huge", "math.max", "math.min", "string.byte", "string.find", "string.format", "string.gmatch", "string.match", "string.sub",
+		"math.abs", "math.floor", "math.huge", "math.max", "math.min", "string.byte", "string.char", "string.find", "string.format", "string.gmatch", "string.match", "string.sub",
 		"table.concat", "table.insert", "table.remove", "table.sort", "table.unpack",
 	}
 	all := reflect.ValueOf(scripts.New())
