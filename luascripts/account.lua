@@ -26,8 +26,8 @@ local function queues()
   return define.queues
 end
 
--- unknown ends the script because it was asked for something that it does not know. Nothing is to go on as if it were something
--- else: that would let calls go that nobody counts.
+-- unknown ends the script because a request has something that it does not know. To take that for something else would let calls go
+-- uncounted.
 local function unknown(what, n)
   error('headway: unknown ' .. what .. ' ' .. (n or '(none)'), 0)
 end

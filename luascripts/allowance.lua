@@ -186,7 +186,7 @@ local function news(o, was, gated)
   return nil
 end
 
--- outdated applies an answer that says nothing of this window.
+-- outdated applies an answer that states nothing about this window.
 local function outdated(o, cost, was)
   if o.till == 0 and o.width > 0 then o.width = math.max(1, o.low - 1, o.width - cost) end
   return news(o, was, false)
@@ -210,7 +210,7 @@ local function ends(o, period)
   return o.zero - o.zero % period + period
 end
 
--- nexttime returns how long to wait if nobody says when there is more.
+-- nexttime returns how long to wait if nothing states when there is more.
 local function nexttime(o, now)
   if o.start <= o.zero or o.zero == 0 then
     o.zero = now
@@ -322,7 +322,7 @@ local function refuse(o, now, wait, teaches)
   return C.ChangePaused
 end
 
--- answer applies what an answer said: see Answered in allowance_answer.go. It returns what is to be published.
+-- answer applies what an answer stated: see Answered in allowance_answer.go. It returns what to publish.
 function allowance.answer(o, now, slot, cost, left, wait, flags)
   begin(o, now)
   local known = flags % C.AnswerOpen

@@ -1,4 +1,4 @@
--- heed.lua: what a rate does with reports of an upstream, an operator or another process, and what it says of itself. The reasoning is in
+-- heed.lua: what a rate does with reports of an upstream, an operator or another process, and its status. The reasoning is in
 -- package engine, gcra_settle.go and gcra_heed.go.
 
 -- pack moves from..till, which is what a call that has gone keeps of its charge from..to, into an earlier gap, and returns from where on the

@@ -62,7 +62,7 @@ return function(entries, c, up, now, reply, size, changed)
   local function cost(i) return costs and costs[i] or c.cost end
   c.costof = cost
 
-  -- kept returns the slot that a call has by an allowance and gives back only to ask for its permits, if it would get it from an instant on.
+  -- kept returns the slot that a call has by an allowance and gives back only for its permits, if it would get it from an instant on.
   local slots = {}
   local function kept(o, at)
     local slot = slots[o]

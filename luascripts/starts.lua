@@ -2,7 +2,7 @@
 --
 -- KEYS   of a rate whose windows are exact (algorithms 6 and 7):
 --        starts: a sorted set, one member for each unit of cost, score = when it goes, member = the start of its cell of
---        virtual time, negative if it cannot be given back. It means something as long as the account's own key says so
+--        virtual time, negative if it cannot be given back. It counts only while the account's own key names it
 -- TTL    until the last start is out of the window; more generously, so that quick.lua need not set it with every call
 
 local starts = {}

@@ -91,8 +91,8 @@ func Lane(name string) ScopeOption { return Scope(binding.LaneScope, name) }
 // same weight. Defaults to 1. See policies.Policy.Fair.
 func Weight(n int64) ScopeOption { return Scope(binding.WeightScope, strconv.FormatInt(n, 10)) }
 
-// Caller names the part of the program that makes the call, such as "sync/contacts". It limits nothing: what each caller spends is shown to
-// those who ask where a limit went, the 100 that spend most of an upstream. The first 64 bytes of a name count.
+// Caller names the part of the program that makes the call, such as "sync/contacts". It limits nothing. Status, page and metrics show
+// what the 100 callers have spent that spend most of an upstream. The first 64 bytes of a name count.
 func Caller(name string) ScopeOption { return Scope(binding.CallerScope, name) }
 
 // maxWeight is the highest [Weight], also of a [Credential].

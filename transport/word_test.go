@@ -58,7 +58,7 @@ func TestABanOfADay(t *testing.T) {
 	}
 }
 
-// Others have spent an hour's limit, which refusals do not state: a fleet asks rarely until there is more, and no call fails for good.
+// Others have spent an hour's limit, which refusals do not state: a fleet calls rarely until there is more, and no call fails for good.
 func TestBareRefusalsOfAnHour(t *testing.T) {
 	t.Parallel()
 	for name, stack := range map[string][]policies.Policy{"declared": {policies.Sliding(1000, time.Hour)}, "none": nil} {

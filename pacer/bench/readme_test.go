@@ -46,7 +46,7 @@ func TestTheFirstProgramRunsAsPasted(t *testing.T) {
 	require.NotContains(t, string(out), " 15 refused", "not even the plain client has all of its calls refused")
 }
 
-// What the README says that each package links is what it links: no module more, and none less.
+// Each package links the modules that the README names: none more, and none less.
 func TestTheREADMENamesWhatIsLinked(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../README.md")

@@ -371,7 +371,7 @@ func TestSpentByAKeyThatWasEvicted(t *testing.T) {
 	})
 }
 
-// What each caller spends is counted, whatever way its calls take: by policy, without the parts of one, and as they cost in the end.
+// Each caller's spending is counted, whatever way its calls take: by policy, without the parts of one, and as they cost in the end.
 func TestCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

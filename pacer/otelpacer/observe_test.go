@@ -170,7 +170,7 @@ func TestObserveInAFallback(t *testing.T) {
 	require.Contains(t, readings(t, reader), `headway.fallback.active{headway.upstream=crm} 1`)
 }
 
-// What callers spent is a metric of each.
+// Each caller has a metric of its spending.
 func TestObserveCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

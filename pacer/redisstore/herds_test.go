@@ -439,7 +439,7 @@ func pacerTogether(c *counted) bool {
 	return c.requests["reserve"] > 0
 }
 
-// After a broken subscription, who sleeps for many tenants asks what is paused in a few requests.
+// After a broken subscription, a process with calls of many tenants reads what is paused in a few requests.
 func TestCatchingUpAfterABrokenSubscription(t *testing.T) {
 	t.Parallel()
 	const n = 500

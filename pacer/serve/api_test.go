@@ -241,7 +241,7 @@ func TestBadRequests(t *testing.T) {
 	})
 }
 
-// What the callers that clients name have spent is in the status.
+// The status has what the callers that clients name have spent.
 func TestCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -217,7 +217,7 @@ func (a *Ask) scopeIn(outer *scopeContext, name string) string {
 // maxCaller is how many bytes of a caller's name count.
 const maxCaller = 64
 
-// caller returns the name of who makes the call; "" if it is not said.
+// caller returns the name of who makes the call; "" if that is unknown.
 func (a *Ask) caller(ctx context.Context) string {
 	name := a.scopeIn(scopesOf(ctx), CallerScope)
 	return strings.ToValidUTF8(name[:min(len(name), maxCaller)], "")

@@ -136,7 +136,7 @@ func (a *Allowance) refuse(now int64, r Answered, left int64) News {
 }
 
 // set sets what is left until an instant; so much was believed to be left. Whole seconds are rounded: an instant that is later by less than one
-// is what was said before.
+// is the same.
 func (a *Allowance) set(now, n, until int64, gated bool, left int64) News {
 	a.low, a.at, a.width, a.maybe = n+1, now, 0, 0
 	if a.until > now && until-a.until < numbers.Second && (until-now)%numbers.Second == 0 {

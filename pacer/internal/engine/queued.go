@@ -327,7 +327,7 @@ func (q *queuedCall) joint(from int64, kinds kind, g *Grant, places []Placement)
 	}
 }
 
-// kept returns the slot that a call has by an allowance and gives back only to ask for its permits, if it would get it from an instant on. Calls
+// kept returns the slot that a call has by an allowance and gives back only for its permits, if it would get it from an instant on. Calls
 // that came after it are no reason to go later.
 func (q *queuedCall) kept(i int, at int64) int64 {
 	a, ok := q.stack[i].Account.(*Allowance)

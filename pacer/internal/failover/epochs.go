@@ -19,8 +19,8 @@ func (w *Store) wasReset(ctx context.Context, epoch store.Epoch) (bool, error) {
 	return w.heed(ctx, epoch)
 }
 
-// heed is wasReset for a caller that has filled turning, which heed empties. What is remembered must not bring back what was reset, so the
-// store is asked what that was. Without an answer, this process stays in the epoch before. Calls that wait heed it, too: news of it may be
+// heed is wasReset for a caller that has filled turning, which heed empties. It reads from the store what was reset, since its records must not
+// bring that back. Without an answer, this process stays in the epoch before. Calls that wait heed it, too: news of it may be
 // lost.
 func (w *Store) heed(ctx context.Context, epoch store.Epoch) (bool, error) {
 	defer w.reportResumed() // when the next one may turn

@@ -90,7 +90,7 @@ func (o *operations) of(number int64) *store.Once {
 	return &store.Once{By: o.by, Number: number, Known: known}
 }
 
-// end records that an operation is not asked for again.
+// end records that an operation is not repeated.
 func (o *operations) end(number int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// maxAtOnce is how many operations of callers are under way at once, beside those that are batched: reservations, refunds and redemptions. What a
-// client holds back because it has no more connections seems to be an answer that does not come.
+// maxAtOnce is how many operations of callers are under way at once, beside those that are batched: reservations, refunds and redemptions. A client
+// without a free connection holds a request back, which looks like a lost answer.
 const maxAtOnce = 16
 
 // reachInTurn is reach for an operation of a caller, of which there may be thousands: it waits until fewer are under way.
@@ -60,7 +60,7 @@ func (w *Store) beside(ctx context.Context, name string, op func(context.Context
 	return w.within(ctx, name, 0, op)
 }
 
-// isFailure reports whether an operation's error says that the store is out of reach.
+// isFailure reports whether an operation's error means that the store is out of reach.
 func (w *Store) isFailure(err error) bool {
 	switch {
 	case err == nil, forgot(err) != nil, isFull(err), errors.Is(err, store.ErrClosed):
@@ -150,7 +150,7 @@ func (w *Store) within(values context.Context, name string, calls int, op func(c
 	}
 }
 
-// ofTheCall returns an error in place of one that says that the time of a request is over: its caller's is not.
+// ofTheCall replaces the error of a request whose time is over: its caller's is not.
 func (w *Store) ofTheCall(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return w.overdue()

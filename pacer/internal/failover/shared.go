@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// What only the shared store can do: it keeps descriptions of the processes, what operators set, and what became of bookings.
+// Only the shared store keeps descriptions of the processes, settings of operators, and the outcomes of bookings.
 
 type boundedRegistry struct {
 	*Store
@@ -49,7 +49,7 @@ const looksAgain = 16
 // any.
 const maxTexts = 1 << 12
 
-// findFair tells which policies some process shares fairly, if processes have different ones: while that is rolled out, or taken back, this
+// findFair finds the policies that some process shares fairly, if processes have different ones: while that is rolled out, or taken back, this
 // process may not.
 func (w *Store) findFair(ctx context.Context, registry store.Registry, versions int) {
 	if w.looks++; versions == w.versions && (versions <= 1 || w.looks < looksAgain) {
@@ -80,7 +80,7 @@ func (w *Store) findFair(ctx context.Context, registry store.Registry, versions 
 	w.config.InForce.SetFair(slices.Compact(names))
 }
 
-// Ready implements [store.Readier]: it asks the shared store, whatever the state is. One that is no Readier is asked for the upstream's
+// Ready implements [store.Readier]: it tries the shared store, whatever the state is. Of one that is no Readier it reads the upstream's
 // pause, which is little, but an answer.
 func (w *Store) Ready(ctx context.Context, upstream string) error {
 	r, ok := w.store.(store.Readier)
@@ -104,8 +104,8 @@ func (w *Store) Ready(ctx context.Context, upstream string) error {
 	return r.Ready(ctx, upstream)
 }
 
-// What operators have set is read when a process joins the fleet, when the store has begun a new epoch, which it does whenever something
-// is set, and when the process has the store back. A process that could not read it tries again with its next heartbeat.
+// A process reads the settings of operators when it joins the fleet, when the store has begun a new epoch, as it does with each
+// setting, and when the store is back. If it could not read them, it tries again with its next heartbeat.
 
 // Settings implements [store.Settable].
 func (w *Store) Settings(ctx context.Context, upstream string) (*store.Settings, error) {
@@ -183,7 +183,7 @@ func (w *Store) readSettings(ctx context.Context) {
 
 var _ store.Booker = (*Store)(nil)
 
-// What became of a booking, only the shared store knows: a process that is without it could redeem what another one has redeemed. So
+// Only the shared store knows the outcome of a booking: a process that is without it could redeem what another one has redeemed. So
 // bookings are neither made nor redeemed locally, whatever the mode, and an answer that is lost is an error.
 
 // Epoch implements [store.Booker].
@@ -197,8 +197,8 @@ func (w *Store) Epoch() (store.Epoch, error) {
 	return w.knownEpoch(), nil
 }
 
-// Booked implements [store.Booker]. A store that grants the slot again has not forgotten it. What is left to remind a store of is that it
-// was taken.
+// Booked implements [store.Booker]. A store that grants the slot again has not forgotten it. The store needs no other reminder than
+// that it was taken.
 func (w *Store) Booked(stack store.Stack, g store.Grant) {
 	w.ledger.releasedAll(&stack, []store.Grant{g})
 }

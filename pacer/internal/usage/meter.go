@@ -105,7 +105,7 @@ func (m *Meter) Booked(limits []store.Limit, now store.Instant) {
 	}
 }
 
-// isWhole reports whether a limit is a policy's, and not that of a part of one or of what the upstream said.
+// isWhole reports whether a limit is a policy's, and not that of a part of one or of what the upstream stated.
 func isWhole(l *store.Limit) bool {
 	return l.Spec.Algorithm != specs.Allowance && l.Spec.Queue != specs.QueueOfLane && l.Spec.Floor == 0
 }
