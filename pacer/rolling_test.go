@@ -77,7 +77,7 @@ func TestAMinuteThatRollsIsUsed(t *testing.T) {
 					}
 					all.Go(func() {
 						for ctx.Err() == nil {
-							assert.NoError(t, p.Do(t.Context(), func(context.Context) (policies.Reading, error) {
+							assert.NoError(t, p.Do(context.WithoutCancel(ctx), func(context.Context) (policies.Reading, error) {
 								time.Sleep(way())
 								said := upstream.call()
 								time.Sleep(takes + way())

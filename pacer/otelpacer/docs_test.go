@@ -107,7 +107,7 @@ func everything(t *testing.T) ([]metricdata.Metrics, *prometheus.Registry) {
 	}
 	_, err = fleet.Of(p).Snapshot(ctx) // from memory, what goes is counted from the first look on
 	require.NoError(t, err)
-	require.NoError(t, p.Wait(ctx, pacer.Scope("tenant", "acme")))
+	require.NoError(t, p.Wait(ctx, pacer.Scope("tenant", "acme"), pacer.Caller("sync/contacts")))
 	time.Sleep(5 * time.Second) // processes report their calls every few seconds
 	var all metricdata.ResourceMetrics
 	require.NoError(t, reader.Collect(ctx, &all))

@@ -40,11 +40,11 @@ func WithClock(clock string) Scripts {
 	source := func(source string) string { return program(source, named) }
 	read := func(name string) string { return source(fragment(name)) }
 	define := func(name string, files ...string) string {
-		body := ""
+		var body strings.Builder
 		for _, file := range files {
-			body += fragment(file)
+			body.WriteString(fragment(file))
 		}
-		return source("define" + name + " = function()\n" + body + "\nend")
+		return source("define" + name + " = function()\n" + body.String() + "\nend")
 	}
 	plain := define("[C.GCRA]", "pace", "starts", "gcra", "heed") +
 		source("define[C.Adaptive] = define[C.GCRA]\ndefine[C.Exact] = define[C.GCRA]\ndefine[C.ExactQueued] = define[C.GCRA]") +

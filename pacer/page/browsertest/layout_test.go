@@ -41,7 +41,7 @@ const misplaced = `JSON.stringify((() => {
 
 // Nothing is cut, hidden or left empty at the widths of a phone, a laptop and a large screen. Boxes are measured in the browser, since
 // pixels differ by machine.
-func TestLayout(t *testing.T) {
+func TestLayout(t *testing.T) { //nolint:tparallel // tabs of one browser
 	t.Parallel()
 	for _, width := range []int64{375, 1280, 1920} {
 		for _, dark := range []bool{false, true} {

@@ -138,8 +138,9 @@ func at(lines []string, i int) string {
 func (m *model) callers(width, room int) []string {
 	const count = 7
 	name := max(8, width-count-1)
-	lines := []string{m.styles.dim.Render(left("CALLERS", name) + " " + right("MINUTE", count))}
-	for _, c := range m.snapshot.Callers[:min(len(m.snapshot.Callers), max(0, room-1))] {
+	shown := m.snapshot.Callers[:min(len(m.snapshot.Callers), max(0, room-1))]
+	lines := append(make([]string, 0, 1+len(shown)), m.styles.dim.Render(left("CALLERS", name)+" "+right("MINUTE", count)))
+	for _, c := range shown {
 		lines = append(lines, left(report.Clean(c.Name)+m.styles.dim.Render(" "+c.Policy), name)+" "+right(report.Count(c.Cost), count))
 	}
 	return lines
