@@ -279,7 +279,6 @@ end
 
 local function set(o, now, left, till, gated, was)
   o.low, o.at, o.width, o.maybe = left + 1, now, 0, 0
-  if o.till > now and till - o.till < C.Second and (till - now) % C.Second == 0 then till = math.min(till, o.till) end
   local later = o.till > 0 and till > o.till and o.ahead > 0
   if later then o.early, o.ahead = o.early + o.ahead, 0 end
   local spent = left <= o.open + o.older + o.early and (later or o.till == 0)

@@ -302,21 +302,20 @@ func TestAReadingIsUsedBesideAnyStack(t *testing.T) {
 	most := policies.InFlight
 	second := policies.PerSecond(10)
 	for name, stack := range map[string][]policies.Policy{
-		"none":                     nil,
-		"the README's":             {second, policies.Daily(10_000, time.UTC)},
-		"permits":                  {most(8)},
-		"one permit":               {second, most(1)},
-		"a rate and permits":       {second, most(8)},
-		"a window and permits":     {policies.Sliding(10_000, time.Hour), most(8)},
-		"a day, a rate, permits":   {second, policies.Daily(10_000, time.UTC), most(20)},
-		"a lane":                   {second.Lane("batch", 50)},
-		"a lane and permits":       {second.Lane("batch", 50), most(8)},
-		"fair shares":              {second.Fair("tenant")},
-		"fair shares of permits":   {second, most(8).Fair("tenant")},
-		"fair shares and permits":  {second.Fair("tenant"), most(8)},
-		"a rate that adapts":       {second.Adaptive(policies.Adaptation{})},
-		"that, and permits":        {second.Adaptive(policies.Adaptation{}), most(8)},
-		"a strict one and permits": {policies.AtMost(10, time.Second), most(8)},
+		"none":                    nil,
+		"the README's":            {second, policies.Daily(10_000, time.UTC)},
+		"permits":                 {most(8)},
+		"one permit":              {second, most(1)},
+		"a rate and permits":      {second, most(8)},
+		"a window and permits":    {policies.Sliding(10_000, time.Hour), most(8)},
+		"a day, a rate, permits":  {second, policies.Daily(10_000, time.UTC), most(20)},
+		"a lane":                  {second.Lane("batch", 50)},
+		"a lane and permits":      {second.Lane("batch", 50), most(8)},
+		"fair shares":             {second.Fair("tenant")},
+		"fair shares of permits":  {second, most(8).Fair("tenant")},
+		"fair shares and permits": {second.Fair("tenant"), most(8)},
+		"a rate that adapts":      {second.Adaptive(policies.Adaptation{})},
+		"that, and permits":       {second.Adaptive(policies.Adaptation{}), most(8)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -110,18 +110,6 @@ func allowanceCases() []Case {
 			changed(t, s, st, 0, left(&b, 0, 4*time.Second))
 			s.Go(st, 1, 6*time.Second)
 		}},
-		{"allowance/rounded", "a reset in whole seconds that is later by less than one is the same", func(t testing.TB, s *Session) {
-			st := s.Stack(key)
-			a, b := s.Go(st, 1, 0), s.Go(st, 1, 0)
-			changed(t, s, st, 1, left(&a, 1, 30*time.Second))
-			s.Go(st, 1, 30*time.Second)
-			s.At(900 * ms)
-			changed(t, s, st, 1, left(&b, 1, 30*time.Second)) // which is not spoken for any more
-			s.Go(st, 1, 900*ms)
-			s.Go(st, 1, 30100*ms)
-			changed(t, s, st, 1, left(nil, 0, 31*time.Second))
-			s.Go(st, 1, 31900*ms)
-		}},
 		{"allowance/permits", "a call that asks for its permits keeps its slot, though others came after it", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: policies.InFlight(2)}, key)
 			a := s.newCall()

@@ -135,13 +135,9 @@ func (a *Allowance) refuse(now int64, r Answered, left int64) News {
 	return Less
 }
 
-// set sets what is left until an instant; so much was believed to be left. Whole seconds are rounded: an instant that is later by less than one
-// is the same.
+// set sets what is left until an instant; so much was believed to be left.
 func (a *Allowance) set(now, n, until int64, gated bool, left int64) News {
 	a.low, a.at, a.width, a.maybe = n+1, now, 0, 0
-	if a.until > now && until-a.until < numbers.Second && (until-now)%numbers.Second == 0 {
-		until = min(until, a.until)
-	}
 	later := a.until > 0 && until > a.until && a.ahead > 0 // then some slots are too early
 	if later {
 		a.early, a.ahead = a.early+a.ahead, 0
