@@ -647,6 +647,18 @@ func TestTheFloorsOfAPool(t *testing.T) {
 		}
 		require.Equal(t, 2*13, goes(), "ten are charged first, and thirty are kept: at 65 the next one would have to leave less")
 		require.Equal(t, 2*6, goes(pacer.Lane("support")))
+
+		time.Sleep(24 * time.Hour)
+		books := func(opts ...pacer.BookOption) (n int) {
+			for ; ; n++ {
+				if _, _, err := pool.Book(t.Context(), append(opts, pacer.Cost(10), pacer.MaxWait(0))...); err != nil {
+					require.ErrorIs(t, err, pacer.ErrNotYet)
+					return n
+				}
+			}
+		}
+		require.Equal(t, 2*7, books(), "a booking leaves what is kept, too")
+		require.Equal(t, 2*3, books(pacer.Lane("support")))
 	})
 }
 

@@ -295,6 +295,16 @@ func TestPooledCalls(t *testing.T) {
 	r.Policies.Declare([]policies.Policy{window})
 	_, _, err = ask()
 	require.ErrorContains(t, err, `Pool is with 57 limits: at most 52`)
+	var windows []policies.Policy
+	for i := range 4 {
+		one := policies.Daily(100, time.UTC).Named(fmt.Sprint("day", i))
+		for j := range 14 {
+			one = one.Reserve(fmt.Sprint("party", j), 1)
+		}
+		windows = append(windows, one)
+	}
+	require.NoError(t, binding.Check("Policies", windows[:3]))
+	require.ErrorContains(t, binding.Check("Policies", windows), `Policies is with 60 limits: at most 52`)
 }
 
 // A call that sticks to a credential has the limits of that one alone, as long as it is neither left nor paused.

@@ -2,6 +2,7 @@ package binding
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -74,7 +75,31 @@ func Check(field string, list []policies.Policy) error {
 			fairBy, first = by, p
 		}
 	}
+	for i, one := range slices.Backward(PartsOf(list)) {
+		if i >= maxWithParts && one.Spec().Floor > 0 {
+			return tooManyParts(field, i+1, one.Name())
+		}
+	}
 	return nil
+}
+
+// maxWithParts is how many limits may bind a call, the parts of parties among them and allowances not: a number of the store has a bit for each.
+const maxWithParts = 52
+
+// lastPart returns the index of the last limit that is kept for a party; -1 if none is.
+func lastPart(limits []store.Limit) int {
+	for i, l := range slices.Backward(limits) {
+		if l.Spec.Floor > 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// tooManyParts returns the error of a field with more limits than may be with a part of a policy.
+func tooManyParts(field string, n int, policy string) error {
+	return Invalid(field, fmt.Sprintf("with %d limits", n), fmt.Sprintf(
+		"at most %d may come up to %q, which is kept for a party: have fewer parties, policies or credentials", maxWithParts, policy))
 }
 
 // sameParts reports whether two rates keep the same parts for the same parties.

@@ -60,10 +60,6 @@ func (a *Ask) ChooseAny() {
 	a.pooled = &c
 }
 
-// maxWithParts is how many limits a call may have by all credentials if some of them are kept for parties: a number of the store has a bit for
-// each.
-const maxWithParts = 52
-
 // FitsPool returns an error if a pool cannot have the limits of a set.
 func (r *Reader) FitsPool(set *Set) error {
 	for i := range set.Limits {
@@ -90,7 +86,7 @@ func (r *Reader) RequestAny(a *Ask) (q dispatch.Request, err error) {
 		return q, err
 	}
 	l, now := was.pool, pooled{pool: was.pool, stick: was.stick, only: was.only}
-	places := make(map[store.Key]int)
+	var all []option
 	var never error // why the last one that was left out is
 	weights := 0
 	first := rand.IntN(l.Weight)
@@ -123,13 +119,14 @@ func (r *Reader) RequestAny(a *Ask) (q dispatch.Request, err error) {
 		}
 		weights += of.Weight
 		now.accounts = append(now.accounts, of.Name)
-		q.Call.AnyOf = append(q.Call.AnyOf, place(&q, places, limits, costs))
+		all = append(all, option{limits, costs})
 	}
 	if len(now.accounts) == 0 {
 		return q, never
 	}
-	if err := checkParts(q.Limits); err != nil {
-		return q, err
+	place(&q, all)
+	if i := lastPart(q.Limits); i >= maxWithParts {
+		return q, tooManyParts("Pool", i+1, q.Limits[i].Policy)
 	}
 	now.narrow(&q)
 	a.pooled = &now
@@ -137,16 +134,6 @@ func (r *Reader) RequestAny(a *Ask) (q dispatch.Request, err error) {
 		l.usual.Store(&usual{a.Set, q.Limits, q.Call.AnyOf, now.accounts})
 	}
 	return q, nil
-}
-
-// checkParts returns an error if some of so many limits are kept for parties.
-func checkParts(limits []store.Limit) error {
-	i := slices.IndexFunc(limits, func(l store.Limit) bool { return l.Spec.Floor > 0 })
-	if i < 0 || len(limits) <= maxWithParts {
-		return nil
-	}
-	return Invalid("Pool", fmt.Sprintf("with %d limits", len(limits)), fmt.Sprintf(
-		"at most %d, of all credentials together, may be with what %q keeps for a party: have fewer parties or credentials in the pool", maxWithParts, limits[i].Policy))
 }
 
 // narrow gives a call that has one choice, or none that the store could choose by, no choices.
@@ -190,22 +177,38 @@ func (r *Reader) settlingOf(a *Ask) (s Settling) {
 	return s
 }
 
-// place adds the limits of a choice to those of a request, as far as it lacks them, and returns their indexes there.
-func place(q *dispatch.Request, places map[store.Key]int, limits []store.Limit, costs []int64) []int {
-	choice := make([]int, 0, len(limits))
-	for j := range limits {
-		i, found := places[limits[j].Key()]
-		if !found {
-			i = len(q.Limits)
-			places[limits[j].Key()], q.Limits = i, append(q.Limits, limits[j])
-			if costs != nil {
-				q.Call.Costs = append(q.Call.Costs, costs[j])
+// An option is what binds a call by one account, and its costs; nil if they are all alike.
+type option struct {
+	limits []store.Limit
+	costs  []int64
+}
+
+// place gives a request the limits of its choices, each limit once. The allowances come last, since there is a bound for the others: see
+// maxWithParts.
+func place(q *dispatch.Request, all []option) {
+	places := make(map[store.Key]int)
+	q.Call.AnyOf = make([][]int, len(all))
+	for _, allowances := range []bool{false, true} {
+		for k, one := range all {
+			for j, l := range one.limits {
+				if (l.Spec.Algorithm == specs.Allowance) != allowances {
+					continue
+				}
+				i, found := places[l.Key()]
+				if !found {
+					i = len(q.Limits)
+					places[l.Key()], q.Limits = i, append(q.Limits, l)
+					if one.costs != nil {
+						q.Call.Costs = append(q.Call.Costs, one.costs[j])
+					}
+				}
+				q.Call.AnyOf[k] = append(q.Call.AnyOf[k], i)
 			}
 		}
-		choice = append(choice, i)
 	}
-	slices.Sort(choice)
-	return choice
+	for _, choice := range q.Call.AnyOf {
+		slices.Sort(choice)
+	}
 }
 
 // by returns what a call requests by an account of a pool.

@@ -112,7 +112,7 @@ func (s *Bookings) bind(a *binding.Ask, settling *binding.Settling) (b bookable,
 	a.Which = binding.Enforced
 	if a.IsPooled() {
 		q, err := s.Calls.RequestAny(a)
-		return withoutPermits(&q), err
+		return withoutPermits(a, &q), err
 	}
 	limits, err := s.Calls.Bind(a, nil)
 	if err != nil {
@@ -140,9 +140,9 @@ func (s *Bookings) bind(a *binding.Ask, settling *binding.Settling) (b bookable,
 }
 
 // withoutPermits returns what binds a call that is booked, which takes its permit when it is redeemed.
-func withoutPermits(r *dispatch.Request) (b bookable) {
+func withoutPermits(a *binding.Ask, r *dispatch.Request) (b bookable) {
 	b.choices = r.Call
-	places, left := make([]int, len(r.Limits)), make([]int, 0, len(r.Limits))
+	places := make([]int, len(r.Limits))
 	for i, l := range r.Limits {
 		places[i] = len(b.limits)
 		if l.Spec.Algorithm == specs.Concurrency {
@@ -150,11 +150,11 @@ func withoutPermits(r *dispatch.Request) (b bookable) {
 			continue
 		}
 		l.Spec.Queue = specs.NoQueue
-		if b.limits, left = append(b.limits, l), append(left, i); r.Call.Costs != nil {
+		if b.limits = append(b.limits, l); r.Call.Costs != nil {
 			b.costs = append(b.costs, r.Call.Costs[i])
 		}
 	}
-	b.choices.AnyOf, b.choices.Kept = nil, r.Call.KeptOf(left)
+	b.choices.AnyOf, b.choices.Kept = nil, a.Kept(b.limits)
 	for _, choice := range r.Call.AnyOf {
 		rest := make([]int, 0, len(choice))
 		for _, i := range choice {
