@@ -46,11 +46,11 @@ func (g *goer) goes(key string, at time.Duration) {
 }
 
 // spend has callers go by the keys of a pool, one call after the other, until the context ends.
-func (g *goer) spend(ctx context.Context, calls *sync.WaitGroup, pool *pacer.Pool, callers int, began time.Time) {
+func (g *goer) spend(ctx context.Context, calls *sync.WaitGroup, pool *pacer.Pool, callers int, began time.Time, opts ...pacer.Option) {
 	for range callers {
 		calls.Go(func() {
 			for {
-				r, err := pool.Acquire(ctx)
+				r, err := pool.Acquire(ctx, opts...)
 				if err != nil {
 					return
 				}
@@ -583,17 +583,7 @@ func TestTheLanesOfAPool(t *testing.T) {
 				for range 2 {
 					p := newPacer(t, pacer.Config{Upstream: "api", Store: shared, MaxWait: time.Hour, Policies: []policies.Policy{of}})
 					pool := newPool(t, p, pacer.Credential{ID: "a"}, pacer.Credential{ID: "b"}, pacer.Credential{ID: "c"})
-					for range 50 {
-						calls.Go(func() {
-							for {
-								r, err := pool.Acquire(ctx, pacer.Lane("batch"))
-								if err != nil {
-									return
-								}
-								all.goes(r.Credential(), time.Since(began))
-							}
-						})
-					}
+					all.spend(ctx, &calls, pool, 50, began, pacer.Lane("batch"))
 					if !busy {
 						continue
 					}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,6 +16,7 @@ import (
 	headway "github.com/headway-go/headway/pacer/config"
 	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/policies/salesforce"
+	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
 // noEnv is an environment without a real org.
@@ -27,25 +27,12 @@ func realOrg(name string) string {
 	return map[string]string{"SALESFORCE_DOMAIN": "acme.my.salesforce.com", "SALESFORCE_ACCESS_TOKEN": "secret"}[name]
 }
 
-// direct gives calls to a handler in this process: it waits for nothing outside, so it can be called in virtual time.
-type direct struct{ http.Handler }
-
-// RoundTrip implements [http.RoundTripper].
-func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
-	reply := httptest.NewRecorder()
-	d.ServeHTTP(reply, r.Clone(r.Context()))
-	if err := r.Context().Err(); err != nil {
-		return nil, err
-	}
-	return reply.Result(), nil
-}
-
 // directly returns a transport that calls a handler directly. A test in virtual time ends after the timeouts of its calls: the SDK does not
 // close the bodies of all replies, and then the timers of its client remain.
 func directly(t *testing.T) func(http.Handler) http.RoundTripper {
 	t.Helper()
 	t.Cleanup(func() { time.Sleep(time.Minute) }) //realtime: in virtual time
-	return func(h http.Handler) http.RoundTripper { return direct{h} }
+	return func(h http.Handler) http.RoundTripper { return &upstreamtest.Upstream{Handler: h} }
 }
 
 // workThrough runs the whole program, through a network if connect is nil.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,23 +17,11 @@ import (
 	"github.com/headway-go/headway/examples/zendesk/standin"
 	headway "github.com/headway-go/headway/pacer/config"
 	"github.com/headway-go/headway/pacer/fleet"
+	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
 // noEnv is an environment without the real API.
 func noEnv(string) string { return "" }
-
-// direct gives calls to a handler in this process: it waits for nothing outside, so it can be called in virtual time.
-type direct struct{ http.Handler }
-
-// RoundTrip implements [http.RoundTripper].
-func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
-	reply := httptest.NewRecorder()
-	d.ServeHTTP(reply, r.Clone(r.Context()))
-	if err := r.Context().Err(); err != nil {
-		return nil, err
-	}
-	return reply.Result(), nil
-}
 
 // work1m runs the whole program for a minute of virtual time.
 func work1m(t *testing.T, args ...string) (*result, string) {
@@ -42,7 +29,7 @@ func work1m(t *testing.T, args ...string) (*result, string) {
 	var out, messages bytes.Buffer
 	c, err := parse(append([]string{"-duration", "1m"}, args...), noEnv, &messages)
 	require.NoError(t, err)
-	c.connect = func(h http.Handler) http.RoundTripper { return direct{h} }
+	c.connect = func(h http.Handler) http.RoundTripper { return &upstreamtest.Upstream{Handler: h} }
 	r, err := execute(t.Context(), c, &out, &messages)
 	require.NoError(t, err, messages.String())
 	t.Log(messages.String() + out.String())
