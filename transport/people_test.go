@@ -80,8 +80,10 @@ func TestPeopleBesideABatch(t *testing.T) {
 		const perMinute, minutes = 60_000, 6
 		u := &meteredTokens{perMinute: perMinute, missing: make(map[string]float64), looked: make(map[string]time.Time), began: time.Now()}
 		limits := openai.Limits(10_000, perMinute)
+		// A twentieth of the burst is for the tokens that the calls in flight use beyond their estimates.
+		tokens := limits[1].Burst(perMinute*95/100).Lane("batch", 95)
 		p, err := pacer.New(pacer.Config{
-			Upstream: "openai", MaxWait: time.Hour, Store: memstore.New(), Policies: []policies.Policy{limits[0], limits[1].Lane("batch", 95)},
+			Upstream: "openai", MaxWait: time.Hour, Store: memstore.New(), Policies: []policies.Policy{limits[0], tokens},
 		})
 		require.NoError(t, err)
 		pool, err := p.Pool([]pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}, {ID: "e"}}, openai.ScopeProject)

@@ -20,7 +20,8 @@ const (
 // Limits returns the stack of a model with these limits per minute, from the limits page of the account. They refill continuously, and a
 // burst is a whole minute's worth. That is also the highest cost that one call may have: the transport charges a call whose estimate is
 // higher the whole burst, and settles it afterwards. OpenAI may enforce a limit over shorter times, such as 1,000 a second for 60,000 a
-// minute. If it refuses bursts, give the policies a smaller one with [policies.Policy.Burst].
+// minute. If it refuses bursts, give the policies a smaller one with [policies.Policy.Burst]. Calls in flight may use more tokens than they
+// were charged: a burst a twentieth smaller keeps room for that.
 // Sources: https://platform.openai.com/docs/guides/rate-limits,
 // https://help.openai.com/en/articles/6891753-what-are-the-best-practices-for-managing-my-rate-limits-in-the-api
 func Limits(requests, tokens int64) []policies.Policy {
