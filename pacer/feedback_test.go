@@ -513,7 +513,7 @@ func TestReadingsCostFewRequests(t *testing.T) {
 				var all sync.WaitGroup
 				for range callers {
 					all.Go(func() {
-						for time.Since(start) < time.Minute {
+						for time.Since(start) < 20*time.Second {
 							assert.NoError(t, p.Do(t.Context(), func(ctx context.Context) (policies.Reading, error) {
 								time.Sleep(50 * ms)
 								if !reads {

@@ -176,7 +176,7 @@ func (w *outing) judgeAll(t *testing.T) {
 // had one since then, and miss that moment, have not counted them.
 func TestAMomentBetweenTwoLosses(t *testing.T) {
 	t.Parallel()
-	for seed := range extent(uint64(10), 100) {
+	for seed := range extent(uint64(4), 100) {
 		synctest.Test(t, func(t *testing.T) {
 			const limit, old = 200, 8
 			r := newRemote(0)

@@ -23,7 +23,7 @@ type flying struct {
 // process dies, and the store forgets: then there are at most as many calls too many as nobody knows of, and after 30 s none is lost.
 func TestAnAllowanceAdmitsWhatIsLeft(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(600) {
+	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 41))
 		quota, period := 1+rng.Int64N(60), []int64{20, 60, 600}[rng.IntN(3)]*numbers.Second
 		a, now, limit := &engine.Allowance{}, epoch, &engine.Limit{Spec: &specs.Spec{Limit: specs.MaxLimit, First: rng.Int64N(4)}}
