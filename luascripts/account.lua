@@ -1,9 +1,8 @@
 -- account.lua: what the algorithms share.
 --
 -- An account is what is known of one key under one algorithm. An algorithm is a table of functions: parse, loadstring, room, take, write,
--- earliest, horizon, commit, cancel, settle, slow, stray, learn, claim, reset, holds and inspect. A window's has rest and heeding, which
--- define what most runs can do without. See gcra.lua and window.lua; they mirror package engine, and a differential test compares every
--- reply.
+-- earliest, horizon, commit, cancel, settle, slow, stray, learn, claim, reset, holds and inspect. See gcra.lua and window.lua; they mirror
+-- package engine, and a differential test compares every reply.
 --
 -- The value of an account's key is "shape state", where
 --   shape  "r" and the shortest emission interval of a rate since its tail was last past; "w", or "c" if it has a calendar, the width of a
@@ -37,6 +36,27 @@ local function number(v, key)
   local n = tonumber(v)
   if not n or n < 0 or n >= C.MaxInteger or n % 1 ~= 0 then foreign(key) end
   return n
+end
+
+-- fields reads a state, "numbers|list", into the fields of an account that have these names, and returns the list; text returns such a
+-- state. What is 0 at the end of the numbers is left out.
+local function fields(o, names, v)
+  local bar, n = string.find(v, '|', 1, true) or #v + 1, 0
+  if bar > 512 then foreign(o.key) end
+  for value in string.gmatch(string.sub(v, 1, bar - 1), '[^ ]+') do
+    n = n + 1
+    o[names[n] or foreign(o.key)] = number(value, o.key)
+  end
+  local pairs = string.sub(v, bar + 1)
+  if n == 0 or #pairs % 14 > 0 then foreign(o.key) end
+  return pairs, n
+end
+
+local function text(o, names, pairs)
+  local n, all = #names, {}
+  while n > 1 and o[names[n]] == 0 do n = n - 1 end
+  for i = 1, n do all[i] = string.format('%.0f', o[names[i]]) end
+  return table.concat(all, ' ') .. (pairs == '' and '' or '|' .. pairs)
 end
 
 -- missing is the value that MGET returns for an absent key, or a key of another type.
@@ -119,15 +139,6 @@ local function algorithm(n)
   return algorithms[n]
 end
 
--- everything defines what windows can do besides, or only what calls that look for a slot need.
-local function everything(entries, forslots)
-  for i = 1, #entries do
-    local run = entries[i].run
-    if not run.earliest then run.rest() end
-    if not forslots and not run.cancel then run.heeding() end
-  end
-end
-
 -- lasting turns a duration of store time into the milliseconds of PX.
 local function lasting(us)
   if shifted then us = us + us / 32 end
@@ -140,12 +151,12 @@ local function sweep(set, past)
   if n > 0 then redis.call('ZREMRANGEBYRANK', set, 0, math.min(n, C.MaxSwept) - 1) end
 end
 
--- save writes the state of an account, with more after it if there is more, which matters until an instant: its key goes if that is past.
-local function save(o, text, ends, now, more)
+-- save writes the state of an account, which matters until an instant: its key goes if that is past.
+local function save(o, state, ends, now)
   if ends <= now then
     redis.call('DEL', o.key)
   else
-    redis.call('SET', o.key, o.unit .. text .. (more or ''), 'PX', lasting(ends - now))
+    redis.call('SET', o.key, o.unit .. state, 'PX', lasting(ends - now))
   end
 end
 
@@ -225,7 +236,6 @@ local function turn(o, v, now)
       foreign(o.key)
     end
   end
-  everything({ o, from })
   if not from or not o.run.begin then return o.run.loadstring(o, nil, now) end
   from.run.loadstring(from, state, now)
   local at, n = from.run.spent(from, now)
@@ -289,7 +299,7 @@ local function stack(usual)
     local unit = o.unit
     if not v then
       o.run.loadstring(o, nil, now)
-    elseif string.sub(v, 1, #unit) ~= unit or o.run.loadstring(o, string.sub(v, #unit + 1), now, #unit) then
+    elseif string.sub(v, 1, #unit) ~= unit or o.run.loadstring(o, string.sub(v, #unit + 1), now) then
       turn(o, v, now)
     end
   end

@@ -16,7 +16,6 @@
 -- are woken, as in report.lua.
 
 local all, up, now = stack()
-everything(all)
 
 while nextarg <= #ARGV do
   local entries, refs = all, arg() - 1

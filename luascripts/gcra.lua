@@ -61,25 +61,11 @@ end
 
 local names = { 'tat', 'unlogged', 'kept', 'logtau', 'learned', 'till', 'share', 'since', 'slowed', 'mark', 'remembers', 'margin', 'raised', 'fades' }
 
--- loadstring and text, which leaves the gaps to write, are the codec.
 function gcra.loadstring(o, v, now)
   if not v then return end
-  local bar, n = string.find(v, '|', 1, true) or #v + 1, 0
-  if bar > 512 then foreign(o.key) end
-  for value in string.gmatch(string.sub(v, 1, bar - 1), '[^ ]+') do
-    n = n + 1
-    o[names[n] or foreign(o.key)] = number(value, o.key)
-  end
-  o.gaps = string.sub(v, bar + 1)
-  if n == 0 or #o.gaps % 14 > 0 then foreign(o.key) end
+  local n
+  o.gaps, n = fields(o, names, v)
   if n > 4 then pace(o, now) end
-end
-
-local function text(o)
-  local n, all = #names, {}
-  while n > 1 and o[names[n]] == 0 do n = n - 1 end
-  for i = 1, n do all[i] = string.format('%.0f', o[names[i]]) end
-  return table.concat(all, ' ')
 end
 
 -- lasts returns until when the account knows of calls that matter.
@@ -88,7 +74,7 @@ local function lasts(o) return o.kept > 0 and math.max(o.tat, o.unlogged) + o.ke
 function gcra.write(o, now)
   if not o.dirty then return end
   local ends = math.max(lasts(o), o.till, o.fades, whole(o), o.remembers)
-  save(o, text(o) .. (o.gaps == '' and '' or '|'), ends, now, o.gaps)
+  save(o, text(o, names, o.gaps), ends, now)
   if o.most and ends <= now then
     redis.call('UNLINK', o.starts)
   elseif o.most and o.kept > 0 then

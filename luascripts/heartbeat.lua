@@ -29,7 +29,6 @@
 -- report its memory now, and not with its next heartbeat.
 
 local entries, up, now = stack()
-everything(entries)
 local alive, came, id = key(), key(), ARGV[nextarg]
 nextarg = nextarg + 1
 local lives, known, keep, barrier, holds, began = arg(), arg(), arg(), arg(), arg(), arg()

@@ -7,8 +7,7 @@
 
 -- count counts so many calls of one cost in a window, whose arguments begin at one and whose key has the value v. It returns
 -- the new value, when that means nothing any more, when the present bucket begins, its slack, and what it holds with the first
--- of the calls; nil if that is not the common case. If only the counts change, and take as much room as before, it returns these in
--- place of the whole value, and after all else, behind how many characters they are: a list of a hundred buckets is not copied then.
+-- of the calls; nil if that is not the common case.
 local function count(at, v, now, many, cost)
   local width, back, begins, ends = ARGV[at + 2] + 0, ARGV[at + 3] * ARGV[at + 2], nil, nil
   local n, bounds = many * cost, at + 5 + ARGV[at + 5]
@@ -23,42 +22,33 @@ local function count(at, v, now, many, cost)
     end
     if not begins or ends <= now then return nil end
   end
-  local slack = ends - ARGV[at + 4] - 1 - now
+  local slack, lasts = ends - ARGV[at + 4] - 1 - now, ends + back
   if slack < 0 then return nil end
-  local first, held, total, list, from, lasts, place = begins, 0, 0, '', 1, ends + back, nil
-  local shape = (bounds > at + 5 and 'c' or 'w') .. ARGV[at + 2] .. '.' .. ARGV[at + 3] .. ' ' .. ARGV[at + 2] .. ' '
+  local held, total, buckets = 0, 0, ''
+  local shape = (bounds > at + 5 and 'c' or 'w') .. ARGV[at + 2] .. '.' .. ARGV[at + 3] .. ' '
   if v then
     if string.sub(v, 1, #shape) ~= shape then return nil end
-    local a, last, till, counts, c, all, rest = string.match(v, '^(%d+) (%d+) (%d+) ()(%d+) (%d+)|()', #shape + 1)
-    if not a then return nil end
-    last, till = last + 0, till + 0
-    if last > begins or till > lasts or back > 0 and (begins - last) % width ~= 0 then return nil end
-    if last < begins and bounds > at + 5 then return nil end -- it may be in another grid
-    if last >= begins - back then
-      first, total, list, from = a + 0, all + 0, v, rest
-      if last == begins then
-        held = c + 0
-        if first >= begins - back and till == lasts then place = counts end
-      else
-        -- The last bucket is the last one of the list from now on.
-        local distance = (begins - last) / width
-        if distance > 1 then c = string.format('%s:%.0f', c, distance) end
-        list = v .. c .. ' '
-      end
-      while first < begins - back do
-        local gone, distance, after = string.match(list, '^(%d+):?(%d*) ()', from)
-        if not gone then return nil end
-        first = first + width * (distance == '' and 1 or distance)
-        total, from = total - gone, after
-      end
+    local till, all, from = string.match(v, '^(%d+) (%d+)|()', #shape + 1)
+    if not till or till + 0 > lasts or (#v + 1 - from) % 14 > 0 then return nil end
+    buckets, total = string.sub(v, from), all + 0
+    local size, first = list.size(buckets), 1
+    local one, began = list.pair(buckets, size)
+    if began > begins or back > 0 and (begins - began) % width ~= 0 then return nil end
+    if began == begins then
+      held, buckets, size = one, list.splice(buckets, size, size + 1, ''), size - 1
+    elseif bounds > at + 5 then
+      return nil -- it may be in another grid
     end
+    while first <= size do
+      one, began = list.pair(buckets, first)
+      if began >= begins - back then break end
+      total, first = total - one, first + 1
+    end
+    buckets = list.splice(buckets, 1, first, '')
   end
-  local seen = held + cost
-  held, total = held + n, total + n
-  if total > ARGV[at + 1] + 0 then return nil end
-  local counts = string.format('%.0f %.0f|', held, total)
-  if place and #counts == from - place then return counts, lasts, begins, slack, seen, place - 1 end
-  return shape .. string.format('%.0f %.0f %.0f ', first, begins, lasts) .. counts .. string.sub(list, from), lasts, begins, slack, seen
+  if total + n > ARGV[at + 1] + 0 then return nil end
+  local value = shape .. string.format('%.0f %.0f|', lasts, total + n) .. buckets .. list.of(held + n, begins)
+  return value, lasts, begins, slack, held + cost
 end
 
 local function quickly()
@@ -93,15 +83,15 @@ local function quickly()
   end
   local now = clock()
   if now < ARGV[2] - C.MaxBackstep then return nil end
-  local reply, size, more, lasts, places, logs =
-    { now, many, n > 0 and -1 or C.UnboundSlack }, 3, n + 2, {}, {}, nil
+  local reply, size, more, lasts, logs =
+    { now, many, n > 0 and -1 or C.UnboundSlack }, 3, n + 2, {}, nil
   at = 4
   for i = 2, n + 1 do
     local v, algorithm = values[i], ARGV[at]
     if not v and call('TYPE', KEYS[i])['ok'] ~= 'none' then return nil end
     if algorithm == 'C.Window' then
       local begins, slack, seen
-      values[i], lasts[i], begins, slack, seen, places[i] = count(at, v, now, many, cost)
+      values[i], lasts[i], begins, slack, seen = count(at, v, now, many, cost)
       if not begins then return nil end
       size = addcharge(reply, size, begins, cost, seen)
       if reply[3] < 0 or slack < reply[3] then reply[3] = slack end
@@ -159,11 +149,7 @@ local function quickly()
       if over then call('ZREMRANGEBYSCORE', starts, '-inf', now - within) end
       if over or log.inside == 0 then call('PEXPIRE', starts, ttl(tat - tat % within + 3 * within - now)) end
     end
-    if places[i] then
-      redis.call('SETRANGE', KEYS[i], places[i], values[i]) -- its TTL is right
-    else
-      call('SET', KEYS[i], values[i], 'PX', ttl(lasts[i] - now))
-    end
+    call('SET', KEYS[i], values[i], 'PX', ttl(lasts[i] - now))
   end
   return reply
 end

@@ -27,7 +27,6 @@
 -- it.
 
 local all, up, now = stack()
-everything(all)
 local reply, size = { now }, 1
 if stale then return reply end
 local records, changes, freed = {}, {}, {}

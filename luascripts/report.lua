@@ -40,7 +40,6 @@
 local number, known = arg(), arg()
 local entries, up, now = stack()
 if stale then return { now } end
-everything(entries)
 local changed, queue = 0, queues()
 local say = queue.say
 

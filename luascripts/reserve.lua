@@ -69,7 +69,6 @@ open(all, now)
 
 -- search finds and charges a slot for one call; it returns false if that is too far away.
 local function search(entries, cost, costs, notbefore, maxwait)
-  everything(entries, true)
   local p, s, binds = #entries, now + notbefore, 0
   local quiet, asked, places = 0, 0, {}
   while quiet < p do
@@ -163,7 +162,6 @@ while nextarg <= #ARGV and spent < enough do
     first = arg()
   end
   if mayqueue then
-    everything(entries)
     local c = { cost = cost, costs = costs, notbefore = notbefore, maxwait = maxwait, id = ARGV[nextarg] }
     nextarg = nextarg + 1
     c.since, c.flow, c.weight, c.slot, c.reach = arg(), arg(), arg(), arg(), arg()

@@ -21,7 +21,7 @@
 //
 // # Pauses
 //
-// The script that writes a pause also publishes it, on the channel pacer:7:{upstream}/pauses, so that calls that sleep in other
+// The script that writes a pause also publishes it, on the channel pacer:8:{upstream}/pauses, so that calls that sleep in other
 // processes move behind it. A Store subscribes when a call of one of its Pacers begins to sleep, with one connection for all
 // upstreams, and unsubscribes when the last such Pacer is closed. In a Cluster the nodes forward messages to each other. The same
 // channel announces a new epoch, that is, that the server has lost the data and started again. A user without permission to publish

@@ -8,7 +8,7 @@ import "strings"
 // numbers.
 //
 // TestTwoReleasesSideBySide runs the release before beside this one as long as both have the same number.
-const prefix = "pacer:7:"
+const prefix = "pacer:8:"
 
 // startsMark sets the key of the log of a rate apart whose windows are exact. It cannot stand in a policy's name.
 const startsMark = "/starts"
@@ -45,20 +45,20 @@ const upstreamsKey = prefix + "upstreams"
 
 // upstreamKey returns the key of an upstream. It begins all others:
 //
-//	pacer:7:{upstream}                          the epoch of the upstream's data
-//	pacer:7:{upstream}/alive                    the processes that pace it, by when they are taken for gone
-//	pacer:7:{upstream}/came                     the same, by when they came
-//	pacer:7:{upstream}/allowances               the allowances of which the upstream said something, by when that is over
-//	pacer:7:{upstream}/index                    what they say of themselves, of their policies, and of what went
-//	pacer:7:{upstream}/booking/ID               what became of a booking
-//	pacer:7:{upstream}:policy                   an account of the whole upstream
-//	pacer:7:{upstream}:policy:value             an account of one scope value, escaped
-//	pacer:7:{upstream}:policy/starts[:value]    when calls of a rate start, if its windows are exact
-//	pacer:7:{upstream}:policy/leases[:value]    the calls in flight, by when their leases run out
-//	pacer:7:{upstream}:policy/begun[:value]     the same, by when they began, if only long ones count
-//	pacer:7:{upstream}:policy/line[:value]      who is queued, in order
-//	pacer:7:{upstream}:policy/waits[:value]     the same, by when they are taken for dead
-//	pacer:7:{upstream}:policy/flows[:value]     who shares it fairly, by where their last calls end
+//	pacer:8:{upstream}                          the epoch of the upstream's data
+//	pacer:8:{upstream}/alive                    the processes that pace it, by when they are taken for gone
+//	pacer:8:{upstream}/came                     the same, by when they came
+//	pacer:8:{upstream}/allowances               the allowances of which the upstream said something, by when that is over
+//	pacer:8:{upstream}/index                    what they say of themselves, of their policies, and of what went
+//	pacer:8:{upstream}/booking/ID               what became of a booking
+//	pacer:8:{upstream}:policy                   an account of the whole upstream
+//	pacer:8:{upstream}:policy:value             an account of one scope value, escaped
+//	pacer:8:{upstream}:policy/starts[:value]    when calls of a rate start, if its windows are exact
+//	pacer:8:{upstream}:policy/leases[:value]    the calls in flight, by when their leases run out
+//	pacer:8:{upstream}:policy/begun[:value]     the same, by when they began, if only long ones count
+//	pacer:8:{upstream}:policy/line[:value]      who is queued, in order
+//	pacer:8:{upstream}:policy/waits[:value]     the same, by when they are taken for dead
+//	pacer:8:{upstream}:policy/flows[:value]     who shares it fairly, by where their last calls end
 //
 // The upstream is the hash tag, so that all keys of a stack are in one slot. Names of upstreams and policies
 // have no brace, colon or slash, and scope values are escaped, so no value can reach another key.

@@ -48,7 +48,7 @@ func WithClock(clock string) Scripts {
 	}
 	plain := define("[C.GCRA]", "pace", "starts", "gcra", "heed") +
 		source("define[C.Adaptive] = define[C.GCRA]\ndefine[C.Exact] = define[C.GCRA]\ndefine[C.ExactQueued] = define[C.GCRA]") +
-		define("[C.Window]", "window") + source("define[C.Part] = define[C.Window]") +
+		define("[C.Window]", "window", "floor", "window_heed") + source("define[C.Part] = define[C.Window]") +
 		define("[C.Allowance]", "allowance")
 	lines := plain + define("[C.Concurrency]", "concurrency") + source("define[C.Queued] = define[C.GCRA]") + define(".queue", "queue")
 	clock = source(clock)

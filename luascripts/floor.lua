@@ -1,0 +1,121 @@
+-- floor.lua: what a window keeps for parties, and its pace. The reasoning is in package engine, floor.go.
+
+-- pace returns in how much time the front of a sliding window moves on by n.
+local function pace(o, n) return math.floor(n * (o.m * o.width / o.limit)) end
+
+-- move moves the front of a sliding window on by n, or back.
+local function move(o, now, n)
+  if o.ahead == 0 or o.m == 0 then return end
+  o.since = n > 0 and math.max(o.since, now) + pace(o, n) or math.max(0, o.since - pace(o, -n))
+end
+
+-- note notes in a part that a call goes in a window, of its party or of another one.
+local function note(o, now, begin, own)
+  local quiet, noted = o.quiet, math.max(o.noted, begin + (C.IdleWindows + C.IdleHalvings) * o.width)
+  if own or now >= o.noted then quiet = math.max(quiet, after(o, begin)) end
+  o.dirty = o.dirty or quiet ~= o.quiet or noted ~= o.noted
+  o.quiet, o.noted = quiet, noted
+end
+
+-- halvings returns how many times a part is halved in the window that begins then.
+local function halvings(o, now, begin)
+  if now >= o.noted then return 0 end
+  local away = math.max(0, begin - o.quiet + math.floor(o.width / 2))
+  local idle = (away - away % o.width) / o.width
+  return math.min(math.max(0, idle - C.IdleWindows), C.IdleHalvings)
+end
+
+-- kept returns what the parts of a window keep at t, for others and for the party of the call.
+local function kept(s, t)
+  local others, own, last = 0, 0, s.ends - s.begin + 1
+  last = (last - last % C.LetGo) / C.LetGo
+  for i = 1, #s.parts do
+    local part = s.parts[i]
+    local most = math.min(part.part - count(part, s.begin), math.floor(part.part / 2 ^ halvings(part, s.now, s.begin)))
+    if s.ends - t < last then most = math.min(most, math.floor(part.part * ((s.ends - t) / last))) end
+    if most > 0 then
+      if part.others then others = others + most else own = most end
+    end
+  end
+  return others, own
+end
+
+-- sharing returns one window as a call of cost n finds it that leaves so much of it: see package engine, floor.go.
+local function sharing(o, now, begin, n)
+  local s = { parts = o.parts or {}, now = now, begin = begin, ends = after(o, begin) - o.guard - 1, n = n, paced = o.ahead > 0 }
+  s.spare = math.max(0, o.most - count(o, begin) - n)
+  local beyond = count(o, begin)
+  for i = 1, #s.parts do
+    local part = s.parts[i]
+    local had = count(part, begin)
+    beyond = beyond - math.min(had, part.part)
+    if not part.others and had + n <= part.part then s.paced = false end
+  end
+  s.beyond, s.from, s.since = math.max(0, beyond) * C.LineUnit, 0, begin
+  if o.since >= begin then s.from, s.since = math.min(o.line, s.beyond), o.since end
+  s.over = s.beyond - s.from - o.ahead * C.LineUnit
+  return s
+end
+
+-- passed returns how far the line comes until t, if so much is kept for others.
+local function passed(s, t, others)
+  local left = math.max(0, s.spare + s.n - others) * C.LineUnit + s.beyond - s.from
+  return left * ((t - s.since) / math.max(1, s.ends - s.since))
+end
+
+-- free reports whether a call that starts at t leaves what is kept for others, and is not too far ahead of the pace.
+local function free(s, t)
+  local others = kept(s, t)
+  return s.spare >= others and (not s.paced or s.over <= 0 or s.over <= passed(s, t, others))
+end
+
+-- within reports whether the party of a call has so much left of its floor of a sliding window, of which k is a bucket.
+local function within(o, k, n)
+  for i = 1, #(o.parts or {}) do
+    local part = o.parts[i]
+    if not part.others then return ending(part, k) + n <= part.part end
+  end
+  return false
+end
+
+-- earliest returns where a call would be placed; with line: of the pace, now. The reasoning is in package engine, floor.go.
+function window.earliest(o, now, e, n, round)
+  if o.part then return { at = e, begin = floor(o, e) } end
+  local place = search(o, now, e, n, round)
+  if o.m > 0 then
+    local from = o.since - pace(o, o.ahead)
+    return o.ahead > 0 and place.at < from and not within(o, place.begin, n) and search(o, now, from, n, round) or place
+  end
+  while (o.parts or o.ahead > 0) and place.begin < window.horizon(o) do
+    local s = sharing(o, now, place.begin, n)
+    local _, own = kept(s, place.at)
+    local fits = free(s, place.at) or n <= own
+    if not fits and free(s, s.ends) then
+      local low, high = place.at, s.ends
+      while high - low > 1 do
+        local mid = low + math.floor((high - low) / 2)
+        if free(s, mid) then high = mid else low = mid end
+      end
+      place.at, fits = high, true
+    end
+    if fits then
+      if s.paced and s.begin <= now then place.line = math.floor(math.min(s.beyond, s.from + passed(s, now, (kept(s, now))))) end
+      return place
+    end
+    place = search(o, now, after(o, place.begin), n, round)
+  end
+  return place
+end
+
+-- commit charges a call of cost n to its placement.
+function window.commit(o, now, place, n)
+  local k = place.begin
+  if o.part and o.m == 0 then note(o, now, k, not o.others) end
+  if o.others then return 0, 0, math.huge, 0 end
+  tidy(o, now)
+  move(o, now, n)
+  local holds = add(o, k, n)
+  if place.line then o.line, o.since = place.line, now end
+  if place.full then o.full, o.fulllimit = place.full, o.most end
+  return k, n, after(o, k) - o.guard - 1 - place.at, holds
+end
