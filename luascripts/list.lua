@@ -9,9 +9,10 @@ end
 
 local list = {}
 
--- pair returns a pair, from 1.
-function list.pair(pairs, i)
-  local a, b, c, d, e, f, g, h, j, k, l, m, n, o = string.byte(pairs, 14 * i - 13, 14 * i)
+-- pair returns a pair, from 1, of a list that begins somewhere in a string, or with it.
+function list.pair(pairs, i, from)
+  i = 14 * i + (from or 1)
+  local a, b, c, d, e, f, g, h, j, k, l, m, n, o = string.byte(pairs, i - 14, i - 1)
   return (((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f) * 256 + g,
     (((((h * 256 + j) * 256 + k) * 256 + l) * 256 + m) * 256 + n) * 256 + o
 end

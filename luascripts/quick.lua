@@ -29,22 +29,22 @@ local function count(at, v, now, many, cost)
   if v then
     if string.sub(v, 1, #shape) ~= shape then return nil end
     local till, all, from = string.match(v, '^(%d+) (%d+)|()', #shape + 1)
-    if not till or till + 0 > lasts or (#v + 1 - from) % 14 > 0 then return nil end
-    buckets, total = string.sub(v, from), all + 0
-    local size, first = list.size(buckets), 1
-    local one, began = list.pair(buckets, size)
+    if not till or till + 0 > lasts or from > #v or (#v + 1 - from) % 14 > 0 then return nil end
+    total = all + 0
+    local first, size = 1, (#v + 1 - from) / 14
+    local one, began = list.pair(v, size, from)
     if began > begins or back > 0 and (begins - began) % width ~= 0 then return nil end
     if began == begins then
-      held, buckets, size = one, list.splice(buckets, size, size + 1, ''), size - 1
+      held, size = one, size - 1
     elseif bounds > at + 5 then
       return nil -- it may be in another grid
     end
     while first <= size do
-      one, began = list.pair(buckets, first)
+      one, began = list.pair(v, first, from)
       if began >= begins - back then break end
       total, first = total - one, first + 1
     end
-    buckets = list.splice(buckets, 1, first, '')
+    buckets = string.sub(v, from + 14 * first - 14, from + 14 * size - 1)
   end
   if total + n > ARGV[at + 1] + 0 then return nil end
   local value = shape .. string.format('%.0f %.0f|', lasts, total + n) .. buckets .. list.of(held + n, begins)
