@@ -48,7 +48,7 @@ local function fields(o, names, v)
     o[names[n] or foreign(o.key)] = number(value, o.key)
   end
   local pairs = string.sub(v, bar + 1)
-  if n == 0 or #pairs % 14 > 0 then foreign(o.key) end
+  if n == 0 or #pairs % 14 > 0 or bar == #v then foreign(o.key) end
   return pairs, n
 end
 
