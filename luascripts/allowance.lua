@@ -1,6 +1,6 @@
 -- allowance.lua: what is left of a limit by the upstream's statement. The reasoning is in package engine, allowance.go.
 --
--- KEYS   key: of the account: a string of integers: until low at open older mark before ahead early starved start since width most oks step span next maybe states
+-- KEYS   key: of the account: a string of integers: until low at open older mark before ahead early edge starved start since width most oks step span next maybe states
 --        dated own waits zero first recent reported period known, the last two of which may be negative, as in allowance.go
 -- ARGV   limit: the most that it states
 --        first: how much may be open before anything is stated, and no policy limits calls; 0: any number
@@ -9,7 +9,7 @@
 local allowance = {}
 
 local fields = {
-  'till', 'low', 'at', 'open', 'older', 'mark_', 'before', 'ahead', 'early', 'starved', 'start', 'since', 'width', 'most', 'oks', 'step', 'span', 'next_',
+  'till', 'low', 'at', 'open', 'older', 'mark_', 'before', 'ahead', 'early', 'edge', 'starved', 'start', 'since', 'width', 'most', 'oks', 'step', 'span', 'next_',
   'maybe', 'said', 'dated', 'own', 'waits', 'zero', 'first', 'recent', 'reported', 'period', 'known',
 }
 
@@ -146,9 +146,9 @@ function allowance.commit(o, now, place, n)
 end
 
 -- drop takes a call out of what is open that was granted at an instant.
-local function drop(o, now, slot, n, made)
+local function drop(o, slot, n, made)
   o.dirty = true
-  if slot > now and o.early > 0 and made < o.at then
+  if o.early > 0 and slot >= o.edge and made < o.at then
     o.early = math.max(0, o.early - n)
   elseif o.till > 0 and slot >= o.till and o.ahead > 0 then
     o.ahead = math.max(0, o.ahead - n)
@@ -170,7 +170,7 @@ end
 
 function allowance.cancel(o, now, slot, n, made)
   turn(o, now)
-  drop(o, now, slot, n, made)
+  drop(o, slot, n, made)
   if o.step > 0 and slot >= now and made >= o.at then o.next_ = math.max(0, o.next_ - taking(o, now, n)) end
 end
 
@@ -280,7 +280,10 @@ end
 local function set(o, now, left, till, gated, was)
   o.low, o.at, o.width, o.maybe = left + 1, now, 0, 0
   local later = o.till > 0 and till > o.till and o.ahead > 0
-  if later then o.early, o.ahead = o.early + o.ahead, 0 end
+  if later then
+    if o.early == 0 or o.till < o.edge then o.edge = o.till end
+    o.early, o.ahead = o.early + o.ahead, 0
+  end
   local spent = left <= o.open + o.older + o.early and (later or o.till == 0)
   o.till = till
   if spent then return C.ChangePaused end
@@ -331,7 +334,7 @@ function allowance.answer(o, now, slot, cost, left, wait, flags)
   local was, refused = o.low - 1 - open, flags % 2 == C.AnswerRefused
   o.since, o.dirty = now, true
   if slot ~= 0 or cost > 0 and not refused then o.reported = 1 end
-  if slot == 0 then slot = blind(o, now, cost) else drop(o, now, slot, cost, slot) end
+  if slot == 0 then slot = blind(o, now, cost) else drop(o, slot, cost, slot) end
   local old = slot < o.start
   if not refused and not old then went(o, slot, cost) end
   if refused and (left == 0 and teaches and o.said == 0 or left < 0 and (wait > 0 or guessed)) then

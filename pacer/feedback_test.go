@@ -497,43 +497,67 @@ func TestWhatIsUsedIsNotLeft(t *testing.T) {
 	})
 }
 
-// A reading on each reply costs few requests: answers go to a shared store together, for a lone caller and for many.
+// A reading on each reply costs few requests: answers go to a shared store together, for a lone caller and for many, and whether or not
+// they wait for the reset.
 func TestReadingsCostFewRequests(t *testing.T) {
 	t.Parallel()
-	for _, callers := range []int{1, 16} {
-		requests := func(reads bool) (n int) {
+	for _, c := range []struct {
+		callers int
+		policy  policies.Policy
+		permits bool
+		ratio   float64
+	}{
+		{1, policies.Sliding(100_000, time.Hour), false, 1.2},
+		{16, policies.Sliding(100_000, time.Hour), false, 1.2},
+		{32, policies.Fixed(100, time.Minute), false, 1.5},
+		{32, policies.Fixed(100, time.Minute), true, 1.5},
+	} {
+		most, period := c.policy.Limit()
+		stack := []policies.Policy{c.policy.Named("p")}
+		if c.permits {
+			stack = append(stack, policies.InFlight(8))
+		}
+		requests := func(reads bool) (perCall float64) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRemote(1)
 				r.hangs = ms
-				p := away(t, r, pacer.PaceLocally, policies.Sliding(100_000, time.Hour).Named("p"))
+				p := away(t, r, pacer.PaceLocally, stack...)
 				defer closing(t, p)
 				require.NoError(t, p.Wait(t.Context()))
 				begin, start := r.count(), time.Now()
-				var spent atomic.Int64
+				var mu sync.Mutex
+				spent := make(map[time.Time]int64) // by window
+				calls := 0
 				var all sync.WaitGroup
-				for range callers {
+				for range c.callers {
 					all.Go(func() {
-						for time.Since(start) < 20*time.Second {
+						for time.Since(start) < 2*time.Minute {
 							assert.NoError(t, p.Do(t.Context(), func(ctx context.Context) (policies.Reading, error) {
+								now := time.Now()
+								mu.Lock()
+								begun := now.Truncate(period)
+								spent[begun]++
+								calls++
+								f := left(max(0, most-spent[begun]), "p")
+								mu.Unlock()
 								time.Sleep(50 * ms)
 								if !reads {
 									return policies.Reading{}, nil
 								}
-								f := left(100_000-spent.Add(1), "p")
-								f.Limit, f.Reset = policies.Reported(100_000), time.Hour
+								f.Limit, f.Reset = policies.Reported(most), begun.Add(period).Sub(now).Truncate(time.Second)+time.Second
 								return policies.Reading{Feedback: []policies.Feedback{f}}, nil
-							}))
+							}, pacer.MaxWait(pacer.Forever)))
 						}
 					})
 				}
 				all.Wait()
-				n = r.count() - begin
+				perCall = float64(r.count()-begin) / float64(calls)
 			})
-			return n
+			return perCall
 		}
 		without, with := requests(false), requests(true)
-		t.Logf("%d callers: %d requests without readings, %d with", callers, without, with)
-		require.LessOrEqual(t, float64(with), 1.2*float64(without))
+		t.Logf("%d callers of %v: %.2f requests a call without readings, %.2f with", c.callers, stack, without, with)
+		require.LessOrEqual(t, with, c.ratio*without)
 	}
 }
 

@@ -296,16 +296,27 @@ func (r *row) run(t *testing.T) {
 	require.LessOrEqual(t, refused, max(1, 2*r.refused)) // in cells with hardly a refusal, one
 }
 
-// A reading that fits no policy of the stack is used to its end beside any rate: 10 calls in 10 s, by the clock.
-func TestAReadingIsUsedBesideAnyRate(t *testing.T) {
+// A reading that fits no policy of the stack is used to its end, whatever the stack: 10 calls in 10 s, by the clock.
+func TestAReadingIsUsedBesideAnyStack(t *testing.T) {
 	t.Parallel()
+	most := policies.InFlight
 	second := policies.PerSecond(10)
 	for name, stack := range map[string][]policies.Policy{
-		"none":               nil,
-		"the README's":       {second, policies.Daily(10_000, time.UTC)},
-		"a lane":             {second.Lane("batch", 50)},
-		"fair shares":        {second.Fair("tenant")},
-		"a rate that adapts": {second.Adaptive(policies.Adaptation{})},
+		"none":                     nil,
+		"the README's":             {second, policies.Daily(10_000, time.UTC)},
+		"permits":                  {most(8)},
+		"one permit":               {second, most(1)},
+		"a rate and permits":       {second, most(8)},
+		"a window and permits":     {policies.Sliding(10_000, time.Hour), most(8)},
+		"a day, a rate, permits":   {second, policies.Daily(10_000, time.UTC), most(20)},
+		"a lane":                   {second.Lane("batch", 50)},
+		"a lane and permits":       {second.Lane("batch", 50), most(8)},
+		"fair shares":              {second.Fair("tenant")},
+		"fair shares of permits":   {second, most(8).Fair("tenant")},
+		"fair shares and permits":  {second.Fair("tenant"), most(8)},
+		"a rate that adapts":       {second.Adaptive(policies.Adaptation{})},
+		"that, and permits":        {second.Adaptive(policies.Adaptation{}), most(8)},
+		"a strict one and permits": {policies.AtMost(10, time.Second), most(8)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -156,6 +156,23 @@ func allowanceCases() []Case {
 			s.Cancel(st, d)
 			s.Go(st, 1, time.Second)
 		}},
+		{"allowance/later/before", "calls that give slots before such a reset back make room before it, though others still hold slots", func(t testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: policies.PerSecond(20).Burst(1)}, key)
+			a := s.Go(st, 1, 0)
+			changed(t, s, st, 0, left(&a, 2, 30*time.Second))
+			b, c := s.Go(st, 1, 50*ms), s.Go(st, 1, 100*ms)
+			d, e := s.Go(st, 1, 30*time.Second), s.Go(st, 1, 30100*ms)
+			s.At(10 * ms)
+			changed(t, s, st, 1, left(nil, 2, 30040*ms))
+			s.Go(st, 1, 30050*ms)
+			s.Go(st, 1, 30150*ms)
+			for _, g := range []store.Grant{b, c, d, e} {
+				s.Cancel(st, g)
+			}
+			s.Go(st, 1, 50*ms)
+			s.Go(st, 1, 100*ms)
+			s.Go(st, 1, 30250*ms)
+		}},
 		{"allowance/outdated", "no call goes in place of one whose answer is of a window that is over", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
 			a := s.Go(st, 1, 0)

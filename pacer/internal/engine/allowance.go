@@ -27,9 +27,10 @@ type Allowance struct {
 
 	open, older  int64 // cost of calls with slots in [mark, until) and in [before, mark) that are not answered
 	mark, before int64
-	ahead, early int64 // cost of calls with slots from until on, and from an earlier until on
-	starved      bool  // a call found no room before until
-	reported     bool  // answers to calls are reported
+	ahead, early int64 // cost of calls with slots from until on, and from an earlier until on: edge
+	edge         int64
+	starved      bool // a call found no room before until
+	reported     bool // answers to calls are reported
 
 	start int64 // when until last passed
 	since int64 // when an answer last came
@@ -143,9 +144,9 @@ func (a *Allowance) begin(l *Limit, now int64) {
 }
 
 // drop subtracts a call that was granted at an instant from what is open.
-func (a *Allowance) drop(now, slot, n, made int64) {
+func (a *Allowance) drop(slot, n, made int64) {
 	switch {
-	case slot > now && a.early > 0 && made < a.at: // wherever its slot is: until may have moved by less than Apart
+	case a.early > 0 && slot >= a.edge && made < a.at: // even if its slot is not before until: that may have moved by less than Apart
 		a.early = max(0, a.early-n)
 	case a.until > 0 && slot >= a.until && a.ahead > 0:
 		a.ahead = max(0, a.ahead-n)
@@ -161,7 +162,7 @@ func (a *Allowance) drop(now, slot, n, made int64) {
 func (a *Allowance) Cancel(_ *Limit, now int64, c Charge) {
 	a.turn(now)
 	a.opened(now)
-	a.drop(now, c.From, c.To, c.Made)
+	a.drop(c.From, c.To, c.Made)
 	if a.step > 0 && c.From >= now && c.Made >= a.at { // it has its place in the line of now
 		a.next = max(0, a.next-a.taking(now, c.To))
 	}

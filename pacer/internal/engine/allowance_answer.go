@@ -37,7 +37,7 @@ func (a *Allowance) Answer(l *Limit, now int64, r Answered) News {
 	if a.since = now; r.Slot == 0 {
 		r.Slot = a.blind(now, r.Cost)
 	} else {
-		a.drop(now, r.Slot, r.Cost, r.Slot)
+		a.drop(r.Slot, r.Cost, r.Slot)
 	}
 	old := r.Slot < a.start
 	if !r.Refused && !old {
@@ -140,6 +140,9 @@ func (a *Allowance) set(now, n, until int64, gated bool, left int64) News {
 	a.low, a.at, a.width, a.maybe = n+1, now, 0, 0
 	later := a.until > 0 && until > a.until && a.ahead > 0 // then some slots are too early
 	if later {
+		if a.early == 0 || a.until < a.edge {
+			a.edge = a.until
+		}
 		a.early, a.ahead = a.early+a.ahead, 0
 	}
 	spent := n <= a.open+a.older+a.early && (later || a.until == 0) // calls may hold slots before until
