@@ -30,6 +30,7 @@ type shared struct {
 	down       bool // every operation fails
 	hangs      bool // none is answered
 	loses      bool // the answers to operations that count are lost
+	deaf       bool // and the operations themselves
 	done       map[store.Once]bool
 	heartbeats []store.Heartbeat
 	until      map[string]store.Instant // by process, when the last heartbeat ends
@@ -145,6 +146,12 @@ func (s *shared) Report(ctx context.Context, stack store.Stack, notes []store.No
 		return 0, 0, err
 	}
 	counts := slices.ContainsFunc(notes, func(n store.Note) bool { return n.Kind == store.NoteSettle })
+	s.mu.Lock()
+	deaf := s.deaf && counts
+	s.mu.Unlock()
+	if deaf {
+		return 0, 0, errDown
+	}
 	if s.repeated(stack.Once) {
 		return mem.Now(), 0, s.lost(counts)
 	}

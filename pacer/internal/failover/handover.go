@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"slices"
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
@@ -100,6 +101,7 @@ func (t *record) others(share, now int64) int64 {
 // A call of a rate that has some of its interval left counts as a whole one. So what n processes report is at least what the upstream
 // still counts: it has a burst that drains n times as fast as one of theirs, and so never more in it than all of theirs. If there are more
 // processes than calls in a burst, that would leave up to n calls idle, and only a call that is less than one emission interval old counts.
+// Of a rate, a note has when that was so, and how long each call takes, for stillDue: a store ignores it.
 func (t *record) due(now int64) []store.Note {
 	var notes []store.Note
 	if d := t.paused.Sub(store.Instant(now)); d > 0 {
@@ -125,7 +127,18 @@ func (t *record) due(now int64) []store.Note {
 		}
 	}
 	if more > 0 {
-		notes = append(notes, store.Note{Kind: store.NoteSettle, Actual: more})
+		notes = append(notes, store.Note{Kind: store.NoteSettle, At: store.Instant(now), Value: t.each, Actual: more})
+	}
+	return notes
+}
+
+// stillDue takes from notes of due the calls of rates that have no effect any more at a later time.
+func stillDue(now store.Instant, notes []store.Note) []store.Note {
+	notes = slices.Clone(notes) // an earlier request may still read them
+	for i := range notes {
+		if n := &notes[i]; n.Kind == store.NoteSettle && n.Value > 0 {
+			n.Actual = max(0, n.Actual-int64(now-n.At)/n.Value)
+		}
 	}
 	return notes
 }

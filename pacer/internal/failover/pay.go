@@ -54,7 +54,7 @@ func (w *Store) reportOnce(ctx context.Context, d *debt) error {
 	if w.isClosing() {
 		return store.ErrClosed
 	}
-	if _, _, _, err := w.report(ctx, w.reach, d.limits, d.notes, d.number); err != nil && !w.unfit(err) {
+	if _, _, _, err := w.report(ctx, w.reach, d.limits, stillDue(w.Now(), d.notes), d.number); err != nil && !w.unfit(err) {
 		return err
 	}
 	d.notes = nil

@@ -91,6 +91,23 @@ func TestWhatWasSpentIsChargedOnce(t *testing.T) {
 	})
 }
 
+// Local spending of a rate is not charged when it has passed, though the report of it was lost.
+func TestALostReportPasses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSceneOf(failover.Local, policies.PerMinute(60).Burst(10).Named("rate"))
+		s.spend(t, 5)
+		s.shared.set(func() { s.shared.down, s.shared.deaf = false, true })
+		time.Sleep(20 * time.Second)
+		require.Len(t, s.changes(), 1)
+		s.shared.set(func() { s.shared.deaf = false })
+		time.Sleep(3 * time.Second)
+		require.Len(t, s.changes(), 2)
+		require.Equal(t, int64(10), s.left(t))
+		s.Close()
+	})
+}
+
 // A process that leaves before it is back reports what it spent.
 func TestAProcessThatLeavesPaysWhatItOwes(t *testing.T) {
 	t.Parallel()

@@ -260,7 +260,7 @@ func (w *Store) report(
 	}
 	stack := store.Stack{Upstream: w.config.Upstream, Limits: slices.Clone(limits)} // the operation may last longer than this
 	fresh := number == 0
-	if slices.ContainsFunc(notes, func(n store.Note) bool { return charges(&n) }) {
+	if !fresh || slices.ContainsFunc(notes, func(n store.Note) bool { return charges(&n) }) {
 		if fresh {
 			number = w.once.begin()
 		}
