@@ -53,6 +53,7 @@ type Listener struct {
 	loopback bool        // of TCP
 	tls      *tls.Config // nil: none
 	socket   string      // the path of a Unix socket
+	log      *slog.Logger
 }
 
 // Listen listens at an address. It returns a [*pacer.ConfigError] if the address can be reached from other machines and is not protected.
@@ -134,8 +135,14 @@ func listenAt(ctx context.Context, path string) (net.Listener, error) {
 // Accept implements [net.Listener]. The connections are for the server of [Server.Run].
 func (l *Listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
-	if err != nil || l.tls == nil {
-		return &conn{Conn: c}, err
+	if err != nil {
+		if l.log != nil && !errors.Is(err, net.ErrClosed) {
+			l.log.Error("headway serve: a connection cannot be accepted", "error", err)
+		}
+		return nil, err
+	}
+	if l.tls == nil {
+		return &conn{Conn: c}, nil
 	}
 	_ = c.SetWriteDeadline(time.Now().Add(headersWithin)) // for the handshake, which is part of the first Read
 	return &conn{Conn: tls.Server(c, l.tls), isTLS: true}, nil
@@ -161,6 +168,7 @@ func isLoopback(host string) bool {
 
 // server returns a server for a handler.
 func (l *Listener) server(h http.Handler, isAPI bool, log *slog.Logger) *http.Server {
+	l.log = log
 	s := &http.Server{
 		Handler: l.guard(h, isAPI), ReadHeaderTimeout: headersWithin, IdleTimeout: idleFor, MaxHeaderBytes: maxHeaders,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), Protocols: new(http.Protocols),
@@ -171,19 +179,21 @@ func (l *Listener) server(h http.Handler, isAPI bool, log *slog.Logger) *http.Se
 	return s
 }
 
-// guard refuses requests without the token, and those that a web page makes in a browser of this machine.
+// guard bounds slow clients, and refuses requests without the token, and those that a web page makes in a browser of this machine.
 func (l *Listener) guard(h http.Handler, isAPI bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := newClient(w, r)
+		defer c.end()
 		switch {
 		case isAPI && (r.URL.Path == healthPath || r.URL.Path == readyPath):
 		case l.hasToken && !l.hasSent(r, isAPI):
-			http.Error(w, "the token is missing or wrong: send it as "+headerToken+": Bearer TOKEN", http.StatusUnauthorized)
+			http.Error(c, "the token is missing or wrong: send it as "+headerToken+": Bearer TOKEN", http.StatusUnauthorized)
 			return
 		case !l.hasToken && (l.loopback && !isLoopback(hostOf(r.Host)) || isForeignPage(r)):
-			http.Error(w, "a web page of another origin must not use this server", http.StatusForbidden)
+			http.Error(c, "a web page of another origin must not use this server", http.StatusForbidden)
 			return
 		}
-		h.ServeHTTP(w, r)
+		h.ServeHTTP(c, r)
 	})
 }
 

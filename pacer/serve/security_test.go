@@ -23,9 +23,11 @@ import (
 )
 
 // raw sends bytes to the proxy, and returns what is answered until the server closes the connection or is silent for a minute.
-func (r *rig) raw(text string) string {
+func (r *rig) raw(text string) string { return r.rawTo(r.proxy, text) }
+
+func (r *rig) rawTo(l *pipes, text string) string {
 	r.t.Helper()
-	conn, err := r.proxy.dial(r.t.Context(), "", "")
+	conn, err := l.dial(r.t.Context(), "", "")
 	require.NoError(r.t, err)
 	defer conn.Close()
 	go func() { _, _ = io.WriteString(conn, text) }()
@@ -192,6 +194,37 @@ func TestSlowAndLargeRequests(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, time.Minute, since(), "the server has given up")
 	})
+}
+
+// A refusal, and any other reply, does not wait for a body that does not come, nor for a client that reads nothing: also before it is known
+// who the client is.
+func TestStalledClients(t *testing.T) {
+	t.Parallel()
+	const stalled = " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nshort"
+	for text, isAPI := range map[string]bool{
+		"POST /other/x" + stalled: false, "POST /crm/.." + stalled: false, "POST /crm/x HTTP/1.1\r\nHeadway-Bad: 1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nshort": false,
+		"POST /crm/x HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 9\r\n\r\nshort": false, "POST /v1/acquire HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 9\r\n\r\nshort": true,
+		"POST /v1/acquire" + stalled: true, "GET /v1/status" + stalled: true, "GET /metrics" + stalled: true, "GET /healthz" + stalled: true, "GET /page/" + stalled: true,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, crm, nil)
+			to := r.proxy
+			if isAPI {
+				to = r.api
+			}
+			since := elapsed()
+			answer := r.rawTo(to, text)
+			require.LessOrEqual(t, since(), 31*time.Second, "%.20q: %.30q", text, answer)
+
+			conn, err := to.dial(t.Context(), "", "")
+			require.NoError(t, err)
+			_, err = io.WriteString(conn, strings.NewReplacer("Content-Length: 9\r\n", "", "short", "").Replace(text))
+			require.NoError(t, err)
+			time.Sleep(time.Minute)
+			rest, _ := io.ReadAll(conn)
+			require.Empty(t, string(rest), "the server has given up")
+		})
+	}
 }
 
 // A certificate that nobody vouches for is no upstream's.
