@@ -71,7 +71,7 @@ type place uint8
 const (
 	beforeRequest place = iota
 	inRequestLine
-	atLine // the begin of a field, or the line that ends them
+	atLine // at the start of a field, or of the line that ends them
 	inName
 	inValue
 	inSize // of a chunk
