@@ -19,6 +19,8 @@ type Window struct {
 	Calendar bool          `json:"calendar,omitempty"`
 	Ends     store.Instant `json:"ends"`   // when the last count stops to count
 	Counts   [][2]int64    `json:"counts"` // of each bucket: the instant at which it begins, and its calls
+	Line     int64         `json:"line,omitempty"`
+	Since    store.Instant `json:"since,omitempty"` // with Line, how far the pace of the window has come
 }
 
 // Windows returns what the store counts now for keys of windows and calendars, at most n of them: those whose counts last longest. With
@@ -31,7 +33,7 @@ func (m *Store) Windows(n int, soon time.Duration) []Window {
 		for _, a := range sh.ring {
 			if s, ok := a.Save(now, now+engine.MicrosUp(soon)); ok {
 				all = append(all, Window{
-					a.key.upstream, a.key.policy, a.key.scope, s.Width, s.Buckets, s.Calendar, store.Instant(s.Ends), s.Counts,
+					a.key.upstream, a.key.policy, a.key.scope, s.Width, s.Buckets, s.Calendar, store.Instant(s.Ends), s.Counts, s.Line, store.Instant(s.Since),
 				})
 			}
 		}
@@ -63,7 +65,7 @@ func (w *Window) sound() bool {
 		}
 		last = c[0]
 	}
-	return w.Bucket > 0 && w.Buckets >= 0 && last >= 0
+	return w.Bucket > 0 && w.Buckets >= 0 && last >= 0 && w.Line >= 0 && w.Since >= 0 && w.Since < w.Ends
 }
 
 func (m *Store) restore(w *Window) bool {
@@ -79,7 +81,7 @@ func (m *Store) restore(w *Window) bool {
 		m.keys.count.Add(-1)
 		return false
 	}
-	saved := engine.Saved{Width: w.Bucket, Buckets: w.Buckets, Calendar: w.Calendar, Ends: int64(w.Ends), Counts: w.Counts}
+	saved := engine.Saved{Width: w.Bucket, Buckets: w.Buckets, Calendar: w.Calendar, Ends: int64(w.Ends), Counts: w.Counts, Line: w.Line, Since: int64(w.Since)}
 	sh.add(&account{Kept: engine.Restored(saved), key: key, hash: at.hash})
 	return true
 }

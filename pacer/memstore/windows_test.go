@@ -71,6 +71,29 @@ func TestWindowsAreRestored(t *testing.T) {
 	require.Empty(t, second.Windows(10, time.Second))
 }
 
+// A restored window goes on with its pace.
+func TestPacesAreRestored(t *testing.T) {
+	t.Parallel()
+	now := store.Instant(1.7e15).Add(25 * time.Second)
+	clock := memstore.WithClock(func() store.Instant { return now })
+	stack := store.Stack{Upstream: "api", Limits: []store.Limit{{Policy: "p", Spec: policies.Fixed(60, time.Minute).Burst(5).Spec()}}}
+	reserve := func(m *memstore.Store) store.Instant {
+		grants := make([]store.Grant, 1)
+		require.NoError(t, m.Reserve(t.Context(), stack, []store.Call{{Cost: 1, MaxWait: store.Forever}}, grants))
+		return grants[0].At
+	}
+	first := memstore.New(clock)
+	for range 10 {
+		now = reserve(first)
+	}
+	second := memstore.New(clock)
+	require.Equal(t, 1, second.Restore(first.Windows(10, time.Second)))
+	memstore.Audit(t, second)
+	for range 3 {
+		require.Equal(t, reserve(first), reserve(second))
+	}
+}
+
 // A file may hold anything.
 func TestRestoreLeavesOutNonsense(t *testing.T) {
 	t.Parallel()
@@ -84,6 +107,8 @@ func TestRestoreLeavesOutNonsense(t *testing.T) {
 		"twice":             func(w *memstore.Window) { w.Counts = [][2]int64{{900, 1}, {900, 1}} },
 		"a negative count":  func(w *memstore.Window) { w.Counts = [][2]int64{{900, -1}} },
 		"begins at its end": func(w *memstore.Window) { w.Counts = [][2]int64{{2000, 1}} },
+		"a negative line":   func(w *memstore.Window) { w.Line = -1 },
+		"a late front":      func(w *memstore.Window) { w.Since = 2000 },
 		"is over":           func(w *memstore.Window) { w.Ends = 1000 },
 	} {
 		bad := good

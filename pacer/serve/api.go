@@ -110,10 +110,10 @@ const (
 
 // handle returns a handler that reads and writes JSON. do also returns the upstream of the request.
 func handle[In, Out any](s *Server, do func(context.Context, *In) (string, Out, error)) http.Handler {
-	return s.counted("api", func(w http.ResponseWriter, r *http.Request) string {
+	return s.counted("api", func(c *client, r *http.Request) string {
 		var in In
-		if err := readJSON(w, r, &in); err != nil {
-			s.fail(w, "", err)
+		if err := readJSON(c, r, &in); err != nil {
+			s.fail(c, "", err)
 			return ""
 		}
 		upstream, out, err := do(r.Context(), &in)
@@ -121,9 +121,9 @@ func handle[In, Out any](s *Server, do func(context.Context, *In) (string, Out, 
 		case r.Context().Err() != nil:
 			panic(http.ErrAbortHandler) // the client is gone
 		case err != nil:
-			s.fail(w, upstream, err)
+			s.fail(c, upstream, err)
 		default:
-			writeJSON(w, out)
+			writeJSON(c, out)
 		}
 		return upstream
 	})
@@ -196,11 +196,11 @@ func (s *Server) redeem(ctx context.Context, in *AcquireRequest) (string, Acquir
 		return "", AcquireReply{}, refusef(http.StatusNotFound, "the reservation is none of a slot in the future")
 	}
 	u, err := s.named(upstream)
-	if err == nil {
-		err = in.check()
-	}
 	if err != nil {
-		return upstream, AcquireReply{}, err
+		return "", AcquireReply{}, err
+	}
+	if err := in.check(); err != nil {
+		return u.name, AcquireReply{}, err
 	}
 	patience := time.Duration(in.EarlyMS) * time.Millisecond
 	if in.waits() {
@@ -369,7 +369,7 @@ type Status struct {
 }
 
 // status answers how upstreams stand: all of them, or the one and the scopes that the query names.
-func (s *Server) status(w http.ResponseWriter, r *http.Request) string {
+func (s *Server) status(c *client, r *http.Request) string {
 	query := r.URL.Query()
 	names, name := s.names(), query.Get("upstream")
 	if name != "" {
@@ -379,8 +379,8 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) string {
 	if values := query["scope"]; len(values) > 0 {
 		scopes, err := readScopes(values)
 		if err != nil {
-			s.fail(w, name, refusef(http.StatusBadRequest, "scope must be such as tenant=acme"))
-			return name
+			s.fail(c, "", refusef(http.StatusBadRequest, "scope must be such as tenant=acme"))
+			return ""
 		}
 		opts = scopeOptions(scopes)
 	}
@@ -388,16 +388,16 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) string {
 	for _, one := range names {
 		u, err := s.named(one)
 		if err != nil {
-			s.fail(w, "", err)
+			s.fail(c, "", err)
 			return ""
 		}
 		snapshot, err := u.operator.Snapshot(r.Context(), opts...)
 		if err != nil {
-			s.fail(w, one, err)
+			s.fail(c, one, err)
 			return one
 		}
 		all.Upstreams = append(all.Upstreams, snapshot)
 	}
-	writeJSON(w, all)
+	writeJSON(c, all)
 	return name
 }

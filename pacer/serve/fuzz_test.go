@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -126,7 +128,7 @@ func FuzzConnection(f *testing.F) {
 	s := openFuzzed(f, &http.Transport{DialContext: upstream.dial, DisableCompression: true, DisableKeepAlives: true})
 	proxy := newPipes()
 	server := &http.Server{Handler: s.Proxy(), ReadHeaderTimeout: time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
-	go func() { _ = server.Serve(proxy) }()
+	go func() { _ = server.Serve(serve.NewListener(proxy, "")) }()
 	f.Cleanup(func() { _ = server.Close() })
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		conn, err := proxy.dial(t.Context(), "", "")
@@ -150,6 +152,74 @@ func FuzzConnection(f *testing.F) {
 			}
 		}
 		require.LessOrEqual(t, n, bytes.Count(answers, []byte("HTTP/1."))+1, "one may still be on its way")
+	})
+}
+
+// A parsed request is one that net/http has read, and its bytes.
+type parsed struct {
+	Method, URI, Body string
+	Header, Trailer   http.Header
+	head, raw         string
+}
+
+// parse returns the requests in the bytes of a connection, until the first one that is malformed.
+func parse(sent []byte) (all []parsed) {
+	rest := bytes.NewReader(sent)
+	in := bufio.NewReader(rest)
+	for from := 0; ; {
+		req, err := http.ReadRequest(in)
+		if err != nil {
+			return all
+		}
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return all
+		}
+		to := len(sent) - rest.Len() - in.Buffered()
+		raw := string(sent[from:to])
+		head := regexp.MustCompile(`(?s)^.*?\n\r?\n`).FindString(raw)
+		all = append(all, parsed{req.Method, req.RequestURI, string(body), req.Header, req.Trailer, head, raw})
+		from = to
+	}
+}
+
+var (
+	folded  = regexp.MustCompile(`\n[ \t]`)
+	framing = regexp.MustCompile(`(?i)\n(content-length|transfer-encoding):`)
+	coded   = regexp.MustCompile(`(?i)1\.0\r?\n(?s:.*\n)?transfer-encoding:`)
+)
+
+// Of any requests on a connection, net/http reads each as it was sent, up to the first one that has a folded field, or two fields about its
+// length.
+func FuzzFraming(f *testing.F) {
+	const get, post = "GET /a HTTP/1.1\r\nHost: localhost\r\n", "POST /b HTTP/1.1\r\nHost: localhost\r\n"
+	for _, one := range []string{
+		get + "X: a\r\n b\r\n\r\n", get + "\r\n" + get + "X:\n\ty: z\n\n", post + "Content-Length: 3\r\n\r\n\n a" + get + "\r\n",
+		post + "Content-Length: 1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", "PUT / HTTP/1.0\nTransfer-Encoding: chunked\n\n" + get + "\r\n",
+		post + "Transfer-Encoding: chunked\r\n\r\n3;x=y\r\n\n a\r\n0\r\n\r\n" + post + "Content-Length: 2\r\ncontent-length: 2\r\n\r\nab",
+		post + "Transfer-Encoding: chunked\r\n\r\n0a \r\n0123456789\r\n000\r\nContent-Length: 7\r\nX: y\r\n z\r\n\r\n" + get + "\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+	} {
+		f.Add([]byte(one), uint8(len(one)))
+	}
+	f.Fuzz(func(t *testing.T, sent []byte, piece uint8) {
+		want, follow, followed := parse(sent), serve.Follow(), bytes.Clone(sent)
+		for part := range slices.Chunk(followed, int(piece)+1) {
+			follow(part)
+		}
+		got := parse(followed)
+		isRefused := func(one *parsed) bool {
+			return folded.MatchString(one.head) || len(framing.FindAllString(one.head, 2)) > 1 || coded.MatchString(one.head)
+		}
+		for i := range want {
+			if i == len(got) {
+				foldedTrailer := len(want[i].Trailer) > 0 && folded.MatchString(want[i].raw)
+				require.True(t, isRefused(&want[i]) || foldedTrailer, "%q", want[i].raw)
+				return
+			}
+			require.Equal(t, want[i], got[i])
+			require.False(t, isRefused(&got[i]), "%q", got[i].raw)
+		}
+		require.Len(t, got, len(want))
 	})
 }
 

@@ -57,6 +57,9 @@ func (h *held) add(u *upstream, r *pacer.Reservation, timeout time.Duration) (id
 	return id, nil
 }
 
+// errOver is the error of a reservation that is none of these calls.
+var errOver = refusef(http.StatusNotFound, "no call under way has this reservation: it was released, took longer than its timeout, or is of another process")
+
 // get returns a call that is under way.
 func (h *held) get(id string) (*grant, error) {
 	h.mu.Lock()
@@ -64,19 +67,19 @@ func (h *held) get(id string) (*grant, error) {
 	if g := h.byID[id]; g != nil {
 		return g, nil
 	}
-	return nil, refusef(http.StatusNotFound, "no call under way has this reservation: it was released, took longer than its timeout, or is of another process")
+	return nil, errOver
 }
 
 // release ends a call. One that was not made gives back what it was charged.
 func (h *held) release(id string, made bool) error {
-	g, err := h.get(id)
-	if err != nil {
-		return err
-	}
 	h.mu.Lock()
-	reported := g.reported
+	g := h.byID[id]
+	reported := g != nil && g.reported
 	delete(h.byID, id)
 	h.mu.Unlock()
+	if g == nil {
+		return errOver
+	}
 	g.timer.Stop()
 	end(g.Reservation, made, reported)
 	return nil

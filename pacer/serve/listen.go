@@ -50,15 +50,16 @@ type Listener struct {
 
 	token    [sha256.Size]byte
 	hasToken bool
-	loopback bool // of TCP
-	plain    bool
-	cert     tls.Certificate
-	socket   string // the path of a Unix socket
+	loopback bool        // of TCP
+	tls      *tls.Config // nil: none
+	socket   string      // the path of a Unix socket
+	log      *slog.Logger
 }
 
 // Listen listens at an address. It returns a [*pacer.ConfigError] if the address can be reached from other machines and is not protected.
 func Listen(ctx context.Context, e Endpoint) (*Listener, error) {
-	l := &Listener{plain: e.CertFile == "" && e.KeyFile == "", hasToken: e.Token != "", token: sha256.Sum256([]byte(e.Token))}
+	plain := e.CertFile == "" && e.KeyFile == ""
+	l := &Listener{hasToken: e.Token != "", token: sha256.Sum256([]byte(e.Token))}
 	isSocket := strings.Contains(e.Address, "/")
 	host, _, err := net.SplitHostPort(e.Address)
 	if err != nil && !isSocket {
@@ -71,14 +72,16 @@ func Listen(ctx context.Context, e Endpoint) (*Listener, error) {
 		return nil, bad("Token", "short", fmt.Sprintf("must have %d characters or more: make one with openssl rand -hex 32", minToken))
 	case beyond && !l.hasToken:
 		return nil, bad("Address", strconv.Quote(e.Address), "can be reached from other machines: set a token (--token-file), or listen on 127.0.0.1 or a Unix socket")
-	case beyond && l.plain && !e.InsecurePlain:
+	case beyond && plain && !e.InsecurePlain:
 		return nil, bad("Address", strconv.Quote(e.Address),
 			"can be reached from other machines, so that TLS is needed: set --tls-cert and --tls-key, or --insecure-plain if the network is trusted")
 	}
-	if !l.plain {
-		if l.cert, err = tls.LoadX509KeyPair(e.CertFile, e.KeyFile); err != nil {
+	if !plain {
+		cert, err := tls.LoadX509KeyPair(e.CertFile, e.KeyFile)
+		if err != nil {
 			return nil, bad("CertFile", strconv.Quote(e.CertFile), "cannot be used with its key: "+err.Error())
 		}
+		l.tls = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}}
 	}
 	if isSocket {
 		l.socket = e.Address
@@ -129,6 +132,22 @@ func listenAt(ctx context.Context, path string) (net.Listener, error) {
 	return n, nil
 }
 
+// Accept implements [net.Listener]. The connections are for the server of [Server.Run].
+func (l *Listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		if l.log != nil && !errors.Is(err, net.ErrClosed) {
+			l.log.Error("headway serve: a connection cannot be accepted", "error", err)
+		}
+		return nil, err
+	}
+	if l.tls == nil {
+		return &conn{Conn: c}, nil
+	}
+	_ = c.SetWriteDeadline(time.Now().Add(headersWithin)) // for the handshake, which is part of the first Read
+	return &conn{Conn: tls.Server(c, l.tls), isTLS: true}, nil
+}
+
 // Close stops listening, and removes a socket.
 func (l *Listener) Close() error {
 	err := l.Listener.Close()
@@ -149,34 +168,32 @@ func isLoopback(host string) bool {
 
 // server returns a server for a handler.
 func (l *Listener) server(h http.Handler, isAPI bool, log *slog.Logger) *http.Server {
+	l.log = log
 	s := &http.Server{
 		Handler: l.guard(h, isAPI), ReadHeaderTimeout: headersWithin, IdleTimeout: idleFor, MaxHeaderBytes: maxHeaders,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), Protocols: new(http.Protocols),
-		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}, ConnState: upgraded,
 	}
 	s.Protocols.SetHTTP1(true)
-	if l.plain {
-		s.Protocols.SetUnencryptedHTTP2(l.loopback || l.socket != "")
-	} else {
-		s.Protocols.SetHTTP2(true)
-		s.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{l.cert}}
-	}
+	s.Protocols.SetUnencryptedHTTP2(l.loopback || l.socket != "" || l.tls != nil) // a conn is not known to be of TLS
 	return s
 }
 
-// guard refuses requests without the token, and those that a web page makes in a browser of this machine.
+// guard bounds slow clients, and refuses requests without the token, and those that a web page makes in a browser of this machine.
 func (l *Listener) guard(h http.Handler, isAPI bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := newClient(w, r)
+		defer c.end()
 		switch {
 		case isAPI && (r.URL.Path == healthPath || r.URL.Path == readyPath):
 		case l.hasToken && !l.hasSent(r, isAPI):
-			http.Error(w, "the token is missing or wrong: send it as "+headerToken+": Bearer TOKEN", http.StatusUnauthorized)
+			http.Error(c, "the token is missing or wrong: send it as "+headerToken+": Bearer TOKEN", http.StatusUnauthorized)
 			return
 		case !l.hasToken && (l.loopback && !isLoopback(hostOf(r.Host)) || isForeignPage(r)):
-			http.Error(w, "a web page of another origin must not use this server", http.StatusForbidden)
+			http.Error(c, "a web page of another origin must not use this server", http.StatusForbidden)
 			return
 		}
-		h.ServeHTTP(w, r)
+		h.ServeHTTP(c, r)
 	})
 }
 

@@ -3,7 +3,6 @@ package serve
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -12,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/headway-go/headway/pacer"
 )
@@ -45,10 +42,10 @@ func callOptions(r *http.Request) []pacer.Option { return targetOf(r).options() 
 
 // Proxy returns the handler that forwards requests. Serve it by a [Listener], which bounds what clients may do.
 func (s *Server) Proxy() http.Handler {
-	return s.counted("proxy", func(w http.ResponseWriter, r *http.Request) string {
+	return s.counted("proxy", func(c *client, r *http.Request) string {
 		u, prefix, path, err := s.route(r)
 		if err != nil {
-			s.fail(w, "", err)
+			s.fail(c, "", err)
 			return ""
 		}
 		t, err := u.target(r, prefix, path)
@@ -56,13 +53,13 @@ func (s *Server) Proxy() http.Handler {
 			err = keepBody(r)
 		}
 		if err != nil {
-			s.fail(w, u.name, err)
+			s.fail(c, u.name, err)
 			return u.name
 		}
 		if r.GetBody == nil && r.ContentLength != 0 && r.ProtoMajor == 1 {
-			_ = http.NewResponseController(w).EnableFullDuplex() // a reply may begin before the end of the body
+			c.isDuplex = c.control.EnableFullDuplex() == nil // a reply may begin before the end of the body
 		}
-		u.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), targetKey{}, t)))
+		u.proxy.ServeHTTP(c, r.WithContext(context.WithValue(r.Context(), targetKey{}, t)))
 		return u.name
 	})
 }
@@ -73,10 +70,9 @@ func (s *Server) route(r *http.Request) (u *upstream, prefix, path string, err e
 	if r.Method == http.MethodConnect || r.URL.Host != "" || !strings.HasPrefix(path, "/") {
 		return nil, "", "", refusef(http.StatusBadRequest, "this is not a forward proxy: use it as the base URL of a client, with a path such as /<upstream>/path")
 	}
-	for element := range strings.SplitSeq(path, "/") {
-		if plain, err := url.PathUnescape(element); err != nil || plain == "." || plain == ".." {
-			return nil, "", "", refusef(http.StatusBadRequest, "the path must not have the elements . and ..")
-		}
+	plain, err := url.PathUnescape(path)
+	if err != nil || slices.ContainsFunc(strings.FieldsFunc(plain, isSlash), isDots) {
+		return nil, "", "", refusef(http.StatusBadRequest, "the path must not have the elements . and ..")
 	}
 	if s.root != nil {
 		return s.root, "", path, nil
@@ -86,9 +82,18 @@ func (s *Server) route(r *http.Request) (u *upstream, prefix, path string, err e
 		return nil, "", "", err
 	}
 	if u.base == nil && !slices.ContainsFunc(u.hosts, isWildcard) {
-		return nil, "", "", refusef(http.StatusNotFound, "upstream %q has no address: give it a url or hosts in the file, or use the API", name)
+		return nil, "", "", refusef(http.StatusNotFound, "upstream %q has no address: give it a url or hosts in the file, without * if it has a credential, or use the API", name)
 	}
 	return u, "/" + name, "/" + rest, nil
+}
+
+// isSlash reports whether some server takes a character for one that separates the elements of a path.
+func isSlash(r rune) bool { return r == '/' || r == '\\' }
+
+// isDots reports whether some server takes an element for one that leads elsewhere: parameters of an element come behind a semicolon.
+func isDots(element string) bool {
+	element, _, _ = strings.Cut(element, ";")
+	return element == "." || element == ".."
 }
 
 // target returns where a request goes.
@@ -220,99 +225,3 @@ func (b *buffers) Get() []byte {
 
 // Put implements [httputil.BufferPool].
 func (b *buffers) Put(one []byte) { b.pool.Put(&one) }
-
-// slowClient is how long a client may take until it sends or accepts the next part of a body.
-const slowClient = 30 * time.Second
-
-// A client is the one end of a request: it bounds how slow the client may be, and notes the status of the reply.
-type client struct {
-	http.ResponseWriter
-
-	control *http.ResponseController
-	status  int
-	replied atomic.Bool // a reply has begun
-	broken  atomic.Bool // the body has not arrived in full, and nothing waits for the rest
-}
-
-// Unwrap lets a [http.ResponseController] find what the server can do.
-func (c *client) Unwrap() http.ResponseWriter { return c.ResponseWriter }
-
-// WriteHeader implements [http.ResponseWriter].
-func (c *client) WriteHeader(status int) {
-	if c.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
-		c.begin(status)
-	}
-	c.ResponseWriter.WriteHeader(status)
-}
-
-// Write implements [http.ResponseWriter].
-func (c *client) Write(p []byte) (int, error) {
-	if c.status == 0 {
-		c.begin(http.StatusOK)
-	}
-	c.within(slowClient)
-	defer c.within(0) // over HTTP/2, a deadline that passes later would end the stream
-	return c.ResponseWriter.Write(p)
-}
-
-// FlushError is what [http.ResponseController.Flush] calls.
-func (c *client) FlushError() error {
-	c.within(slowClient)
-	defer c.within(0)
-	return c.control.Flush()
-}
-
-// within bounds how long writes may take from now on; 0 sets no bound.
-func (c *client) within(d time.Duration) {
-	deadline := time.Time{}
-	if d > 0 {
-		deadline = time.Now().Add(d)
-	}
-	_ = c.control.SetWriteDeadline(deadline)
-}
-
-// begin notes that a reply begins. From then on, both directions are a stream, whose client may be idle.
-func (c *client) begin(status int) {
-	c.status = status
-	c.replied.Store(true)
-	if !c.broken.Load() {
-		_ = c.control.SetReadDeadline(time.Time{})
-	}
-}
-
-// clientBody is the body of a request. Between two reads the client may be as slow as it likes: the request waits, or was read in full.
-type clientBody struct {
-	io.ReadCloser
-
-	of *client
-}
-
-// Read implements [io.Reader].
-func (b *clientBody) Read(p []byte) (int, error) {
-	_ = b.of.control.SetReadDeadline(time.Now().Add(slowClient))
-	if b.of.replied.Load() {
-		_ = b.of.control.SetReadDeadline(time.Time{})
-	}
-	n, err := b.ReadCloser.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		b.of.broken.Store(true)
-		return n, err
-	}
-	_ = b.of.control.SetReadDeadline(time.Time{})
-	return n, err
-}
-
-// counted returns a handler that bounds slow clients and counts requests by what serve returns, the upstream.
-func (s *Server) counted(by string, serve func(w http.ResponseWriter, r *http.Request) (upstream string)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &client{ResponseWriter: w, control: http.NewResponseController(w)}
-		c.within(0) // as it was for the end of the request before, on the same connection
-		if r.Body != nil && r.Body != http.NoBody {
-			r.Body = &clientBody{r.Body, c}
-		}
-		began, upstream := time.Now(), ""
-		defer func() { s.metrics.served(by, upstream, c.status, time.Since(began)) }()
-		upstream = serve(c, r)
-		c.within(slowClient) // what is left in buffers
-	})
-}

@@ -16,13 +16,7 @@ func (s *Server) Run(ctx context.Context, proxy, api *Listener) error {
 	servers := []*http.Server{proxy.server(s.Proxy(), false, s.log), api.server(s.API(), true, s.log)}
 	failed := make(chan error, len(servers))
 	for i, l := range []*Listener{proxy, api} {
-		go func() {
-			if l.plain {
-				failed <- servers[i].Serve(l)
-			} else {
-				failed <- servers[i].ServeTLS(l, "", "") // the certificate is set
-			}
-		}()
+		go func() { failed <- servers[i].Serve(l) }()
 	}
 	var errs []error
 	left := len(servers)

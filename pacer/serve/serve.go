@@ -179,6 +179,8 @@ func (s *Server) newUpstream(file *config.File, name string, secret *credential,
 			u.calls = pool
 		}
 		opts = append(opts, opt)
+		// A client that may name any host below a domain could have the credential sent to one of its own.
+		u.hosts = slices.DeleteFunc(u.hosts, isWildcard)
 	}
 	rt, err := s.pacers.Transport(name, opts...)
 	if err != nil {
