@@ -3,6 +3,7 @@ package binding
 import (
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -139,7 +140,8 @@ func (p *Policies) settle() {
 				source = "not understood: " + err.Error()
 			}
 		default:
-			if policy, err := policies.Parse(one.Text); err == nil {
+			// Whether a key is observed follows from its policy, which may have changed since the key's numbers were set.
+			if policy, err := policies.Parse(strings.TrimSuffix(one.Text, ", observed")); err == nil {
 				special[store.Key{Policy: one.Policy, Scope: one.Scope}] = policy
 			}
 		}
