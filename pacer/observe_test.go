@@ -431,7 +431,7 @@ func TestObservingDoesNotWaitForTheStore(t *testing.T) {
 	})
 }
 
-// Fair shares and lanes are observed in the order in which calls come, and enforced on the same accounts.
+// Fair shares and lanes are observed in order of arrival, and enforced on the same accounts.
 func TestSharesAndLanesInObserve(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {

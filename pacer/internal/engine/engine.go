@@ -283,8 +283,8 @@ func Reserve(now int64, stack []Entry, c Call, charges []Charge) (Grant, []Charg
 	return g, charges
 }
 
-// A Choice is one of several stacks, any one of which may bind a call, with the call's cost for each of its accounts (nil: the same for all),
-// and which of them are parts kept for others.
+// A Choice is one of several stacks that may bind a call, with the call's cost for each of its accounts (nil: the same for all), and which of
+// them are parts kept for others.
 type Choice struct {
 	Stack []Entry
 	Costs []int64

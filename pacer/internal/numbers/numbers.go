@@ -184,7 +184,7 @@ const (
 	// weight 100 it is a hundred units. It is not round, because emulators of Redis cannot read scores that end in many
 	// zeros.
 	TagStep = 1_012_400
-	// TagUnit is what tags are multiples of. The remainder distinguishes calls of the same tag, in the order in which they came.
+	// TagUnit is what tags are multiples of. The remainder distinguishes calls of the same tag, in order of arrival.
 	TagUnit = 100
 	// MaxFlows bounds the flows that are remembered. Flows with the least lead are dropped first: they may get their next call a little
 	// early.
