@@ -163,8 +163,8 @@ const (
 	maxRequests = 4
 	// If the store leaves some calls of a request undecided, the next requests carry as many as it decided, but no fewer than minCalls.
 	minCalls = 16
-	// maxCharges is how many charges of accounts, and different accounts, are enough for one request, so that no run of the store's
-	// program takes longer than two milliseconds: each of them takes Redis some microseconds.
+	// maxCharges bounds the charges of accounts, and the different accounts, of one request, so that no run of the store's program takes longer
+	// than two milliseconds: each of them takes Redis some microseconds.
 	maxCharges = 256
 )
 

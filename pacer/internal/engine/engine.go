@@ -40,8 +40,7 @@ type Account interface { //nolint:interfacebloat // one method for each thing th
 	Slow(l *Limit, now, at int64) (changed bool)
 	// Stray handles the refusal of the call with slot at, although its account had room: for a while, the account assumes a slightly longer
 	// period. If the limit is adaptive and its share was growing, it grew too far, and falls back. Stray reports whether the refusal pauses
-	// nobody (it was the only one for some time, or the limit fell back), and whether the limit fell back, so that slots that were granted
-	// are too close to each other.
+	// nobody (it was the only one for some time, or the limit fell back), and whether the limit fell back and so granted slots are too close.
 	Stray(l *Limit, now, at int64, s Stray) (alone, slower bool)
 	// Learn applies a lower limit that the upstream reported, until an instant: a larger emission interval of a rate, or fewer calls per
 	// window. A value of 0 ends it.
