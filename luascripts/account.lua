@@ -39,7 +39,7 @@ local function number(v, key)
 end
 
 -- fields reads a state, "numbers|list", into the fields of an account that have these names, and returns the list; text returns such a
--- state. What is 0 at the end of the numbers is left out.
+-- state. Trailing zeros of the numbers are left out.
 local function fields(o, names, v)
   local bar, n = string.find(v, '|', 1, true) or #v + 1, 0
   if bar > 512 then foreign(o.key) end
