@@ -24,12 +24,16 @@ browser: ## Install Chromium, if the machine has none
 postgres: ## Install PostgreSQL, if the machine has none
 	@./.ci/install-postgres
 
+.PHONY: lua
+lua: ## Install the compiler of Lua 5.4, if the machine has none
+	@./.ci/install-lua
+
 .PHONY: test
-test: redis postgres browser ## Run every test of every module, with the race detector
+test: redis postgres browser lua ## Run every test of every module, with the race detector
 	@./.ci/test
 
 .PHONY: stress
-stress: redis postgres browser ## Run the tests ten times, quiet and busy, then long histories and random faults (STRESS="4 3 3" SOAK=10m)
+stress: redis postgres browser lua ## Run the tests ten times, quiet and busy, then long histories and random faults (STRESS="4 3 3" SOAK=10m)
 	@HEADWAY_SOAK=$(SOAK) ./.ci/stress $(STRESS)
 
 .PHONY: compat

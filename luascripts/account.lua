@@ -1,4 +1,4 @@
--- account.lua: what the algorithms share.
+-- account.lua: the parts that the algorithms share.
 --
 -- An account is what is known of one key under one algorithm. An algorithm is a table of functions: parse, loadstring, room, take, write,
 -- earliest, horizon, commit, cancel, settle, slow, stray, learn, claim, reset, holds and inspect. See gcra.lua and window.lua; they mirror
@@ -10,16 +10,16 @@
 --   state  of the algorithm: see gcra.lua, window.lua, concurrency.lua and allowance.lua
 --
 -- The upstream's own key holds a string, "epoch" or "epoch barrier shift since", where
---   epoch  which life of the data this is, "began.resets": when it began (µs since the epoch of Unix), and how often something
---          was reset on purpose since. A client that knows another one knows that the server has forgotten. 0 until heartbeat.lua sets it
---   barrier until when processes that were without the server wait for each other; 0 for none
---   shift  by how much the server's clock had stepped back at since (by that clock): store time went on instead. The shift
---          shrinks by a 64th of the time that passes, so that store time never stops
+--   epoch  the life of the data, "began.resets": its start (µs since the epoch of Unix), and the number of resets since. To a client that
+--          knows another one, the server has lost its data. 0 until heartbeat.lua sets it
+--   barrier until when processes that had lost the server wait for each other; 0 for none
+--   shift  how far the server's clock had stepped back at since (by that clock), while store time went on. It shrinks by a 64th of the
+--          time that passes, so store time never stops
 
 -- define makes an algorithm, by the number that goes over the wire; algorithms are those that this run has met.
 local define, algorithms = {}, {}
 
--- queues returns what is done with queues of calls: see queue.lua.
+-- queues returns the functions of queue.lua.
 local function queues()
   if not define.queues then define.queues = define.queue() end
   return define.queues
@@ -39,7 +39,7 @@ local function number(v, key)
 end
 
 -- fields reads a state, "numbers|list", into the fields of an account that have these names, and returns the list; text returns such a
--- state. Zeros at the end of the numbers are left out.
+-- state. Trailing zeros of the numbers are left out.
 local function fields(o, names, v)
   local bar, n = string.find(v, '|', 1, true) or #v + 1, 0
   if bar > 512 then foreign(o.key) end
@@ -71,8 +71,7 @@ local function paused(o, after) return o.unit == 'a ' and o.low == 1 and o.till 
 -- said returns the end of an account's allowance that was stated, if that is in the future; 0 otherwise.
 local function said(o, now) return o and o.unit == 'a ' and o.till > now and o.till or 0 end
 
--- reset marks an account that is reset, whose charges matter until an instant: what was charged by now is not given back later, because
--- others may have it by then.
+-- reset marks an account as reset. Its earlier charges, which matter until an instant, cannot be given back: others may have them by then.
 local function reset(o, now, till)
   o.remembers = math.max(till, o.remembers)
   o.mark = now
@@ -82,8 +81,7 @@ end
 -- before reports whether a charge was made before its account was reset, while that matters.
 local function before(o, made, now) return made > 0 and made <= o.mark and now < o.remembers end
 
--- spent counts the work of a run, in questions to an account, more or less. A run that has spent enough leaves the calls that
--- are still to be decided to the next one, so that none takes long.
+-- spent counts the work of a run, roughly in questions to an account. After enough of them, a run leaves the remaining calls to the next.
 local spent, enough = 0, 160
 
 -- stale is set when a calendar's table does not hold the store's now: the client's clock is off, and it must
@@ -167,10 +165,10 @@ local function epochof(u)
   return number(began, u.key), number(resets, u.key)
 end
 
--- anew begins an epoch in which something is forgotten on purpose, and notes what, so that nobody remembers it:
---   u        the upstream, which is to be written
+-- anew begins an epoch because something was reset, and notes what, so that no process restores it:
+--   u        the upstream, which must be written
 --   resets   the key: a hash, field = one of the last C.KeptResets numbers of resets, value = "epoch now", and then for each account a
---            line: "=" and the key of what was forgotten, "-" and the key of an allowance that was withdrawn, or "*" for all there are
+--            line: "=" and the key that was reset, "-" and the key of an allowance that was withdrawn, or "*" for all
 --   lines    of the accounts
 local function anew(u, resets, lines, now)
   local began, before = epochof(u)
@@ -250,8 +248,8 @@ local function open(entries, now)
   end
 end
 
--- share has windows know what they keep for parties, which comes after them in a stack. bits are the accounts of which calls only leave
--- those parts: a call in no party leaves all.
+-- share passes windows the parts that they keep for parties, which follow them in a stack. bits are the accounts whose parts a call leaves
+-- alone: a call in no party leaves all.
 local function share(entries, bits)
   local whole
   for i = 1, #entries do

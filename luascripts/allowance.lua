@@ -1,9 +1,9 @@
--- allowance.lua: what is left of a limit by the upstream's statement. The reasoning is in package engine, allowance.go.
+-- allowance.lua: the rest of a limit, as stated by the upstream. The reasoning is in package engine, allowance.go.
 --
 -- KEYS   key: of the account: a string of integers: until low at open older mark before ahead early edge starved start since width most oks step span next maybe states
 --        dated own waits zero first recent reported period known, the last two of which may be negative, as in allowance.go
 -- ARGV   limit: the most that it states
---        first: how much may be open before anything is stated, and no policy limits calls; 0: any number
+--        first: how much may be open before the first statement, if no policy limits calls; 0: any number
 -- TTL    until C.AllowanceLives after until, after the last call, and after the next one may go at the pace that refusals taught
 
 local allowance = {}
@@ -160,7 +160,7 @@ local function drop(o, slot, n, made)
   end
 end
 
--- blind takes a call out of what is open of which only the cost is known, and returns what slot it is taken to have.
+-- blind subtracts a call of which only the cost is known from the open ones, and returns its assumed slot.
 local function blind(o, now, n)
   if n == 0 then return now end
   local older = math.min(o.older, n)
@@ -174,7 +174,7 @@ function allowance.cancel(o, now, slot, n, made)
   if o.step > 0 and slot >= now and made >= o.at then o.next_ = math.max(0, o.next_ - taking(o, now, n)) end
 end
 
--- news returns what became of what was believed to be left: the kind of change that is to be published; nil for none.
+-- news returns the kind of change to publish, if the rest has changed; nil for none.
 local function news(o, was, gated)
   local left = o.low - 1 - o.open - o.older - o.early
   if o.till == 0 then return nil end
@@ -204,7 +204,7 @@ local function went(o, slot, n)
   o.oks, o.recent = o.oks + n, math.max(o.recent, slot)
 end
 
--- ends returns when a window of a period ends in which nothing is left.
+-- ends returns when an exhausted window of a period ends.
 local function ends(o, period)
   if period < 0 then return o.first - period end
   return o.zero - o.zero % period + period

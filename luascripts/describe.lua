@@ -1,32 +1,32 @@
--- describe.lua: a process reports what it is, what its policies are, and what went.
+-- describe.lua: a process describes itself, its policies, and its recent calls.
 --
 -- KEYS   upstream: its key (see account.lua)
 --        index: a hash. Its fields:
 --          process/ID        a process's description of itself
---          policy/NAME       "reported until text": a policy, when that was last reported, and until when it is remembered
+--          policy/NAME       "reported until text": a policy, when it was last reported, and until when it is kept
 --          policies/VERSION  "reported until texts": all policies of some processes, one on each line
---          versions          "version until version until …": which lists of policies processes have, and until when one counts that nobody reports
---          went/SLOT/NAME    "second cost waits waited": what went of a policy in a second; SLOT is the second modulo 128
---          swept             the minute in which what is over was last taken out
---        alive: who is there (see heartbeat.lua)
+--          versions          "version until version until …": the lists of policies in use, and until when each counts without a report
+--          went/SLOT/NAME    "second cost waits waited": the calls of a policy in a second; SLOT is the second modulo 128
+--          swept             the minute in which expired fields were last removed
+--        alive: the processes (see heartbeat.lua)
 -- ARGV   id: of the process
 --        about: its description of itself ('': it leaves)
---        keep: for how long its policies are remembered (µs)
+--        keep: how long its policies are kept (µs)
 --        version: a name of all of its policies ('': it leaves)
 --        counts: how long its version counts, unless a process reports it again (µs)
 --        policies: how many follow; for each
 --          name
 --          text
---        then, to the end, what went; for each
+--        then, to the end, the calls; for each
 --          name: of the policy
 --          second: since the epoch
 --          cost, waits: in that second, besides earlier reports; a negative cost takes back
 --          waited: µs
--- Reply  now (µs since the epoch), how many are there, how many versions of the policies count
--- TTL    the index: for as long as its policies are remembered
+-- Reply  now (µs since the epoch), the number of processes, the number of versions of the policies that count
+-- TTL    the index: while its policies are kept
 --
--- The index is bounded: when it has that many fields, no new ones are made until others are over. A process is over when it
--- is not among those that are there any more (see heartbeat.lua); readers leave those out.
+-- The index is bounded: a full one takes no new fields until others expire. A process expires with its membership (see heartbeat.lua);
+-- readers skip it.
 
 local most, minute, slots = 32768, 60000000, 128
 local mostversions, longest = 16, 16384 -- versions that are counted, and bytes of the texts of one

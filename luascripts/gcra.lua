@@ -1,16 +1,16 @@
 -- gcra.lua: the rate that remembers its gaps. The reasoning is in package engine, gcra.go.
 --
 -- KEYS   key: of the account: a string, "tat unlogged kept logtau learned till share since slowed mark remembers margin raised fades",
---        without what is 0 at the end, and then "|" and its gaps if it has some, where
+--        without trailing zeros, and then "|" and its gaps if it has some, where
 --          tat      the tail of free virtual time begins here; 0 for none
---          unlogged there may have been calls before then that the log of starts lacks
+--          unlogged the log of starts may lack calls before then
 --          kept     the length of a window (µs), and
---          logtau   the tolerance (µs): the log is one of a limit that has both; 0 for none
+--          logtau   the tolerance (µs) of the limit whose log this is; 0 for none
 --          learned  the emission interval that the upstream allows before till; 0 for none
---          share    of the rate, in millionths, that held when since came and grows from then on; 0: the whole rate
+--          share    of the rate, in millionths, at since; it grows from then on; 0: the whole rate
 --          slowed   when the last refusal was heeded
---          mark     what was charged by then is not given back, before remembers; 0 for none
---          margin   by how much longer it took its period to be, in millionths, when raised came; less from then on, none after fades
+--          mark     charges of before cannot be given back until remembers; 0 for none
+--          margin   by which its period was longer, in millionths, at raised; it shrinks from then on, to none at fades
 --          gaps     a list (see list.lua): begin and end of each, disjoint, all before tat; C.MaxGaps at most
 --        starts: if its windows are exact (algorithms 6 and 7), as in starts.lua
 --        queue: if calls are queued for it (algorithms 5 and 7), as in queue.lua
@@ -22,14 +22,13 @@
 --        within: if its windows are exact: its length (µs)
 --        floor, decrease: if it adapts (algorithms 3, 5 and 7; 0 if it does not): millionths
 --        hold, recovery: if it adapts: µs
---        queue: if calls are queued for it (algorithms 5 and 7): 1 for a lane, which comes right after the rate that it is a part of,
+--        queue: if calls are queued for it (algorithms 5 and 7): 1 for a lane, which follows the rate of which it is a part,
 --        2 for fair shares, or 0 for neither
--- TTL    until tat and till are past and the share is whole, and with a log, the later of tat and unlogged is so long past as a start is
---        kept
+-- TTL    until tat and till are past and the share is whole; with a log, until the last start before the later of tat and unlogged expires
 
 local gcra = {}
 
--- blank returns an account of which nothing is known yet.
+-- blank returns a new account.
 function gcra.blank(account, unit, burst, t)
   return {
     key = account, unit = unit, own = unit, limit = burst, t = t, tau = (burst - 1) * t, within = 0, wide = 0, pace = t, step = t,
@@ -82,8 +81,8 @@ function gcra.write(o, now)
   end
 end
 
--- change sees to an account that is kept under another emission interval.
---   opens  it, if the account is to be opened for a faster limit: see package engine, gcra.go
+-- change converts an account from another emission interval.
+--   opens  that interval, if the account must be opened for a faster limit: see package engine, gcra.go
 function gcra.change(o, t, now)
   if o.tat <= now then return end
   if o.t > t then
@@ -147,7 +146,7 @@ end
 -- one. It changes nothing.
 function gcra.earliest(o, now, e, n, round)
   if not o.most then return search(o, now, e, n, round, false) end
-  -- Its windows are exact: what the log refuses goes later; after some work the tail alone decides.
+  -- Its windows are exact: a call that the log refuses goes later; after some work only the tail decides.
   local logged, work = starts.since(o), 0
   while true do
     local strictly = e < logged
@@ -182,7 +181,7 @@ end
 
 function gcra.horizon() return math.huge end
 
--- forget drops what is past, and the shortest of too many gaps; of gaps as short, the last.
+-- forget drops past gaps, and the shortest of too many; of equally short ones, the last.
 local function forget(o, now)
   if o.gaps ~= '' then
     local first = list.find(o.gaps, now + 1)

@@ -1,31 +1,31 @@
--- heartbeat.lua: a process reports that it is there, and learns how many are.
+-- heartbeat.lua: a process renews its membership, and learns the number of members.
 --
 -- KEYS   upstream: its key (see account.lua)
 --        then the keys of the accounts that the process reads, as in reserve.lua
---        alive: who is there: a sorted set, member = id, score = until when that holds (µs since the epoch)
---        came: in which order they came: a sorted set, member = id, score = when (µs since the epoch)
+--        alive: the members: a sorted set, member = id, score = until when (µs since the epoch)
+--        came: their order of arrival: a sorted set, member = id, score = when (µs since the epoch)
 -- ARGV   accounts: how many follow; for each
 --          algorithm
 --          its parameters
 --        id: of the process
---        lives: for how long it is there (µs; 0: it leaves)
+--        lives: how long its membership lasts (µs; 0: it leaves)
 --        known: the latest store time that it received (0: none)
---        keep: for how long an account of the upstream can matter (µs)
---        barrier: for how long processes that were without the server wait for each other (µs; 0: this one was not without it)
---        holds: until when the process is there, by the last heartbeat that was answered (µs since the epoch; 0: there was none)
---        began: when the epoch began in which that was (µs since the epoch)
--- Reply  now (µs since the epoch), the epoch in two numbers (see account.lua), how many are there, how many of them came before this
---        one, until when they wait (µs since the epoch), then for each account how many numbers follow, and what it holds:
+--        keep: how long an account of the upstream can matter (µs)
+--        barrier: how long processes that had lost the server wait for each other (µs; 0: this one had not)
+--        holds: until when the membership lasts, by the last answered heartbeat (µs since the epoch; 0: there was none)
+--        began: the start of the epoch at that time (µs since the epoch)
+-- Reply  now (µs since the epoch), the epoch in two numbers (see account.lua), the number of members, how many of them came before this
+--        one, until when they wait (µs since the epoch), then for each account how many numbers follow, and its contents:
 --          a rate        how much of the time to come is taken (µs), as far as a few dozen gaps reach
---          a window      for each bucket that still counts: when it begins (µs since the epoch), and how many calls it holds
---          concurrency   how many permits are out, and until when the last lease holds (µs since the epoch)
+--          a window      for each bucket that still counts: its begin (µs since the epoch), and its calls
+--          concurrency   the permits that are out, and until when the last lease holds (µs since the epoch)
 --        or nothing after the first six numbers, if a calendar's table does not hold now
--- TTL    the upstream's key: for as long as its accounts can matter; the sets: until the last member has gone
+-- TTL    the upstream's key: while its accounts can matter; the sets: until the last member has gone
 --
--- Store time never goes back by more than a second, as far as those know who are there: if the server's clock stepped back, because of a
+-- Store time never goes back by more than a second while a member remembers it: if the server's clock stepped back, because of a
 -- failover to a machine whose clock is late, the upstream's key holds by how much.
 --
--- A new epoch is published on the channel of report.lua, as "5 0 key": a process whose calls wait and that knows the epoch before must
+-- A new epoch is published on the channel of report.lua, as "5 0 key": a process that has waiting calls and knows the epoch before must
 -- report its memory now, and not with its next heartbeat.
 
 local entries, up, now = stack()

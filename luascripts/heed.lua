@@ -38,7 +38,7 @@ function gcra.settle(o, now, from, to, cost, actual, made)
   forget(o, now)
 end
 
--- claim: somebody remembers from..to as charged. It returns whether anything of it that is to come was free.
+-- claim charges from..to, which a process remembers. It returns whether any future part of it was free.
 function gcra.claim(o, now, from, to)
   forget(o, now)
   starts.keep(o)

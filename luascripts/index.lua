@@ -2,11 +2,11 @@
 --
 -- KEYS   upstream: its key (see account.lua)
 --        index: see describe.lua
---        alive: who is there, see heartbeat.lua
---        came: in which order they came, see heartbeat.lua
+--        alive: the members, see heartbeat.lua
+--        came: their order of arrival, see heartbeat.lua
 -- ARGV   none
--- Reply  now (µs since the epoch), how many are there, the ids of those that are there, the first of all ids and when they came
---        in turn (µs since the epoch), and the fields and values of the index in turn
+-- Reply  now (µs since the epoch), the number of members, their ids, the first of all ids and their arrivals in turn (µs since the
+--        epoch), and the fields and values of the index in turn
 -- TTL    none: nothing is written
 
 local upstream, index, alive, came = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

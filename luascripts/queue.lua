@@ -23,7 +23,7 @@ function queue.publish(up, now)
   redis.pcall('PUBLISH', up.key .. '/pauses', string.format('%.0f', now) .. '\n' .. table.concat(changes, '\n'))
 end
 
--- keep sets the TTLs of a queue that was written. A run does so once, at its end: what is written may be gone by then.
+-- keep sets the TTLs of a queue that was written: once, at the end of a run, because entries may be gone by then.
 function queue.keep(o)
   if not o.written then return end
   local px = lasting(kept)
@@ -32,8 +32,8 @@ function queue.keep(o)
   if o.flows then redis.call('PEXPIRE', o.flows, px) end
 end
 
--- isempty reports whether nobody is queued, as far as this run has looked. Of the credentials of a large pool, few have a queue: a call
--- looks for the others, and then reads no more of their queues.
+-- isempty reports whether this run has found the queue empty. Few credentials of a large pool have a queue: a call finds the others, and
+-- then reads no more of their queues.
 local function isempty(o)
   if o.empty == nil then o.empty = redis.call('EXISTS', o.queue) == 0 end
   return o.empty
@@ -144,7 +144,7 @@ end
 -- isfirst reports whether a call is the first in the queue.
 function queue.isfirst(o, id) return redis.call('ZRANGE', o.queue, 0, 0)[1] == id end
 
--- call wakes the queued calls whose turn it is, but for one, and at least so many: they poll, within so much time.
+-- call wakes the queued calls whose turn has come, except one, and at least so many: they poll within so much time.
 function queue.call(o, now, but, least, lives)
   local n = math.min(math.max(o.run.free and o.run.free(o, now) or 1, least or 0), C.MostCalled)
   if n <= 0 then return end

@@ -70,8 +70,8 @@ return function(entries, c, up, now, reply, size, changed)
     return math.max(at, slot)
   end
 
-  -- joint finds the first slot from an instant on at which all limits of some kinds admit the call, what binds it, and where each
-  -- of them places it.
+  -- joint finds the first slot from an instant on at which all limits of some kinds admit the call, the limit that binds it,
+  -- and its place in each.
   local function joint(from, binds, kinds)
     local s, n, places = from, 0, {}
     for i = 1, p do

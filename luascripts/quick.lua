@@ -1,9 +1,9 @@
--- quick.lua: the common case of reserve.lua, before anything else is defined, which would take longer than this does.
+-- quick.lua: the common case of reserve.lua. It comes first, because to define the rest takes longer than this.
 --
--- KEYS, ARGV, Reply and TTL are those of reserve.lua. It is: runs of calls that cost the same for every account, want to go now, can, and
--- differ only in how long they would wait; rates that do not adapt, of which only the tail is known, and the log if their windows are
--- exact; windows of which only counts are known, none of them ahead; and an upstream with no news. In any other case nothing was done, and
--- the rest of the script decides. gcra.lua, starts.lua and window.lua have the reasons.
+-- KEYS, ARGV, Reply and TTL are those of reserve.lua. The case: runs of calls that have one cost for all accounts, can go now, and differ
+-- only in how long they would wait; rates that do not adapt and have only a tail, and a log if their windows are exact; windows that have
+-- only counts, none of them ahead; and an upstream with no news. In any other case it does nothing, and the rest of the script decides.
+-- gcra.lua, starts.lua and window.lua have the reasons.
 
 -- count counts so many calls of one cost in a window, whose arguments begin at one and whose key has the value v. It returns
 -- the new value, when that means nothing any more, when the present bucket begins, its slack, and what it holds with the first

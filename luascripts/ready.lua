@@ -1,10 +1,10 @@
--- ready.lua: may this user run what the other scripts run? It tries every command that they run.
+-- ready.lua: try every command that the other scripts run, to see whether this user may run it.
 --
 -- KEYS   scratch: a key of the upstream that nobody uses
 -- ARGV   channel: on which the upstream's news is published
---        message: one that means nothing to anybody who listens
+--        message: one that means nothing to any subscriber
 -- Reply  of each command that failed, its name and its error; nothing if none did
--- TTL    nothing is left: what is written is deleted in the same run, and nothing is written if it could not be
+-- TTL    none: the run deletes all that it writes, and writes nothing that it could not delete
 
 local scratch = KEYS[1]
 local channel, message = ARGV[1], ARGV[2]

@@ -1,30 +1,29 @@
 -- redeem.lua: replace the records of some bookings of one upstream, in order, each if it is what the client knows and all conditions hold.
 --
 -- KEYS   as in reserve.lua
---        then of each booking the key of its record: a string, what became of it, as the client writes it. None: nothing, so far
+--        then the key of each booking's record: a string in the client's form, of what became of it; absent at first
 -- ARGV   accounts: how many follow; for each
 --          algorithm
 --          its parameters
 --        then, to the end, for each booking
---          refs: the accounts that it was charged to: 0 those of the one before (of the first: all), else one more than their number
+--          refs: its charged accounts: 0 for those of the booking before (of the first: all), else their number plus one
 --          indexes: of these accounts, from 1
---          began: when the epoch of the data must have begun (µs since the epoch of Unix; 0: any)
---          known: the record must be this one; '' if there must be none
---          next: the record from now on. If it is so already, the operation was done before
---          keep: for how long it is kept (µs)
---          expires: without a record, it must not be later than this (µs since the epoch; 0: at any time)
---          from, slot, till: it must be from then till then, and no pause may end after both slot and now (µs since the epoch); 0, 0, 0: no
---          matter
---          charges: 0, or the number of its accounts, and for each its charge and when that was made, as in cancel.lua: given back
+--          began: the required start of the data's epoch (µs since the epoch of Unix; 0: any)
+--          known: the required record; '' if there must be none
+--          next: the record from now on. If the booking has it already, the operation was done before
+--          keep: how long it is kept (µs)
+--          expires: the latest time without a record (µs since the epoch; 0: any)
+--          from, slot, till: now must be between from and till, and no pause may end after both slot and now (µs since the epoch); 0, 0, 0:
+--          no condition
+--          charges: to give back: 0, or the number of its accounts, and for each its charge and when that was made, as in cancel.lua
 -- Reply  now (µs since the epoch), then for each booking a result, and
 --          done, lost, expired, early, late   0
 --          changed                            the record, '' for none
 --          paused                             until when (µs since the epoch)
---        now alone: as in reserve.lua
+--        only now: as in reserve.lua
 -- TTL    of each record: keep
 --
--- Changes are decided before anything is written. Of two bookings with the same record, the second one meets what the first one makes of
--- it.
+-- Changes are decided before anything is written. Of two bookings with the same record, the second sees the change of the first.
 
 local all, up, now = stack()
 local reply, size = { now }, 1

@@ -1,11 +1,11 @@
--- report.lua: apply what was observed of the upstream.
+-- report.lua: apply observations of the upstream.
 --
 -- KEYS   as in reserve.lua
---        done: if the operation has a number: a sorted set, member = score = number of an operation that was done, from known on
+--        done: if the operation has a number: a sorted set, member = score = number of a finished operation, from known on
 --        allowances: if a note is of kind 4: a sorted set, member = the name of an allowance, score = until when it matters (µs since the epoch)
 --        resets: if a note is of kind 1, 4 or 7: see anew
--- ARGV   number: of an operation of a process that is requested again, and done once, if its reply is lost, from 1; 0: it may be done twice
---        known: the process knows what became of all operations before this one
+-- ARGV   number: of an operation, from 1, which is done once even if the process sends it again; 0: it may be done twice
+--        known: the first operation whose result the process does not know
 --        accounts: how many follow; for each
 --          algorithm
 --          its parameters
@@ -13,29 +13,29 @@
 --          kind
 --          entry: the account, from 1
 --          a, b, c, d, e: five integers, by kind:
---          1 resume     the statement about an allowance does not matter any more
+--          1 resume     the statement about an allowance ends
 --          2 slow       a call whose slot was a (µs since the epoch; 0: now) was refused: an adaptive rate slows down
---          3 learn      for b µs the upstream allows less: the emission interval or limit a; 0: it does not any more
+--          3 learn      for b µs the upstream allows less: the emission interval or limit a; 0: the whole again
 --          4 answer     a call was answered whose slot was a (µs since the epoch; 0: now) and which was charged b: c are left (−1: not
 --                       stated), and there is more in d µs (0: not stated); e: C.AnswerRefused if it was refused because of this
 --                       limit, C.AnswerGuessed more if d is a guess, C.AnswerTeaches if the refusal teaches a pace, and
 --                       C.AnswerOpen for each that is on its way and not known here. It is about an allowance
 --          5 settle     a call that was charged a, b at e (µs since the epoch; 0: not known, or the call may not have gone) at cost c really
 --                     cost d; a, b and c are 0 if it was charged nothing
---          6 claim      somebody remembers a charge a, b
---          7 reset      everything is forgotten, on purpose
---          8 renew      call a runs, which began at b (µs since the epoch): its lease is renewed
+--          6 claim      a process remembers a charge a, b
+--          7 reset      the account starts anew
+--          8 renew      the lease of call a, which began at b (µs since the epoch), is renewed
 --          9 release    call a is over, or has left the queue
 --         10 stray      a call whose slot was a (µs since the epoch; 0: now) was refused, though there was room: the margin grows by c
 --                       millionths, to d at most; it changed something if one was refused within b µs before
---        after 1 and 7 nobody shall remember what was before: the epoch changes; and at the first answer that is about an allowance, so
---        that all processes have their calls bound by it
+--        1 and 7 change the epoch, so that no process restores the state of before; so does the first answer about an allowance, so that
+--        it binds the calls of all processes
 -- Reply  now (µs since the epoch), how many of the notes of kinds 2 to 4, 6 (of a rate) and 10 changed anything
---        now alone: as in reserve.lua
+--        only now: as in reserve.lua
 -- TTL    every key that is written gets one, as in reserve.lua
 --
--- Exhausted limits, resumptions and rates that slowed down are published on the channel KEYS[1] .. '/pauses', as lines "now" and then "kind
--- until key"; and which queued calls must poll, as "4 id key". A failure to publish is ignored: then sleeping calls receive nothing.
+-- Exhausted limits, resumptions and slower rates are published on the channel KEYS[1] .. '/pauses', as lines "now" and then "kind until
+-- key"; queued calls that must poll, as "4 id key". A failure to publish is ignored: then sleeping calls receive nothing.
 
 local number, known = arg(), arg()
 local entries, up, now = stack()

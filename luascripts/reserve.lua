@@ -7,16 +7,16 @@
 --        accounts: how many follow; for each
 --          algorithm
 --          its parameters (see gcra.lua, window.lua, concurrency.lua)
---        then, to the end, runs of calls that are alike; or maxwait alone: of one call that all accounts bind, of cost 1;
+--        then, to the end, runs of equal calls; or only maxwait, for one call of cost 1 that all accounts bind;
 --        for each run
---          refs: the accounts that bind it: 0 those of the run before (of the first run: all), else one more than their number
+--          refs: the accounts that bind it: 0 for those of the run before (of the first run: all), else their number plus one
 --          indexes: of these accounts, from 1
 --          left: how many calls
 --          cost: 0 if it differs from account to account
 --          notbefore: µs from now
 --          maxwait: µs
---          flags: 2 for one call bound by a limit that calls queue for, 4 more for calls bound by one of some choices of these accounts, and 8
---          more for calls that leave what some accounts keep for others
+--          flags: the sum of 2 for one call bound by a limit that calls queue for, 4 for calls bound by one of some choices of these
+--          accounts, and 8 for calls that leave what some accounts keep for others
 --          costs: if cost is 0, one for each account
 --          kept: with flag 8, a bit for each of those accounts, from 1: they cost a call nothing
 --          and with flag 4
@@ -26,35 +26,33 @@
 --          first: which choice is preferred to others with a slot as near, from 1
 --          and with flag 2
 --          id: of the call
---          since: when it was first requested (µs since the epoch; 0: now)
+--          since: its first request (µs since the epoch; 0: now)
 --          flow, weight: for fair shares
---          slot: that it has (µs since the epoch; 0: none)
+--          slot: its slot (µs since the epoch; 0: none)
 --          reach: µs
---          held: 0, or the number of accounts, and for each its charge and when that was made, as in cancel.lua, which the call gives back
---          first
+--          held: what the call gives back first: 0, or the number of accounts, and for each its charge and when that was made, as in cancel.lua
 --          owed: 0, or the number of accounts, and for each how much more earlier calls of the flow cost than they were charged
 -- Reply  now, then for each call or some at once, in order (slots: µs since the epoch; slacks: µs):
 --          n > 0, slack, charges            n calls go now; these are the charges of the first (see below); the slack is
 --                                           that of the windows (0 for a rate whose windows are exact), −1 if there is none
 --          0, binds, slot, till, slack, charges   one call goes at its slot
---          −n, binds, slot, till            n calls are refused, whose slot this would have been
+--          −n, binds, slot, till            n calls are refused; this would have been their slot
 --          1, i, again, ahead               of a call with an id: it is queued for account i behind so many, charged
 --                                           nothing, and polls then; it never is one of n that go now
 --        Charges are as in charge.lua. Of n calls, the slack of a call reaches to the first of its charges, and to that of the
 --        windows.
---        The answer to a call with choices begins with the choice that binds it, or for which it is queued, from 1; it is none of the
---        first form, and the accounts in it are those of the choice.
---        Binds: 0 nothing, i the limit of account i of the run; till: if that is an allowance of which not so much is left, until when
---        (µs since the epoch); 0 if not.
---        A run that has worked enough leaves the rest of the calls without an answer: they are to be requested again. It decides one
---        at least.
---        now, −2^30 and the epoch in two numbers: the server has forgotten, or its clock stepped back by more than a second; nothing was
+--        The answer to a call with choices begins with the choice that binds it, or for which it is queued, from 1. It never has the first
+--        form, and its accounts are those of the choice.
+--        Binds: 0 nothing, i the limit of account i of the run; till: the end of an allowance that has too little left (µs since the epoch),
+--        or 0.
+--        A run that has worked enough decides at least one call, and leaves the rest without an answer: request them again.
+--        now, −2^30 and the epoch in two numbers: the server has lost its data, or its clock stepped back by more than a second; nothing was
 --        done
---        now alone: a calendar's table does not hold it; nothing was done, compute the table for that now and try again
--- TTL    every key that is written gets one, with its value: until its last effect is past, rounded up.
+--        only now: a calendar's table does not hold it; nothing was done, compute the table for that now and try again
+-- TTL    every key is written with one: until its last effect is past, rounded up.
 --
 -- A refusal (the slot lies further away than max wait) writes nothing. Earliest is monotone and never goes back, so trying the entries in
--- turn until a whole round has moved nothing ends at the least common slot. After 16 rounds, only longer and longer pieces of free time are
+-- turn until a whole round moves nothing ends at the least common slot. After 16 rounds, only longer and longer pieces of free time are
 -- tried: see package engine.
 
 local epoch, known = ARGV[1], tonumber(ARGV[2])

@@ -1,20 +1,18 @@
 -- settings.lua: the operators' settings for an upstream, in place of its processes' own.
 --
 -- KEYS   upstream: its key (see account.lua)
---        settings: a hash, field = what is set, value = "until since value": until when, and since when (µs since the epoch); and
---        'version', when something was set or removed last
+--        settings: a hash, field = the setting, value = "until since value" (µs since the epoch); and 'version', the time of the last change
 --        resets: see anew
 --        allowances: see report.lua
 -- ARGV   for each change
 --          field
---          lasts: for how long (µs)
+--          lasts: how long (µs)
 --          value: '' to remove it
--- Reply  now (µs since the epoch), the fields and values in turn, those of resets, and the names of allowances; now and nothing else if there are too many, and
---        nothing was done
+-- Reply  now (µs since the epoch), the fields and values in turn, those of resets, and the names of allowances; only now if there are too
+--        many, and nothing was done
 -- TTL    until the last one is over
 --
--- A change begins a new epoch, as a reset does: so every process learns of it with its next request, or by the news that an epoch has
--- begun.
+-- A change begins a new epoch, as a reset does: every process learns of it with its next request, or by the news of the epoch.
 
 local upstream, settings, resets = KEYS[1], KEYS[2], KEYS[3]
 local up, now = readupstream(upstream, redis.call('GET', upstream))

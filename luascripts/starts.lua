@@ -1,9 +1,9 @@
 -- starts.lua: the log that makes the windows of a rate exact. The reasoning is in package engine, log.go.
 --
 -- KEYS   of a rate whose windows are exact (algorithms 6 and 7):
---        starts: a sorted set, one member for each unit of cost, score = when it goes, member = the start of its cell of
---        virtual time, negative if it cannot be given back. It counts only while the account's own key names it
--- TTL    until the last start is out of the window; more generously, so that quick.lua need not set it with every call
+--        starts: a sorted set, one member for each unit of cost, score = its start, member = the start of its cell of virtual time,
+--        negative if it cannot be given back. It counts only while the account's own key names it
+-- TTL    until the last start is out of the window, and longer, so that quick.lua need not set it with every call
 
 local starts = {}
 
@@ -68,8 +68,8 @@ local function insert(o, at, n, cell, apart)
   redis.call('ZADD', o.starts, unpack(more))
 end
 
--- add logs n starts of a call whose interval begins at x. More than fill a window need not be distinguished. Their cells are no
--- earlier than the slot and no more than the tolerance later, so that they are found where that is.
+-- add logs n starts of a call whose interval begins at x, at most as many as fill a window. Their cells are no earlier than the slot and at
+-- most the tolerance later, so they can be found by the slot.
 function starts.add(o, at, n, x)
   n = math.min(n, o.most)
   local parts = math.max(1, n - 1)

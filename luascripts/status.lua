@@ -4,13 +4,12 @@
 -- ARGV   accounts: how many follow; for each
 --          algorithm
 --          its parameters
---        one more argument, whatever it is: only pauses are requested
--- Reply  now, then for each entry: cost that may go now, the next slot
---        for a call of cost 1, cost that is charged to instants after now, until when nothing is left (0: something is), its
---        pace: the emission interval of a rate or the limit of a window or of leases that holds now, how many are queued,
---        the margin in millionths, when all of the limit may go again
---        if only pauses are requested: until when nothing is left of each entry (0: something is), and nothing else of it
---        now alone: as in reserve.lua
+--        any further argument: report only pauses
+-- Reply  now, then for each entry: the cost that may go now, the next slot of a call of cost 1, the cost that is charged to the future, until
+--        when nothing is left (0: something is), its pace: the emission interval of a rate or the limit of a window or of leases that holds
+--        now, the number of queued calls, the margin in millionths, when all of the limit may go again
+--        of pauses only: until when nothing is left of each entry (0: something is)
+--        only now: as in reserve.lua
 -- TTL    none: nothing is written
 
 local entries, _, now = stack()

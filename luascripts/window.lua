@@ -14,7 +14,7 @@
 -- ARGV   limit: of a window
 --        width: of a bucket (µs)
 --        m: buckets before its own that a bucket counts
---        guard: at the end of a window, in which nothing goes (µs)
+--        guard: the end of a window that admits nothing (µs)
 --        floor, ahead: of algorithm 9: how much is kept for a party; how much of a window may start ahead of its pace; 0 for none
 --        bounds: how many follow: begins of calendar windows (µs since the epoch), ascending; none for windows that are
 --        computed
@@ -157,8 +157,8 @@ local function ending(o, k)
   return sum, from, to
 end
 
--- fullest returns what the fullest of the windows with bucket k holds, or held of late: it is not searched anew while even what was added
--- since leaves room for n more.
+-- fullest returns the count of the fullest window with bucket k. It searches anew only if the count of the last search, with what was added
+-- since, leaves no room for n more.
 local function fullest(o, k, n)
   if o.peakat == k and o.peak + n <= o.most then return o.peak end
   local sum, from, to = ending(o, k)
@@ -190,7 +190,7 @@ function window.room(o, now, n, many)
   return left < n and 0 or (left - left % n) / n
 end
 
--- tidy forgets what is past.
+-- tidy drops the past.
 local function tidy(o, now)
   local k = floor(o, now)
   local total, i = live(o, k - o.back)

@@ -271,7 +271,7 @@ func acquires(p *pacer.Pacer) func(context.Context, int) error {
 	}
 }
 
-// inOrderFrom checks that calls went in the order in which they came.
+// inOrderFrom checks that calls went in order of arrival.
 func inOrderFrom(t *testing.T, all []wentAt) { t.Helper(); nearlyInOrder(t, all, 0) }
 
 // nearlyInOrder checks that no call went before more than so many that came before it.

@@ -11,7 +11,7 @@ import (
 )
 
 // Declare replaces the policies of the Config, which this process has from its code or from a file. The new ones apply at once, to this
-// process. They bind waiting calls too, in the order in which these arrived, and none of them fails; a call that lacks a scope of a new
+// process. They bind waiting calls too, in order of arrival, and none of them fails; a call that lacks a scope of a new
 // policy keeps the limits that it has. Earlier calls still count: see docs/policies.md. While an operator has set policies for the whole
 // fleet (see package fleet), those apply; the declared ones apply again when that ends.
 //

@@ -12,7 +12,7 @@ func ExampleParse() {
 	for _, text := range []string{
 		"peak: 25/s, burst 10, per tenant",
 		"at most 300 in any 5m",
-		"100_000 daily (Europe/Berlin), 80 % for lane batch",
+		"100000 daily (Europe/Berlin), 80 % for lane batch",
 		"25 in flight for longer than 20s",
 		"100 per day",
 		"100 daily",
@@ -42,7 +42,7 @@ func ExamplePolicy_MarshalText() {
 }
 
 func ExampleParseAll() {
-	list, err := policies.ParseAll("10/s, burst 5; 10000/day (UTC) # the account's")
+	list, err := policies.ParseAll("10/s, burst 5; 10000 daily (UTC) # the account's")
 	fmt.Println(list, err)
 	// Output:
 	// [per-second: 10 per 1s, burst 5 daily: 10000 daily (UTC)] <nil>

@@ -1,10 +1,6 @@
 package policies
 
-import (
-	"time"
-
-	"github.com/headway-go/headway/policies/specs"
-)
+import "time"
 
 // A form is one way in which an item of a policy's text may be written. N stands for a word, and * for all the remaining words.
 type form struct {
@@ -17,12 +13,9 @@ type form struct {
 // limitForms are those of the first item: the constructors.
 func limitForms() []form {
 	return []form{
-		{words: "every *", example: "every 1.5s", read: func(_ Policy, w *words) Policy { return Every(w.duration()) }},
 		{words: "at most N in any *", example: "at most 50 in any 1s", read: func(_ Policy, w *words) Policy { return AtMost(w.number(), w.duration()) }},
 		{words: "N per window of *", example: "300 per window of 10s", read: func(_ Policy, w *words) Policy { return Fixed(w.number(), w.duration()) }},
-		{words: "N per day *", example: "10000 per day", read: func(_ Policy, w *words) Policy { return quota(w, specs.Day, 1) }},
-		{words: "N per week", example: "10000 per week", read: func(_ Policy, w *words) Policy { return Sliding(w.number(), 7*specs.Day.Nominal()) }},
-		{words: "N per month *", example: "10000 per month", read: func(_ Policy, w *words) Policy { return quota(w, specs.Month, longestMonth) }},
+		{words: "N per day", example: "10000 per day", read: func(_ Policy, w *words) Policy { return Sliding(w.number(), 24*time.Hour) }},
 		{words: "N per *", example: "25 per 1s", read: func(_ Policy, w *words) Policy { return Rate(w.number(), w.duration()) }},
 		{words: "N hourly *", example: "5000 hourly (UTC)", read: func(_ Policy, w *words) Policy { return Hourly(w.number(), w.zone()) }},
 		{words: "N daily *", example: "100000 daily (UTC)", read: func(_ Policy, w *words) Policy { return Daily(w.number(), w.zone()) }},
@@ -32,18 +25,6 @@ func limitForms() []form {
 			return InFlight(w.number()).LongerThan(w.duration())
 		}},
 	}
-}
-
-// longestMonth is how many days the longest month has.
-const longestMonth = 31
-
-// quota reads a number for each day or month: of the calendar if there is a time zone, and otherwise for any period of so many days.
-func quota(w *words, u specs.Unit, days int64) Policy {
-	n := w.number()
-	if w.open[0] != "" {
-		return calendar(n, u, w.zone())
-	}
-	return Sliding(n, time.Duration(days)*specs.Day.Nominal())
 }
 
 // settingForms are those of the items after the limit, in the order in which they are applied.
@@ -98,11 +79,11 @@ func settingForms() []form {
 func adaptationForms() []form {
 	return []form{
 		{words: "floor N %", example: "floor 10 %", read: func(p Policy, w *words) Policy {
-			p.adaptation.Floor = notZero(w, w.percent())
+			p.adaptation.Floor = int(notZero(w, w.number()))
 			return p
 		}},
 		{words: "decrease N %", example: "decrease 70 %", read: func(p Policy, w *words) Policy {
-			p.adaptation.Decrease = notZero(w, w.percent())
+			p.adaptation.Decrease = int(notZero(w, w.number()))
 			return p
 		}},
 		{words: "hold *", example: "hold 5s", read: func(p Policy, w *words) Policy {

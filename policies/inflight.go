@@ -204,26 +204,28 @@ func (p Policy) Fair(scope string) Policy {
 	return p
 }
 
-// FairBy returns the scope whose values share the policy; "" if the policy serves calls in the order of arrival. Of a rate or InFlight with parts for
-// parties ([Policy.Reserve]) it also returns the weight of a party, which is its part in tenths of a per cent; of calls in none, if that is "".
-func (p Policy) FairBy(party string) (scope string, weight int64) {
-	if p.fair != "" || !p.isRate() && p.shape != shapeInFlight {
-		return p.fair, 0
+// FairBy returns the scope whose values share the policy; "" if the policy serves calls in the order of arrival. For a rate or InFlight with
+// parts for parties ([Policy.Reserve]) that is [specs.PartyScope].
+func (p Policy) FairBy() string {
+	if p.fair == "" && (p.isRate() || p.shape == shapeInFlight) && slices.ContainsFunc(p.lanes, func(l lane) bool { return l.kept }) {
+		return specs.PartyScope
 	}
+	return p.fair
+}
+
+// Weight returns the weight of a party in a policy that is fair by [specs.PartyScope]: its part in tenths of a per cent. For any other name,
+// such as "", it returns the weight of the calls of no party.
+func (p Policy) Weight(party string) int64 {
 	rest := int64(100)
 	for _, l := range p.lanes {
-		if !l.kept {
-			continue
+		if l.kept && l.name == party {
+			return 10 * l.percent
 		}
-		if scope = specs.PartyScope; l.name == party {
-			weight = 10 * l.percent
+		if l.kept {
+			rest -= l.percent
 		}
-		rest -= l.percent
 	}
-	if scope != "" && weight == 0 {
-		weight = max(1, 10*rest)
-	}
-	return scope, weight
+	return max(1, 10*rest)
 }
 
 func (p Policy) isRate() bool { return p.shape == shapeRate || p.shape == shapeAtMost }

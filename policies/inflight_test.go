@@ -62,12 +62,10 @@ func TestSpecsOfWhatIsNotGivenFarAhead(t *testing.T) {
 	require.False(t, ok, "who may use everything needs no policy of its own")
 	_, ok = policies.PerSecond(9).InLane("batch")
 	require.False(t, ok)
-	by, _ := policies.PerSecond(9).Fair("tenant").FairBy("")
-	require.Equal(t, "tenant", by)
+	require.Equal(t, "tenant", policies.PerSecond(9).Fair("tenant").FairBy())
 	kept := policies.PerSecond(9).Reserve("support", 30)
 	for party, want := range map[string]int64{"support": 300, "": 700} {
-		_, weight := kept.FairBy(party)
-		require.Equal(t, want, weight)
+		require.Equal(t, want, kept.Weight(party))
 	}
 }
 

@@ -19,8 +19,7 @@ const fieldText = "Text"
 //
 // A limit is written like one of these:
 //
-//	25 per 1s                          Rate(25, time.Second), which is PerSecond(25)
-//	every 1.5s                         Every(1500 * time.Millisecond), which is also "1 per 1.5s"
+//	25 per 1s                          Rate(25, time.Second), which is PerSecond(25); "1 per 1.5s" is Every
 //	at most 50 in any 1s               AtMost(50, time.Second)
 //	at most 120 in any 1m, in 10 buckets
 //	                                   Sliding(120, time.Minute)
@@ -47,14 +46,12 @@ const fieldText = "Text"
 //	optional                           Optional()
 //	observed                           Observed()
 //
-// A setting that is left out has its default. Keywords may be in capitals, spaces are free, and 100_000 is 100000. A slash is "per", and a
-// second, minute or hour needs no number: "25/s", "100 per minute".
+// A setting that is left out has its default. A slash is "per", and a second, minute or hour needs no number: "25/s", "100 per minute".
 //
-// Quotas of a day, week or month are ambiguous. For a calendar day, give the time zone by its IANA name, which [time.LoadLocation] loads:
-// "10000 daily (UTC)", or "10000/day (UTC)", which is the same. Without a time zone, it is unknown when the quota resets. "10000/day" is
-// then read as the meaning that is safe in both cases: at most 10,000 in any 24 hours. That also keeps the quota of a calendar day,
-// whenever it begins, except on a day when clocks are put back. The calls are not spread over the day. In the same way, a week is any 7
-// days, and a month any 31 days. If you know what the upstream means, write that:
+// A quota of a day is ambiguous. For a calendar day, give the time zone by its IANA name, which [time.LoadLocation] loads. Without a time
+// zone, it is unknown when the quota resets: "10000/day" is read as at most 10,000 in any 24 hours, which also keeps the quota of a calendar
+// day, whenever it begins, except on a day when clocks are put back. The calls are not spread over the day. If you know what the upstream
+// means, write that:
 //
 //	10000 daily (UTC)                  a quota that resets at midnight
 //	at most 10000 in any 24h, in 100 buckets

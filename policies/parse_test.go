@@ -55,30 +55,25 @@ func TestParse(t *testing.T) {
 	for text, want := range map[string]policies.Policy{
 		"25 per 1s":                     policies.PerSecond(25),
 		"25/s":                          policies.PerSecond(25),
-		"  peak:25 /  Second ,BURST 10": policies.PerSecond(25).Burst(10).Named("peak"),
+		"  peak:25 /  second ,burst 10": policies.PerSecond(25).Burst(10).Named("peak"),
 		"per-second : 25/s":             policies.PerSecond(25),
 		"100 per minute":                policies.PerMinute(100),
 		"100 per hour":                  policies.Rate(100, time.Hour),
-		"every second":                  policies.PerSecond(1),
-		"at most 300 in any minute, in 100 buckets":                     policies.Sliding(300, time.Minute),
-		"at most 9 in any 1m, skew 1s, per user + ticket, in 3 buckets": policies.Sliding(9, time.Minute).Buckets(3).Skew(time.Second).Per("user", "ticket"),
-		"300 per window of 10s":                                         policies.Fixed(300, 10*time.Second),
-		"100000 daily (utc)":                                            policies.Daily(100_000, time.UTC),
-		"day: 100_000 DAILY( Europe/Berlin )":                           policies.Daily(100_000, zone(t, "Europe/Berlin")).Named("day"),
-		"9/s, optional, per Tenant, 50% for lane Bulk, burst 2":         policies.PerSecond(9).Burst(2).Lane("Bulk", 50).Per("Tenant").Optional(),
-		"100/min":                          policies.PerMinute(100),
-		"5/hour":                           policies.Rate(5, time.Hour),
-		"at most 300 in any minute":        policies.AtMost(300, time.Minute),
-		"1_000/10m, observed":              policies.Rate(1000, 10*time.Minute).Observed(),
-		"25 in flight for longer than 20s": policies.InFlight(25).LongerThan(20 * time.Second),
+		"at most 300 in any minute, in 100 buckets":                   policies.Sliding(300, time.Minute),
+		"at most 9 in any 1m, skew 1s, per user+ticket, in 3 buckets": policies.Sliding(9, time.Minute).Buckets(3).Skew(time.Second).Per("user", "ticket"),
+		"300 per window of 10s":                                       policies.Fixed(300, 10*time.Second),
+		"100000 daily (UTC)":                                          policies.Daily(100_000, time.UTC),
+		"day: 100000 daily( Europe/Berlin )":                          policies.Daily(100_000, zone(t, "Europe/Berlin")).Named("day"),
+		"9/s, optional, per Tenant, 50% for lane Bulk, burst 2":       policies.PerSecond(9).Burst(2).Lane("Bulk", 50).Per("Tenant").Optional(),
+		"5/hour":                                    policies.Rate(5, time.Hour),
+		"at most 300 in any minute":                 policies.AtMost(300, time.Minute),
+		"1000/10m, observed":                        policies.Rate(1000, 10*time.Minute).Observed(),
+		"25 in flight for longer than 20s":          policies.InFlight(25).LongerThan(20 * time.Second),
 		"9/s, burst 2, 50% for lane per, per burst": policies.PerSecond(9).Burst(2).Lane("per", 50).Per("burst"),
 		"9/s, burst 2, fair by optional, per x":     policies.PerSecond(9).Burst(2).Fair("optional").Per("x"),
-		"10000/week":                                policies.Sliding(10_000, 7*24*time.Hour),
-		"1000/month, in 31 buckets":                 policies.Sliding(1000, 31*24*time.Hour).Buckets(31),
-		"10000/day (UTC), skew 1s":                  policies.Daily(10_000, time.UTC).Skew(time.Second),
+		"1000/day, in 31 buckets":                   policies.Sliding(1000, 24*time.Hour).Buckets(31),
 		"9/s,adaptive(hold 5s,floor 10%)":           policies.PerSecond(9).Adaptive(policies.Adaptation{Floor: 10, Hold: 5 * time.Second}),
 		"10000/day":                                 policies.Sliding(10_000, 24*time.Hour),
-		"9 per month (Europe/Berlin)":               policies.Monthly(9, zone(t, "Europe/Berlin")),
 	} {
 		got, err := policies.Parse(text)
 		require.NoError(t, err, text)
@@ -90,7 +85,7 @@ func TestParse(t *testing.T) {
 func TestExamplesParse(t *testing.T) {
 	t.Parallel()
 	limits, settings := examples(t, "nonsense"), examples(t, "9/s, nonsense")
-	require.Len(t, limits, 12)
+	require.Len(t, limits, 9)
 	require.Len(t, settings, 13)
 	for _, limit := range limits {
 		_, err := policies.Parse(limit)
@@ -126,7 +121,7 @@ func examples(t *testing.T, text string) []string {
 func TestTextsThatAreNotUnderstood(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"":                           `policies: Text is "": not understood: a policy begins with a limit, such as "every 1.5s", "at most 50 in any 1s", `,
+		"":                           `policies: Text is "": not understood: a policy begins with a limit, such as "at most 50 in any 1s", `,
 		"peak:":                      `policies: policy "peak": Text is "": not understood`,
 		":25/s":                      `Name is "": give the policy a name before the colon, or leave out both`,
 		"my peak: 25/s":              `Name is "my peak": must start with a letter or digit`,
@@ -134,9 +129,10 @@ func TestTextsThatAreNotUnderstood(t *testing.T) {
 		"burst 10, 25 per 1s":        `Text is "burst 10": not understood: a policy begins with a limit`,
 		"25 per 2 days":              `"2 days" is not a duration: write one such as 250ms, 10s, 1m30s or 24h, or a second, minute or hour, and a comma before settings; for days and months of a calendar, "100000 daily (UTC)"`,
 		"25 per year":                `"year" is not a duration`,
-		"25 per day UTC":             `"UTC" must be in parentheses`,
-		"25 per day (Nowhere)":       `"Nowhere" is not a time zone`,
-		"25 per week (UTC)":          `"week (UTC)" is not a duration`,
+		"25 per day (UTC)":           `"day (UTC)" is not a duration`,
+		"100 daily (Nowhere)":        `"Nowhere" is not a time zone`,
+		"25 PER 1s":                  `Text is "25 PER 1s": not understood`,
+		"1_000 per 1s":               `"1_000" is not a whole number`,
 		"25 rps":                     `Text is "25 rps": not understood: a policy begins with a limit, such as`,
 		"25 per 5 minutes":           `"5 minutes" is not a duration: write one such as`,
 		"10/s burst 5":               `"s burst 5" is not a duration`,
@@ -147,9 +143,6 @@ func TestTextsThatAreNotUnderstood(t *testing.T) {
 		"25 per -1s":                 `Period is -1s: must be at least 1µs`,
 		"many per 1s":                `Text is "many per 1s": "many" is not a whole number`,
 		"2.5 per 1s":                 `"2.5" is not a whole number`,
-		"1__0 per 1s":                `"1__0" is not a whole number`,
-		"_10 per 1s":                 `"_10" is not a whole number`,
-		"10_ per 1s":                 `"10_" is not a whole number`,
 		"0x10 per 1s":                `"0x10" is not a whole number`,
 		"99999999999999999999 per s": `or it is far too large`,
 		"1000000000001 in flight":    `Limit is 1000000000001: must be at most 1000000000000`,
@@ -159,7 +152,7 @@ func TestTextsThatAreNotUnderstood(t *testing.T) {
 		"100 daily":                  `Text is "100 daily": name the time zone in parentheses, such as "100000 daily (UTC)"`,
 		"100 daily ()":               `name the time zone in parentheses`,
 		"100 daily UTC":              `"UTC" must be in parentheses`,
-		"100 daily (local)":          `"Local" differs from machine to machine: name a time zone, such as (Europe/Berlin)`,
+		"100 daily (Local)":          `"Local" differs from machine to machine: name a time zone, such as (Europe/Berlin)`,
 		"100 daily (UTC+05:30)":      `"UTC+05:30" is not a time zone that this machine knows: name one of the IANA database`,
 		"100 daily (../../etc/x)":    `"../../etc/x" is not a time zone`,
 		"100 daily (\x00)":           `"\x00" is not a time zone`,
@@ -186,7 +179,7 @@ func TestTextsThatAreNotUnderstood(t *testing.T) {
 		"25/s, adaptive (floor 0 %)":                   `Text is "floor 0 %": must be more than 0: for the default, leave it out`,
 		"25/s, adaptive (hold 0s)":                     `Text is "hold 0s": must be more than 0`,
 		"25/s, adaptive (floor 100 %)":                 `Adaptation.Floor is 100 %: must be from 1 to 99`,
-		"25/s, adaptive (floor x %)":                   `"x" is not a whole percentage`,
+		"25/s, adaptive (floor x %)":                   `"x" is not a whole number`,
 		"25/s, adaptive (speed 1 %)":                   `Text is "speed 1 %": not understood: a setting, such as "floor 10 %", "decrease 70 %", "hold 5s", "recovery 1m"`,
 		"25/s, adaptive ()":                            `Text is "": not understood: a setting, such as "floor 10 %"`,
 		"25/s, adaptive quickly":                       `"quickly" must be in parentheses`,

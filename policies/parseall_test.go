@@ -14,11 +14,11 @@ func TestParseAll(t *testing.T) {
 	t.Parallel()
 	peak, day := policies.PerSecond(25).Burst(10).Named("peak"), policies.Daily(100_000, time.UTC)
 	for text, want := range map[string][]policies.Policy{
-		"":                                       nil,
-		" ;\n\t;;\r\n":                           nil,
-		"# nothing; 5/s":                         nil,
-		"peak: 25/s, burst 10":                   {peak},
-		"peak: 25/s, burst 10; 100000/day (UTC)": {peak, day},
+		"":                     nil,
+		" ;\n\t;;\r\n":         nil,
+		"# nothing; 5/s":       nil,
+		"peak: 25/s, burst 10": {peak},
+		"peak: 25/s, burst 10; 100000 daily (UTC)":                                      {peak, day},
 		"peak: 25/s, burst 10;\r\n# the account's; 1/s\r\n100000 daily (UTC) # a quota": {peak, day},
 		"5/s; 5/s": {policies.PerSecond(5), policies.PerSecond(5)},
 	} {

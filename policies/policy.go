@@ -106,15 +106,9 @@ func (p Policy) Optional() Policy {
 
 // Observed returns a copy that a Pacer observes and does not enforce: it delays and refuses no call. Calls are charged as if it were
 // enforced, and hooks and metrics report how long each call would have waited for it: see docs/observe.md. The other policies of the
-// stack are enforced as always. The copy keeps the name, so that its account continues if you enforce it later ([Policy.Enforced]).
+// stack are enforced as always. The copy keeps the name, so that its account continues if you enforce it later.
 func (p Policy) Observed() Policy {
 	p.observed = true
-	return p
-}
-
-// Enforced returns a copy that is not [Policy.Observed]. Policies are enforced by default.
-func (p Policy) Enforced() Policy {
-	p.observed = false
 	return p
 }
 
@@ -277,7 +271,7 @@ func (p Policy) skewOr(d time.Duration) time.Duration {
 // Spec returns the policy in the store's units. It is meaningful only for a valid policy.
 func (p Policy) Spec() specs.Spec {
 	s := p.cut(p.whole())
-	if by, _ := p.FairBy(""); by != "" {
+	if p.FairBy() != "" {
 		s.Queue = specs.FairQueue
 	}
 	return s

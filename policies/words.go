@@ -45,7 +45,7 @@ func (f form) match(one item) (*words, bool) {
 			return nil, false
 		case want == "N":
 			open = append(open, rest[0])
-		case !strings.EqualFold(want, rest[0]):
+		case want != rest[0]:
 			return nil, false
 		}
 		rest = rest[1:]
@@ -69,39 +69,23 @@ func (w *words) rest() string {
 
 func (w *words) number() int64 {
 	s := w.rest()
-	n, err := strconv.ParseInt(digits(s), 10, 64)
+	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
-		w.fail(quote(s) + " is not a whole number, or it is far too large: write digits, such as 25 or 100_000")
+		w.fail(quote(s) + " is not a whole number, or it is far too large: write digits, such as 25 or 100000")
 	}
 	return n
 }
 
-func (w *words) percent() int {
-	s := w.rest()
-	n, err := strconv.Atoi(digits(s))
-	if err != nil {
-		w.fail(quote(s) + " is not a whole percentage")
-	}
-	return n
-}
-
-// digits leaves out the underscores that stand between two digits.
-func digits(s string) string {
-	if strings.HasPrefix(s, "_") || strings.HasSuffix(s, "_") || strings.Contains(s, "__") {
-		return s
-	}
-	return strings.ReplaceAll(s, "_", "")
-}
-
-// units are the durations that are written without a number.
-var units = map[string]time.Duration{ //nolint:gochecknoglobals // a constant; Go has no constant maps
-	"s": time.Second, "second": time.Second, "m": time.Minute, "min": time.Minute, "minute": time.Minute, "h": time.Hour, "hour": time.Hour,
-}
-
+// duration reads a duration. The number of a second, minute or hour may be left out.
 func (w *words) duration() time.Duration {
 	s := w.rest()
-	if d, ok := units[strings.ToLower(s)]; ok {
-		return d
+	switch s {
+	case "s", "second":
+		return time.Second
+	case "m", "minute":
+		return time.Minute
+	case "h", "hour":
+		return time.Hour
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil {
@@ -118,9 +102,7 @@ func (w *words) zone() *time.Location {
 	case name == "":
 		w.fail(`name the time zone in parentheses, such as "100000 daily (UTC)" or "100000 daily (Europe/Berlin)"`)
 		return nil
-	case strings.EqualFold(name, "UTC"):
-		return time.UTC
-	case strings.EqualFold(name, "Local"):
+	case name == "Local":
 		w.fail(`"Local" differs from machine to machine: name a time zone, such as (Europe/Berlin)`)
 		return nil
 	}
@@ -136,7 +118,7 @@ func (w *words) zone() *time.Location {
 func (w *words) scopes() []string {
 	scopes := strings.Split(w.rest(), "+")
 	for i := range scopes {
-		if scopes[i] = strings.TrimSpace(scopes[i]); !ValidName(scopes[i]) {
+		if !ValidName(scopes[i]) {
 			w.fail(quote(scopes[i]) + " is not a valid scope name: write a letter or digit, then at most 63 letters, digits, '.', '_' or '-'; " +
 				"join several with plus signs, such as user+ticket")
 		}
@@ -155,7 +137,7 @@ func (w *words) inParentheses(s string) string {
 }
 
 // notZero returns v, which must not be 0.
-func notZero[T int | time.Duration](w *words, v T) T {
+func notZero[T int64 | time.Duration](w *words, v T) T {
 	if v == 0 {
 		w.fail("must be more than 0: for the default, leave it out")
 	}

@@ -22,8 +22,8 @@ const (
 // seconds, and an idle worker for a task every 1.5 seconds at most.
 const DefaultDelay = 6500 * time.Millisecond
 
-// ErrNoToken is the error of a task that the middleware is to pace and that carries no token. It matches [asynq.SkipRetry]: no later
-// attempt would have one.
+// ErrNoToken is the error of a task without a token that the middleware should pace. It matches [asynq.SkipRetry]: no later attempt would have
+// one.
 var ErrNoToken = fmt.Errorf("asynqpacer: the task carries no token: make it with asynqpacer.NewTask: %w", asynq.SkipRetry)
 
 // NewTask is [asynq.NewTask] for a task that carries the token of a booking, and comes to a worker before the slack of its slot is over:
@@ -79,8 +79,8 @@ func delayOf(task *asynq.Task) time.Duration {
 	return DefaultDelay
 }
 
-// due returns in which time from now a task is due. asynq truncates it to a second, so it is late enough not to be early when it comes at
-// once, if its slack lasts until it comes, and otherwise early enough to come in time.
+// due returns the time from now until a task is due. asynq truncates it to a second: so a task whose slack lasts until it comes is late enough
+// not to be early, and any other is early enough to come in time.
 func due(now time.Time, wait, slack, delay time.Duration) time.Duration {
 	at := now.Add(max(0, wait-pacer.RedeemEarly))
 	if at.Equal(now) {
@@ -133,7 +133,7 @@ func middleware(p *pacer.Pacer, turn func(context.Context, time.Time, *pacer.Res
 	}
 }
 
-// RetryDelay returns an [asynq.RetryDelayFunc] that puts a task back until its slot if it is to go later, and is other for all other errors.
+// RetryDelay returns an [asynq.RetryDelayFunc] that puts a task back until its slot if that comes later, and is other for all other errors.
 // A nil other is [asynq.DefaultRetryDelayFunc].
 func RetryDelay(other asynq.RetryDelayFunc) asynq.RetryDelayFunc {
 	if other == nil {
@@ -147,8 +147,8 @@ func RetryDelay(other asynq.RetryDelayFunc) asynq.RetryDelayFunc {
 	}
 }
 
-// IsFailure returns a function for [asynq.Config] that takes no task for failed that is to go later, and is other for all other errors. A nil
-// other takes every error for a failure.
+// IsFailure returns a function for [asynq.Config] by which a task that goes later has not failed. It is other for all other errors; a nil other
+// takes every error for a failure.
 func IsFailure(other func(error) bool) func(error) bool {
 	return func(err error) bool {
 		if errors.Is(err, pacer.TooEarly) {

@@ -12,7 +12,7 @@ type Error struct {
 	Line   int    // from 1; 0 if the mistake has no position in the file
 	Column int    // from 1, in characters; 0 if only the line is known
 	Path   string // the part of the file at fault, such as "upstreams.zendesk.policies[1]"; "" for the file
-	Err    error  // what is wrong with it, and what to do
+	Err    error  // what to correct, and how
 
 	_ struct{}
 }

@@ -120,7 +120,7 @@ func document(name string, data []byte) (*yaml.Node, error) {
 // named matches what the parser repeats of a file: the names of anchors.
 var named = regexp.MustCompile(`anchor '.*'`)
 
-// syntax returns an error for what is not YAML.
+// syntax returns an error for text that is not YAML.
 func syntax(at place, err error) error {
 	message := err.Error()
 	if e, ok := errors.AsType[*yaml.LoadError](err); ok {

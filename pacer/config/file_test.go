@@ -43,7 +43,7 @@ upstreams:
     ignoreCounts: true
   crm:
     store: memory
-    policies: [25/s, 10000/day (UTC)]
+    policies: [25/s, 10000 daily (UTC)]
     hosts: [api.crm.example, "crm.example:8080"]
   nothing: {profile: github, policies: none, url: "http://127.0.0.1:8080/v2"}
 `

@@ -352,7 +352,7 @@ func (u *upstream) settingsKey() string {
 	return fmt.Sprint(c.MaxWait, c.MaxPause, c.Jitter, c.MaxLate, c.StoreTimeout, c.IgnoreCounts, c.Processes, c.Outage)
 }
 
-// textOf returns a text that is the same for upstreams in which a policy and its overrides are the same.
+// textOf returns a text that is equal for upstreams in which a policy and its overrides are equal.
 func (u *upstream) textOf(policy string) string {
 	var texts []string
 	for _, p := range u.policies {

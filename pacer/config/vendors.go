@@ -58,7 +58,7 @@ type param struct {
 	words map[string]int64 // of aWord: what it may be
 }
 
-// A constructor makes policies of a vendor. Its parameters have the names that they have in Go, but for what is no name for people.
+// A constructor makes policies of a vendor. Its parameters have their names of Go, unless people have a better one.
 type constructor struct {
 	params []param
 	make   func(a args) []policies.Policy

@@ -26,7 +26,7 @@ type Learned struct {
 	_ struct{}
 }
 
-// learn adds what was stated to one process.
+// learn adds the statements that one process received.
 func (v *view) learn(all []store.Statement) {
 	for _, one := range all {
 		one.Source = printable(one.Source)
@@ -92,7 +92,7 @@ func (l *Learned) Period() time.Duration {
 	return 31 * day
 }
 
-// IsWhole reports whether replies were read for at least one period, so that a longer reset is not to be expected.
+// IsWhole reports whether replies were read for at least one period, so that a longer reset is unlikely.
 func (l *Learned) IsWhole() bool { return l.Last.Sub(l.Since) >= l.Period() }
 
 // As returns the limit as a policy that never exceeds it, whether it is fixed or sliding; false if too little was stated.

@@ -57,7 +57,7 @@ func (o *Operator) Snapshot(ctx context.Context, opts ...pacer.ScopeOption) (*Sn
 	return &v.Snapshot, nil
 }
 
-// settings returns what is set; nil if the store keeps nothing, or a Pacer is without its store.
+// settings returns the settings; nil if the store keeps nothing, or a Pacer is without its store.
 func (o *Operator) settings(ctx context.Context, shared bool) (*Settings, error) {
 	s, err := o.Settings(ctx)
 	switch {
@@ -86,13 +86,13 @@ func parse(texts []string) (known []policies.Policy, unknown []string) {
 type view struct {
 	Snapshot
 
-	limits []limit        // in the order in which they are shown
+	limits []limit        // in display order
 	keys   []store.KeyUse // those that spend or wait most
 	others []store.KeyUse // of each policy with scopes, more that may use most of its limit
 	stated []store.Statement
 }
 
-// A limit is a policy, or a lane's part of one, and what was reported of it.
+// A limit is a policy, or a lane's part of one, with the reports about it.
 type limit struct {
 	policies.Policy
 

@@ -21,7 +21,7 @@ type Snapshot struct {
 	Policies   []Policy          // by name
 	Allowances []pacer.Allowance // what is left of the upstream's limits by its replies, and until when
 
-	Processes []Process // in the order in which they started, at most [MaxShownProcesses]
+	Processes []Process // in order of their start, at most [MaxShownProcesses]
 	Alive     int       // how many processes there are
 	Unknown   []string  // policies that processes report and this version of the library cannot read
 	TopKeys   []TopKey  // of policies with scopes, the keys that spend or wait most, first; at most [MaxTopKeys]

@@ -158,7 +158,7 @@ type Observed struct {
 	_ struct{}
 }
 
-// A Pause is an interval in which the calls of a limit may not go.
+// A Pause is an interval without calls of a limit.
 type Pause struct {
 	Upstream string
 	Policy   string // "" for the whole upstream
@@ -258,7 +258,7 @@ func of(upstream, policy, scope string, more ...slog.Attr) []slog.Attr {
 	return append(attrs, more...)
 }
 
-// levelOf returns the level at which a wait of this length is logged.
+// levelOf returns the level for a wait of this length.
 func levelOf(d time.Duration) slog.Level {
 	if d >= longWait {
 		return slog.LevelInfo

@@ -17,7 +17,7 @@ type prepared struct {
 	place    location                // but for the scope
 	account  *account                // if the limit has no scope: guarded by the shard; nil if not known
 	page     atomic.Pointer[[]int64] // of the calendar: today's, so to speak
-	counting atomic.Bool             // somebody wants to know what was admitted
+	counting atomic.Bool             // a reader wants to know what was admitted
 	counts   [shards]*usage.Count    // guarded by the shards
 }
 
@@ -103,7 +103,7 @@ func (m *Store) admit(set shardSet, on []admitted, cost int64) (now int64, ok bo
 	return now, g.OK
 }
 
-// count counts what was admitted of a limit, whose shard is locked.
+// count counts the admitted cost of a limit, whose shard is locked.
 func (m *Store) count(b *admitted, l *engine.Limit, now, cost int64) {
 	c := &b.counts[b.at.shard%shards]
 	if *c == nil {

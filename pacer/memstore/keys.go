@@ -59,7 +59,7 @@ type account struct {
 
 	key  accountKey
 	hash uint64
-	next *account // of the same hash: there is none, but for a chance of one in 2^64
+	next *account // of the same hash: by a chance of one in 2^64
 	gone bool     // evicted: it is not to be used any more
 
 	recent usage.Recent // what calls spent that took the short way
@@ -116,7 +116,7 @@ func (k *keys) hash(part string) uint64 {
 	return maphash.String(k.seed, part)
 }
 
-// of returns where the keys of a policy are, all but for the scope.
+// of returns the location of a policy's keys, without the scope.
 func (k *keys) of(upstream, policy string) location {
 	home := k.hash(upstream)
 	return location{home, home ^ bits.RotateLeft64(k.hash(policy), 1)}
@@ -252,8 +252,8 @@ func (k *keys) make(entries []engine.Entry, o *opened, stack *store.Stack, missi
 	return nil
 }
 
-// makeRoom sees to it that the keys of a stack fit, if a bounded search finds enough keys that mean nothing any more. All shards are
-// locked, and none of the stack's accounts was looked up: what is evicted could be one of them.
+// makeRoom evicts keys without effect until those of a stack fit, if a bounded search finds enough. All shards are locked, and none of the
+// stack's accounts was looked up: an evicted one could be among them.
 func (k *keys) makeRoom(stack *store.Stack, now int64) error {
 	left := roomKeys
 	for range shards {

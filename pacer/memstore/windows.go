@@ -44,9 +44,9 @@ func (m *Store) Windows(n int, soon time.Duration) []Window {
 	return all[:min(n, len(all))]
 }
 
-// Restore restores the result of [Store.Windows], before the first call. It returns how many windows it took: it leaves out those that
-// count no more, keys that the store already has, and what cannot be what Windows returned. A policy whose limit has changed since then
-// begins with what was counted.
+// Restore restores the result of [Store.Windows], before the first call. It returns the number of restored windows: it skips expired ones,
+// keys that the store already has, and values that Windows cannot have returned. A policy whose limit has changed since then begins with the
+// old count.
 func (m *Store) Restore(all []Window) (restored int) {
 	for i := range all {
 		if w := &all[i]; w.sound() && w.Ends > m.Now() && m.restore(w) {

@@ -54,7 +54,7 @@ func (t *Telemetry) answered(ctx context.Context, a hooks.Answered) {
 	t.events.answers.Record(ctx, a.Took.Seconds(), t.measured(a.Upstream, "", ""))
 }
 
-// settled counts what a call cost more than it was charged, or what was returned: a counter does not go back.
+// settled counts the cost of a call above its charge, or what was returned: a counter does not go back.
 func (t *Telemetry) settled(ctx context.Context, s hooks.Settled) {
 	attrs := t.measured(s.Upstream, s.Policy, s.Scope)
 	if s.Cost > s.Charged {

@@ -14,9 +14,8 @@ const spanName = "headway wait"
 
 // span makes a wait a span below the caller's, if that is sampled.
 //
-// It is a span and not an event of the caller's span: hooks run a moment later, when the caller's span may have ended, and
-// what is added to a span then is lost. A span of its own can be made at any time, with the times that it had. It also shows
-// the wait as a bar beside those of the call.
+// It is no event of the caller's span, because hooks run a moment later: that span may have ended, and loses what is added then. A span can be
+// made at any time, with its real times, and shows the wait as a bar beside those of the call.
 func (t *Telemetry) span(ctx context.Context, s *hooks.WaitDone) {
 	if s.Took < t.config.MinSpan || !trace.SpanContextFromContext(ctx).IsSampled() {
 		return

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/recipes/testdata/oapi"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/transport"
 	"github.com/headway-go/headway/transport/upstreamtest"
@@ -66,6 +67,13 @@ func TestTheClientsOfTheTable(t *testing.T) {
 			_, err = service.Userinfo.Get().Do()
 			return err
 		},
+		"oapi-codegen": func(ctx context.Context, client *http.Client, _ *pacer.Pacer, url string) error {
+			generated, err := oapi.NewClient(url, oapi.WithHTTPClient(client))
+			if err != nil {
+				return err
+			}
+			return closed(generated.ListThings(ctx))
+		},
 		"kubernetes": func(ctx context.Context, _ *http.Client, p *pacer.Pacer, url string) error {
 			kube := &rest.Config{Host: url, ContentConfig: rest.ContentConfig{NegotiatedSerializer: serializer.NewCodecFactory(k8sruntime.NewScheme())}}
 			paced := func(rt http.RoundTripper) http.RoundTripper {
@@ -106,11 +114,17 @@ func TestTheClientsOfTheTable(t *testing.T) {
 			require.Equal(t, 1, u.Admitted())
 		})
 	}
-	source, err := os.ReadFile("clients_test.go")
-	require.NoError(t, err)
+	var source []byte
+	for _, name := range []string{"clients_test.go", "workers_test.go"} {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		source = append(source, text...)
+	}
 	page, _ := readPage(t, "recipes.md")
 	_, table, _ := strings.Cut(page, "| --- | --- | --- |\n")
-	rows := strings.SplitN(table, "\n", 7)[:6]
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := strings.Split(table, "\n")
+	require.Len(t, rows, 9)
 	for _, row := range rows {
 		for _, code := range regexp.MustCompile("`[^`]+`").FindAllString(row, -1) {
 			require.Contains(t, string(source), strings.Trim(code, "`"), row)

@@ -34,7 +34,7 @@ func (s *Store) dialOnce(ctx context.Context) error {
 	return err
 }
 
-// dialer returns how a client dials, and its addresses, any one of which is enough.
+// dialer returns the dial function of a client, and its addresses; one of them is enough.
 func dialer(rdb Client) (dial func(ctx context.Context, addr string) (net.Conn, error), addrs []string) {
 	switch rdb := rdb.(type) {
 	case *redis.Client:

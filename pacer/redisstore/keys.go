@@ -3,9 +3,8 @@ package redisstore
 import "strings"
 
 // prefix begins every key and channel of this package. It has the number of the schema: the names of keys and the meaning of their values.
-// The number changes whenever an older release could not read what a newer one writes. Then neither meets the keys of the other: both count
-// apart, as the release notes mention. Values that an older release only lacks change nothing. Permissions name pacer:* and hold for all
-// numbers.
+// The number changes whenever an older release could not read what a newer one writes; values that an older release only lacks do not change
+// it. Releases with different numbers do not count each other's calls. Permissions name pacer:* and hold for all numbers.
 //
 // TestTwoReleasesSideBySide runs the release before beside this one as long as both have the same number.
 const prefix = "pacer:8:"
@@ -28,7 +27,7 @@ const aliveMark = "/alive"
 // doneMark ends the name of the set of a process's operations that are not to be done again.
 const doneMark = "/done/"
 
-// cameMark ends the name of the set of the same processes in the order in which they came.
+// cameMark ends the name of the set of the same processes in order of arrival.
 const cameMark = "/came"
 
 // bookingMark comes before the ID of a booking in the name of its record.

@@ -80,8 +80,8 @@ func (r *request) key(k string) {
 	r.args = append(r.args, &r.keys[len(r.keys)-1])
 }
 
-// addKeys adds the keys of some limits, in the order in which the scripts read them: see keys.go. Keys of accounts come first, so that the
-// scripts can read them all at once.
+// addKeys adds the keys of some limits, in the order of the scripts: see keys.go. Keys of accounts come first, so that the scripts can read
+// them all at once.
 func (r *request) addKeys(upstream string, limits []store.Limit) {
 	base := len(prefix) + len(upstream) + 2
 	size := base + maxEpoch

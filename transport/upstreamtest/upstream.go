@@ -227,7 +227,7 @@ func (u *Upstream) Inject(n int, h http.Handler) {
 	u.injected = append(u.injected, slices.Repeat([]http.Handler{h}, n)...)
 }
 
-// Calls returns the calls so far, in the order in which they came.
+// Calls returns the calls so far, in order of arrival.
 func (u *Upstream) Calls() []Call {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// MaxCalls is how many calls are enough for one request, so that no run of the store's program takes long.
+// MaxCalls bounds the calls of one request, so that no run of the store's program takes long.
 const MaxCalls = 256
 
 // maxRefunds is how many charges are enough for one request that gives them back: that takes a little more than to charge them.

@@ -52,8 +52,8 @@ func (r *Redemptions) Redeem(ctx context.Context, bookings []store.Booking) ([]s
 	return answers, nil
 }
 
-// enoughRedeemed returns how many of some changes are enough for a request: a record, a refund to a limit, and reading a limit take the store
-// about as long. Limits of the same key are alike, so that each charge is given back as it was made.
+// enoughRedeemed returns how many of the changes fill a request: a record, a refund to a limit, and reading a limit take the store about as
+// long. Limits of the same key are equal, so each charge is given back as it was made.
 func enoughRedeemed(all []*Redemption) (n int) {
 	specs, work := make(map[store.Key]*specs.Spec), 0
 	for ; n < len(all); n++ {

@@ -40,7 +40,7 @@ func (r *requests[T]) add(all []T) {
 	}
 }
 
-// Wait waits until what was to be sent is.
+// Wait waits until all requests are sent.
 func (r *requests[T]) Wait() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

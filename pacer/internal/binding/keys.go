@@ -54,10 +54,8 @@ func (s *Set) specFor(l *Limit, scope string, values []string) specs.Spec {
 // specialOf returns what operators have set for a key of a limit.
 func (s *Set) specialOf(l *Limit, scope string) (policies.Policy, bool) {
 	policy, found := s.Special[store.Key{Policy: s.wholeLimit(l).Policy, Scope: scope}]
-	if found && policy.IsObserved() != l.Observed { // its numbers were set before the policy was observed, or while it was
-		if policy = policy.Enforced(); l.Observed {
-			policy = policy.Observed()
-		}
+	if found && l.Observed {
+		policy = policy.Observed()
 	}
 	return l.partOf(policy), found
 }

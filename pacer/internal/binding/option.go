@@ -32,12 +32,12 @@ const (
 	Attempt                   // which attempt of a job redeems a booking: of package bookings
 )
 
-// Scopes by which calls carry what is no scope of a policy: no policy can have them.
+// Scopes that no policy can have: calls carry other values in them.
 const (
 	LaneScope   = specs.PartyScope
 	WeightScope = "/weight"
 	NestedScope = "/nested" // it shares the permits of outer calls
-	CallerScope = "/caller" // the part of a program that makes the call, for those who look at what was spent
+	CallerScope = "/caller" // the part of a program that makes the call, for the figures of what was spent
 )
 
 // A scopeContext is a context that carries a value for a scope.

@@ -62,7 +62,7 @@ func Check(field string, list []policies.Policy) error {
 			}
 			names[one.Name()] = true
 		}
-		by, _ := p.FairBy("")
+		by := p.FairBy()
 		if by != "" && fairBy != "" && by != fairBy {
 			return Invalid(at, fmt.Sprintf("fair by %q", by),
 				fmt.Sprintf("another policy is fair by %q: a call belongs to one share, so all of them must name the same scope", fairBy))
@@ -105,8 +105,7 @@ func tooManyParts(field string, n int, policy string) error {
 // sameParts reports whether two rates keep the same parts for the same parties.
 func sameParts(a, b *policies.Policy) bool {
 	for _, party := range append(a.Lanes(), b.Lanes()...) {
-		_, one := a.FairBy(party)
-		if _, other := b.FairBy(party); one != other {
+		if a.Weight(party) != b.Weight(party) {
 			return false
 		}
 	}

@@ -3,6 +3,7 @@ package binding
 import (
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -86,8 +87,8 @@ func (p *Policies) add(names []string) bool {
 	return len(p.allowances) > before
 }
 
-// Read heeds what operators have set, and which allowances there are. A store that knows of nothing that was ever set has lost it, or
-// forgotten it long after it was unset: then what is declared holds.
+// Read applies the operators' settings and the list of allowances. A store without any record of settings has lost them, or dropped them long
+// after they were unset: then the declared policies hold.
 func (p *Policies) Read(all *store.Settings) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,7 +140,8 @@ func (p *Policies) settle() {
 				source = "not understood: " + err.Error()
 			}
 		default:
-			if policy, err := policies.Parse(one.Text); err == nil {
+			// Whether a key is observed follows from its policy, which may have changed since the key's numbers were set.
+			if policy, err := policies.Parse(strings.TrimSuffix(one.Text, ", observed")); err == nil {
 				special[store.Key{Policy: one.Policy, Scope: one.Scope}] = policy
 			}
 		}

@@ -20,7 +20,7 @@ type Pool struct {
 	usual atomic.Pointer[usual]
 }
 
-// pooled is what is known of a call that any one of some credentials may make. It never changes.
+// pooled describes a call that any one of some credentials may make. It never changes.
 type pooled struct {
 	pool     *Pool
 	stick    *pools.Stick // nil if it does not stick to any

@@ -53,7 +53,7 @@ func (r *Reader) queueUp(a *Ask, q *dispatch.Request) error {
 		if !slices.Contains(of.Lanes(), party) {
 			party = ""
 		}
-		_, q.Call.Weight = of.FairBy(party)
+		q.Call.Weight = of.Weight(party)
 		q.Call.Flow = FlowOf(party)
 	default:
 		who := a.Scope(a.Set.FairBy)

@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 )
 
-// Requested is what a call that waits has requested, so that it can be bound anew when the policies change.
+// Requested is the request of a waiting call, so that it can be bound anew when the policies change.
 type Requested struct {
 	Options []Option // storage for the options of the Ask: set before Read
 

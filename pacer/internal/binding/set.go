@@ -172,8 +172,7 @@ func (s *Set) addLimit(c *Config, i int, one *Part) {
 			s.Lanes = append(s.Lanes, lane)
 		}
 	}
-	by, _ := one.FairBy("")
-	s.FairBy = cmp.Or(s.FairBy, by)
+	s.FairBy = cmp.Or(s.FairBy, one.FairBy())
 	if s.isTenant(l) {
 		l.Spec.Queue, s.FairBy = specs.FairQueue, ProcessScope
 	}
@@ -188,8 +187,7 @@ func (s *Set) addLimit(c *Config, i int, one *Part) {
 func (s *Set) isTenant(l *Limit) bool {
 	return slices.Contains(s.Fair, l.Policy) && l.Spec.Queue == specs.NoQueue && l.Spec.Algorithm != specs.Window && !l.Observed &&
 		!slices.ContainsFunc(s.List, func(p policies.Policy) bool {
-			by, _ := p.FairBy("")
-			return by != "" || p.Name() == l.Policy && len(p.Lanes()) > 0
+			return p.FairBy() != "" || p.Name() == l.Policy && len(p.Lanes()) > 0
 		})
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// Book charges the earliest slot at which a call may go, and returns it as a token, with how long from now it is until the slot. The call is
-// by any one of the credentials of a pool; nil: it is any other call.
+// Book charges the earliest slot at which a call may go, and returns it as a token, with the time from now until the slot. Any credential of
+// the pool may make the call; nil: it is of no pool.
 func (s *Bookings) Book(ctx context.Context, opts []binding.Option, l *binding.Pool) (tok string, wait time.Duration, err error) {
 	a, err := s.Calls.Call(ctx, opts)
 	if err != nil {

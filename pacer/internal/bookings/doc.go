@@ -3,8 +3,8 @@
 // # Purpose
 //
 // A booking is a slot that was charged, written as a token: text with the charge of each limit, and with the call's options, so that any
-// process can give the slot back or bind the call anew. Nothing of it stays in the process that booked. The store keeps a record of it from
-// when it is redeemed, moved or cancelled, and sees to that each token is used once.
+// process can give the slot back or bind the call anew. Nothing of it stays in the process that booked. From its
+// redemption, move or cancellation on, the store keeps a record of it, so that each token is used once.
 //
 //	Book ──▶ token ─────────────── Open, by another process ──────────────▶ a Redemption
 //
@@ -22,14 +22,14 @@
 //
 // # Invariants
 //
-//   - A booking goes once: the record of its redemption replaces only the one that was known.
+//   - A booking goes once: the record of its redemption replaces only the known one.
 //   - A slot is given back only with the change of the record that ends it, in one request, and only to limits that account as they did
-//     when they were charged. A slot that was charged in vain, because somebody else had booked another, is given back at once.
+//     when they were charged. A slot that was charged in vain, because another process was faster, is given back at once.
 //   - A call goes within its slot and its slack, by the store's clock.
 //   - While a Redemption waits for a slot that is not near, the booking is not spent: a process that dies then has lost nothing.
 //   - A booking holds no permit: a Redemption takes the permits when the call goes, and gives them back if the call does not.
-//   - A token is trusted in nothing that was not checked: it is read only if it is what was written, byte by byte.
-//   - A Redemption looks at most [maxTurns] times.
+//   - A token is read only if it is byte for byte as it was written, and everything in it is checked.
+//   - A Redemption takes at most [maxTurns] turns.
 //
 // # Failures
 //

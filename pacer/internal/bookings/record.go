@@ -111,7 +111,7 @@ func (l *tokenLimit) is(other *store.Limit) bool {
 	return l.policy == other.Policy && l.scope == other.Scope && l.shape == shapeOf(&other.Spec)
 }
 
-// refund returns what is given back of the slot: what limits were charged that still hold.
+// refund returns the charges of the slot that are given back: those of limits that still hold.
 func (x *Redemption) refund() (limits []store.Limit, charges []store.Charge) {
 	for i := range x.now.limits {
 		for j := range x.bound.limits {

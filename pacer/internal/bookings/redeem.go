@@ -47,7 +47,7 @@ type Redemption struct {
 }
 
 // Open reads a token that is about to be used, for an attempt from 1. Redeem may wait for a slot until patience is over. reserve returns
-// what the call is to be; it is called again if the policies or the slot change, and then what it returned before is not used.
+// the call; if the policies or the slot change, it is called again, and its earlier result is dropped.
 func (s *Bookings) Open(ctx context.Context, tok string, attempt int64, patience time.Duration, reserve func() *binding.Reservation) (*Redemption, error) {
 	if attempt < 1 {
 		return nil, binding.Invalid("Attempt", strconv.FormatInt(attempt, 10), "must be at least 1")

@@ -19,10 +19,10 @@ import (
 )
 
 // A token is a booking as text: a version, fields as varints and strings with their lengths, and a CRC-32C, in base64url. It has no secrets
-// but those that are in scope values, and no signature: anyone who can write it can write another one.
+// except those in scope values, and no signature: anyone who can write it can write another one.
 //
-// Each limit is written as it is charged, because it must be given back as it was, whatever the policies are by then. The call's options
-// are written too, so that it can be bound anew.
+// Each limit is written as it is charged, because the charge must be given back under the same numbers, whatever the policies are by then. The
+// call's options are written too, so that it can be bound anew.
 type token struct {
 	upstream string
 	id       [12]byte // at random
@@ -42,7 +42,7 @@ type token struct {
 // A tokenLimit is a limit that was charged for a booking.
 type tokenLimit struct {
 	policy, scope string
-	shape         uint32 // of its numbers: what was charged means nothing to a limit of another shape
+	shape         uint32 // of its numbers: a charge means nothing to a limit of another shape
 	cost          int64
 	charge        store.Charge
 }
@@ -245,7 +245,7 @@ func (r *tokenReader) policy() string {
 	return name
 }
 
-// shapeOf returns a number that differs between limits that account in different ways, but for one chance in four thousand million.
+// shapeOf returns a hash of the numbers by which a limit accounts: different limits have the same by a chance of one in 2^32.
 func shapeOf(s *specs.Spec) uint32 {
 	h := fnv.New32a()
 	for _, n := range []int64{int64(s.Algorithm), s.Limit, s.Interval, s.Most, s.Within, s.Buckets, s.Guard, int64(s.Queue)} {

@@ -34,28 +34,27 @@ func (s *Dispatcher) admit(q *queue) time.Duration {
 	return max(1, again-now.Sub(s.made))
 }
 
-// A grant cannot be taken back. So some limits are not granted far in advance, as rates and windows are, but only shortly before the
-// slot: permits (policies.InFlight), because it is unknown when a call will be over; and what calls of different importance share
-// (policies.Policy.Lane, policies.Policy.Fair), because calls that come later must not have to make do with the rest. A call that has to
-// wait for such a limit is queued in the store, in order, and is charged nothing: see [store.Grant].Queued. Its stack is deferred.
+// A grant cannot be taken back. So some limits are granted only shortly before the slot, and not far in advance as rates and windows are:
+// permits (policies.InFlight), because the end of a running call is unknown; and shares of calls of different importance
+// (policies.Policy.Lane, policies.Policy.Fair), because later calls must not get only the rest. A call that has to wait for such a limit is
+// queued in the store, in order, and is charged nothing: see [store.Grant].Queued. Its stack is deferred.
 //
 // Calls of a deferred stack leave the queue of the process one by one, for the store's queue or for a slot. As many calls of a process are
-// out at a time as are served within twice H, and at least 16: see [StoreQueue]. Each polls for itself, again and again: at the time in the
-// store's answer, which is when its turn may come, or when the store wakes it, which a [store.Notifier] delivers at once. A wake-up that is
-// lost costs a second. A call that does not poll is taken for dead and skipped; if it was only late, it keeps its position.
+// out at a time as are served within twice H, and at least 16: see [StoreQueue]. Each polls for itself: at the time in the store's answer,
+// when its turn may come, or when the store wakes it, which a [store.Notifier] delivers at once. A lost wake-up costs a second. A call that
+// does not poll is taken for dead and skipped; if it was only late, it keeps its position.
 //
 // When its turn comes, a call gets its permits and its slots in one step. If it would have to wait for another of its limits, for longer
-// than 10 ms or three times the way to the store and back, it gets its slots at once, as always, and requests its permits so long before
-// the slot; if they are taken by then, it gives the slots back in the same step and is queued, where it was. So no call that waits for a
-// permit holds a slot, and no call that waits for a slot holds a permit. (For lanes and fair shares, the 10 ms are 40 ms.)
+// than 10 ms or three round trips to the store, it gets its slots at once, as always, and requests its permits that long before the slot; if
+// they are taken by then, it gives the slots back in the same step and is queued at its old position. So no call that waits for a permit
+// holds a slot, and no call that waits for a slot holds a permit. (For lanes and fair shares, the 10 ms are 40 ms.)
 //
-// In what order calls of one stack get slots and permits does not matter to the store: they need the same. So if a call gets a permit while
-// one behind it holds a slot without, that slot goes back with the request, and the call behind reserves again: see
-// [Dispatcher.neighbours].
+// Calls of one stack need the same, so their order does not matter to the store. If a call gets a permit while one behind it holds a slot
+// without, that slot goes back with the request, and the call behind reserves again: see [Dispatcher.neighbours].
 //
 // A permit is a lease. The process renews the leases of its calls, and if it ends, they run out. A call is over when its reservation is
-// released. Calls that have outlived their lease, because their process was suspended, count again when it renews them. So there may be
-// more than the limit for a while: they run, whatever the store has on record.
+// released. Calls that have outlived their lease, because their process was suspended, count again when it renews them. So more calls than
+// the limit may run for a while.
 //
 // A lane's calls get their slots 40 ms ahead (H, where the round trip to the store is long), at the lane's part of the rate. The rest of
 // the whole rate is lent 20 ms before it would be lost (H less 20 ms). Nothing is lent of windows. Fair shares are start-time fair queueing
@@ -68,7 +67,7 @@ func (s *Dispatcher) mayLeave(q *queue, now time.Time) bool {
 		return false
 	}
 	most := q.inStore.Most(s.way.Reach())
-	if q.head.request[0].Flow != 0 && most == MinQueued { // what is settled counts for calls that come to the store's queue then
+	if q.head.request[0].Flow != 0 && most == MinQueued { // a settlement counts for calls that reach the store's queue later
 		most = keepQueued
 	}
 	return len(q.out) < most && q.furthest().Sub(now) <= s.reachOf(q)

@@ -124,7 +124,7 @@ func (c *Call) Lease() *leases.Lease {
 	return c.lease
 }
 
-// Answered counts the call as done at now, and returns what is known of it.
+// Answered counts the call as done at now, and returns its record.
 func (c *Call) Answered(ctx context.Context, now time.Time) readings.Answer {
 	s := c.set
 	s.lock()
@@ -192,12 +192,12 @@ func (c *Call) Settle(ctx context.Context, free []store.Limit, actual func(polic
 	return stack, all, nil
 }
 
-// IsReusable reports whether a call that has gone may serve as another one, because no other goroutine has it any more:
+// IsReusable reports whether a call that has gone may serve as another one, because no other goroutine uses it:
 //
 //   - The store answered, and neither a store in memory nor the member in front of a shared one touches calls, grants or limits after
 //     that: work that goes on has copies. For other stores its user knows better.
-//   - It does not wait any more. Code that looks at calls that wait holds the lock, takes copies along, and marks what it wants to move, or
-//     may, as caught. A call that was ever caught is not reusable: the slot that it had may still be on its way to the store.
+//   - It no longer waits. Code that reads waiting calls holds the lock, keeps copies, and marks those that it may move as caught. A call that
+//     was ever caught is not reusable: its slot may still be on its way to the store.
 //   - It was not given back, so that no grant of it is owed to the store.
 //   - No Answered or Settle can come: its user sees to that.
 func (c *Call) IsReusable() bool { return !c.caught }

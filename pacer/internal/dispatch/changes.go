@@ -126,7 +126,7 @@ func boundByAny(limits []store.Limit, keys map[store.Key]bool) bool {
 	return false
 }
 
-// inOrder sorts calls by their slots. Queued calls come after them, in the order in which they came.
+// inOrder sorts calls by their slots. Queued calls come after them, in order of arrival.
 func inOrder(all []*Call) []*Call {
 	slices.SortFunc(all, func(a, b *Call) int {
 		switch x, y := &a.grant[0], &b.grant[0]; {

@@ -7,14 +7,14 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// A storeClock translates a store's time of decision to this machine's monotonic clock. All that is known of one decision is that it fell
-// between the request and the answer, and never early means to count from the answer. But a slow answer must not make its call late, and
-// bring it closer to the next: the distance of the clocks that a fast answer showed still holds.
+// A storeClock translates a store's time of decision to this machine's monotonic clock. A decision falls between the request and the answer.
+// To be never early, one would count from the answer; but then a slow answer makes its call late, and brings it closer to the next. So the
+// distance of the clocks that a fast answer showed still holds.
 //
 // The store's clock decides, in microseconds. The store answers how long to wait, and the process sleeps that long on its monotonic clock;
 // its own time of day does not matter. All rounding is against the caller. Store time does not go back by more than a second, even if the
 // store's clock does, while one process remembers: it goes on, a 64th slower, until the clock has caught up. If the clock goes forward,
-// what was charged seems to be longer ago: a burst more may go, and a window's count more.
+// charges seem older: one more burst, and one more count of a window, may go.
 type storeClock struct {
 	mu    sync.Mutex
 	base  time.Time     // by this machine

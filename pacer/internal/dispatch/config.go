@@ -49,10 +49,10 @@ type Request struct {
 	Generation int64  // of the policies by which it is bound
 }
 
-// The policies of a Pacer may change while calls wait. Then each of them is bound anew. A call whose limits are the same is left alone. Of
-// the others, those that hold slots give them back, and all of them wait in the queues of their new stacks, in the order in which they
-// came. Until the first have given their slots back, no queue makes requests, so that nobody overtakes them. A call that the new policies
-// cannot bind, because it lacks a scope, keeps the limits that it has. Changes that come meanwhile wait, and then count as one.
+// The policies of a Pacer may change while calls wait. Then each waiting call is bound anew. A call with the same limits stays where it is.
+// The others give back their slots, if they hold any, and wait in the queues of their new stacks, in order of arrival. Until the first have
+// given their slots back, no queue makes requests, so that nobody overtakes them. A call that the new policies cannot bind, because it lacks
+// a scope, keeps its limits. Changes that come meanwhile wait, and then count as one.
 
 // A Binder binds a call to the policies that hold now.
 type Binder interface {
@@ -62,7 +62,7 @@ type Binder interface {
 
 // Bound is how a call is bound anew.
 type Bound struct {
-	Request // what it requests now, in memory of its own; of the Generation alone if it is not OK
+	Request // its request now, in memory of its own; only the Generation if it is not OK
 
 	OK   bool   // it can be bound
 	Keep func() // has its Binder remember it; called under the lock of the Dispatcher if the call is bound so

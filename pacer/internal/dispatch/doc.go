@@ -26,12 +26,12 @@
 //
 //	each state ---> given back: its owner gives up, its context ends, Close, or what it waits for is too far away
 //
-// A call goes back to its place in the queue when a pause covers its slot, when a slot that is still to come may be had earlier or must be
-// later, when it comes too late for its slot, and when other policies bind it. A call that requested a later slot, or whose owner does not
-// wait yet, is never queued before that. A call that goes no earlier than a later time makes its own requests.
+// A call goes back to its place in the queue when a pause covers its slot, when its future slot may be had earlier or must be later, when it
+// comes too late for its slot, and when other policies bind it. A call that requested a later slot, or whose owner does not wait yet, is
+// never queued before that. A call with NotBefore makes its own requests.
 //
-// A call that gives up what it has, or polls, is moving: one goroutine caught it, and its owner waits for that before it does anything
-// else. An owner that gives up meanwhile returns at once, and what the call gets is given back. A call in the store's queue polls when it
+// A call that gives up its slot, or polls, is moving: one goroutine caught it, and its owner waits for that before it does anything
+// else. An owner that gives up meanwhile returns at once, and the call's new slot is given back. A call in the store's queue polls when it
 // is woken, or after a second. One that holds a slot without its permits requests them when the slot is near: if they are taken, it is
 // queued in the store again.
 //
@@ -60,15 +60,15 @@
 //
 // Each call knows under which generation of the policies it was last bound. [Dispatcher.Replan] begins another one: the calls are bound
 // anew, under no lock, and those whose limits are the same stay where they are. Stale calls with slots give them back and go to the queues
-// of their new stacks, while no queue makes requests ("frozen"). Then all of them are queued anew, in the order in which they came. A slot
+// of their new stacks, while no queue makes requests ("frozen"). Then all of them are queued anew, in order of arrival. A slot
 // to come that a request under way grants to a stale call is given back. The old queues serve the calls that they have, and no others.
 // Changes that come meanwhile are one change, whose turn comes then.
 //
 // # The reach
 //
-// H = max(40 ms, 3 × the way to the store and back), at most 2 s. The next slots are requested when the furthest one that is held lies less
-// than H ahead, so the answer is there before they are due even if it takes three times as long as usual. Where many slots fit into H, they
-// are requested later, so that a request is for several: twice the way before the last one is due, but no later than a fourth of H, and no
+// H = max(40 ms, 3 × the round trip to the store), at most 2 s. The next slots are requested when the furthest one that is held lies less
+// than H ahead, so the answer is there before they are due even if it takes three times as long as usual. If many slots fit into H, they
+// are requested later, so that a request is for several: two round trips before the last one is due, but no later than a fourth of H, and no
 // earlier than a half. The first call of a request may get any slot that its own MaxWait allows; the others get one only within H. So a
 // process always holds at least one slot, and at most those within H of the one before.
 //
@@ -103,15 +103,15 @@
 //
 // # Invariants
 //
-//   - Calls of one queue are requested in the order in which they came, also when they are bound anew.
+//   - Calls of one queue are requested in order of arrival, also when they are bound anew.
 //   - No call fails because it is bound anew: one that cannot be keeps the limits that it has.
 //   - At most one request of a stack is under way, with at most [MaxBatch] calls, and at most [MaxAhead] of them if they have to wait.
 //   - A slot or position that a call gives up goes to the calls behind it; only the last one goes back to the store.
 //   - Nothing that is queued is charged. A call that leaves a queue leaves nothing behind.
 //   - A call goes once, or is given back once. Only the goroutine that marked a call as moving changes its grant.
 //   - A call that waits behind a pause that this process received goes after it.
-//   - No call waits for what is over. Each knows how many changes this process had received when its slot was requested. If others came by
-//     the time of the answer, by news that overtook it, the call moves: see outdated.
+//   - No call waits for a pause that is over. Each knows how many changes this process had received when its slot was requested. If news of
+//     others overtakes the answer, the call moves: see outdated.
 //   - One lock guards all calls and queues. No request to the store, and no function of a user, runs under it.
 //
 // # When things fail

@@ -31,8 +31,8 @@ func (s *Dispatcher) granted(c *Call) {
 }
 
 // dueTime returns when to go by this machine's monotonic clock: at the slot, and within its slack a little later, so that calls that become
-// due together do not go together. It counts from the latest time at which the store can have decided, so that it is never early. A call
-// that need not wait was due at its request.
+// due together do not go together. It counts from the latest possible time of the store's decision, and so is never early. A call that need
+// not wait was due at its request.
 func (s *Dispatcher) dueTime(c *Call) time.Time {
 	wait := c.grant[0].Wait()
 	if wait <= 0 {

@@ -18,8 +18,8 @@ import (
 const (
 	sliceOfWays = 200
 	maxSlice    = 30 * time.Second
-	// A permit that no call of the process waits for is kept for the next one that comes within this part of the round trip, if that
-	// is worth a timer: callers that call again and again come at once.
+	// A permit that no call of the process waits for is kept for the next one within this part of the round trip, if that is worth a timer:
+	// callers that call in a loop come at once.
 	keptFor   = 8
 	leastKept = time.Millisecond
 	// keepQueued is how many calls of a process are in the store's queue for permits that are passed on. They are for when the slice of

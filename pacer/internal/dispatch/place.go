@@ -142,9 +142,9 @@ func (s *Dispatcher) freeze() (caught []*Call, stale bool) {
 	return caught, true
 }
 
-// thaw records that something is over that the queues of this process have waited for, so that no call overtakes others: that those gave
-// their slots back that came before, or that a request was answered that was under way. After the last, stale calls wait in the queues of
-// the stacks by which they are bound now, in the order in which they came, and all reserve again. The caller holds mu.
+// thaw ends one reason for which the queues of this process wait: earlier calls have given their slots back, or a request under way was
+// answered. After the last one, stale calls wait in the queues of their new stacks, in order of arrival, and all reserve again. The caller
+// holds mu.
 func (s *Dispatcher) thaw() {
 	if s.frozen--; s.frozen > 0 {
 		return

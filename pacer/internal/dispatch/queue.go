@@ -133,7 +133,7 @@ func (s *Dispatcher) retire(q *queue) {
 		q.timer.Stop()
 	}
 	if s.IsClosed() {
-		return // Leases.Close gives back what is idle, not under mu
+		return // Leases.Close gives idle permits back, not under mu
 	}
 	for _, f := range q.idle {
 		s.Leases.GiveBack(f)

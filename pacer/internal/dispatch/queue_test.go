@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// Calls go at their slots, in the order in which they came, and only those within reach hold slots meanwhile.
+// Calls go at their slots, in order of arrival, and only those within reach hold slots meanwhile.
 func TestCallsGoInOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,9 +12,9 @@ import (
 // first calls of a long queue do not wait until all others have given theirs back.
 const maxMoving = MaxBatch
 
-// requeue gives back what caught calls have, and puts them back where they were in the queues of their stacks. So whatever they get lies
-// behind a pause, in the order in which they came. If calls must be further apart than before, or are bound anew, the first may get what
-// the last have: then all give back (allFirst) before the first reserves.
+// requeue gives back the slots of caught calls, and puts the calls back at their positions in the queues of their stacks. So their new slots
+// lie behind a pause, in order of arrival. If calls must be further apart than before, or are bound anew, the first may get the slots of the
+// last: then all give back (allFirst) before the first reserves.
 //
 // A change that is lost on the way to a process costs a refusal, never a wrong wait: after a broken connection the process reads the pauses
 // (see catchUp), and the next heartbeat brings resumptions.
@@ -147,10 +147,10 @@ func (s *Dispatcher) askAgain(ctx context.Context, c *Call) {
 // neighbours returns the furthest slot of the calls before one that polls because it is queued for a permit, and the first call after it
 // that sleeps until its slot and has no permits yet. The caller holds mu.
 //
-// Slots that a process holds without permits are in the way if permits are what is short: a call that gets one may go at once, but not a
-// limit's interval before such a slot. So it takes the place of the call after it: that one's slot is given back with the request, and it
-// reserves again. And if a call before has a slot that is far, permits are not what is short. A slot that is even further is not worth
-// holding: the call sleeps in the process, until that of the one before is near.
+// If permits are short, slots without permits are in the way: a call that gets a permit may go at once, but not within a limit's interval
+// before such a slot. So it takes the place of the call after it, whose slot is given back with the request, and which reserves again. If a
+// call before has a far slot, permits are not short. A slot that is even further is not worth holding: the call sleeps in the process until
+// the slot of the one before is near.
 func (s *Dispatcher) neighbours(c *Call) (before time.Time, later *Call) {
 	q := c.queue
 	if q == nil || !q.inOrder || !c.grant[0].Queued || c.request[0].AnyOf != nil {

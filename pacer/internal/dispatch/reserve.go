@@ -113,10 +113,9 @@ func (s *Dispatcher) charge(ctx context.Context, c *Call) error {
 // Between processes, the order is by window and not by call: the oldest caller of one process may wait for up to H longer than a
 // younger one of another. A process with one caller is served as often as one with sixty, while both wait.
 //
-// Calls whose owner does not wait yet hold their slots from the start, however far away, and so do those with a later one (NotBefore): they
-// are in no queue. A reservation in the future leaves a gap before it. Accounts remember their gaps, so that a later reservation may fill
-// one and never delays an earlier one (conservative backfilling, as in batch schedulers). That is why a tenant with a long queue does not
-// hold up the others.
+// Calls whose owner does not wait yet hold their slots from the start, however far away, and so do those with NotBefore: they are in no
+// queue. A reservation in the future leaves a gap before it. Accounts remember their gaps, so a later reservation may fill one and never
+// delays an earlier one (conservative backfilling, as in batch schedulers). So a tenant with a long queue does not hold up the others.
 
 // chargeInOrder charges the earliest slot for a call when it is the call's turn in the queue. When it returns, the grant is applied:
 // see granted.

@@ -163,8 +163,8 @@ const (
 	maxRequests = 4
 	// If the store leaves some calls of a request undecided, the next requests carry as many as it decided, but no fewer than minCalls.
 	minCalls = 16
-	// maxCharges is how many charges of accounts, and different accounts, are enough for one request, so that no run of the store's
-	// program takes longer than two milliseconds: each of them takes Redis some microseconds.
+	// maxCharges bounds the charges of accounts, and the different accounts, of one request, so that no run of the store's program takes longer
+	// than two milliseconds: each of them takes Redis some microseconds.
 	maxCharges = 256
 )
 
@@ -209,7 +209,7 @@ func (s *Dispatcher) nextRequest() *request {
 	return r
 }
 
-// sizeOf returns for how many calls an ask is, and whether there is any: otherwise its queue makes no more requests. The caller holds mu.
+// sizeOf returns the number of calls of an ask, and whether there is any: if not, its queue makes no more requests. The caller holds mu.
 func (s *Dispatcher) sizeOf(a *ask, now time.Time) (n int, has bool) {
 	q := a.queue
 	switch n = len(a.calls) - a.sure; {
@@ -295,7 +295,7 @@ func (s *Dispatcher) answered(r *request, errs []error) {
 	w.spare = append(w.spare, r)
 }
 
-// loaded sees to it that the next request carries no more calls than the store decides. The caller holds mu.
+// loaded bounds the next request to the calls that the store decides. The caller holds mu.
 func (s *Dispatcher) loaded(r *request, errs []error) {
 	decided := 0
 	for i := range r.batches {

@@ -37,7 +37,7 @@ type counts struct {
 	changes atomic.Int64 // how often this process received changes; added to under mu
 }
 
-// A state is what is under mu.
+// A state is guarded by mu.
 type state struct {
 	asleep
 	plan
@@ -112,7 +112,7 @@ type wanted struct {
 	anew       *Bound // its new binding; nil if it has none
 }
 
-// flags are what is known of a call. Small fields are adjacent, so that a Call is no larger than it needs to be: most calls make one.
+// flags describe a call. Small fields are adjacent, which keeps a Call small: most calls make one.
 type flags struct {
 	state      callState
 	byDeadline bool // latest comes from the context's deadline
@@ -137,7 +137,7 @@ type holding struct {
 
 // A place is where a call is in its process, and how its owner is woken.
 type place struct {
-	queue      *queue        // in which it is, or whose window has its slot, until the slot comes; nil if none
+	queue      *queue        // that holds it, or whose window has its slot, until the slot comes; nil if none
 	prev, next *Call         // in the queue
 	moving     chan struct{} // closed when a move that is under way is done; nil if none is
 	wake       chan struct{} // wakes its owner when it was moved; nil before it waits
@@ -258,14 +258,14 @@ type queue struct {
 	changed bool    // see look
 }
 
-// A line is calls in the order in which they came.
+// A line is calls in order of arrival.
 type line struct {
 	head, tail *Call
 	length     int
 	all        *atomic.Int64 // calls in all queues
 }
 
-// outlook is what is known of the next slots of a queue.
+// outlook describes the next slots of a queue.
 type outlook struct {
 	window   Window
 	held     []*Call     // calls with a slot that is still to come; none of a deferred stack: see out
@@ -279,7 +279,7 @@ type outlook struct {
 type deferral struct {
 	deferred bool
 	passes   bool // the process passes permits on
-	inOrder  bool // permits are what its calls are queued for, in the order in which they came
+	inOrder  bool // its calls are queued for permits, in order of arrival
 	inStore  StoreQueue
 	out      []*Call         // calls that have left the queue, and have not gone yet, in order
 	idle     []*leases.Lease // permits to be passed on, kept until a call of out has its answer

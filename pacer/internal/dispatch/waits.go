@@ -27,8 +27,7 @@ func (s *Dispatcher) waited(c *Call) time.Duration {
 	return time.Since(s.made) - c.since
 }
 
-// late returns how much later than it was due the call went; 0 if it had not to wait for a slot. It had its slot by then, which does not
-// change any more.
+// late returns how much later than due the call went; 0 if it did not have to wait for a slot. Its slot no longer changes.
 func (s *Dispatcher) late(c *Call) time.Duration {
 	if c.grant[0].Wait() <= 0 {
 		return 0

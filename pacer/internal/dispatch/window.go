@@ -54,7 +54,7 @@ func (w *Way) Took(d time.Duration) {
 // Longest returns how long the way took at most, of late; 0 if that is not known.
 func (w *Way) Longest() time.Duration { return time.Duration(w.longest.Load()) }
 
-// Reach returns how far ahead of now to reserve slots, so that the next ones are there in time.
+// Reach returns how far ahead of now to reserve slots, for the next ones to be there in time.
 func (w *Way) Reach() time.Duration {
 	return min(MaxReach, max(MinReach, ways*time.Duration(w.longest.Load())))
 }

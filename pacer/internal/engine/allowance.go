@@ -79,7 +79,7 @@ func (a *Allowance) Earliest(l *Limit, now, e, n int64, _ int) Placement {
 	return Placement{At: e}
 }
 
-// room returns how much may be open if nothing was stated: no more than the width, or than ever was left.
+// room returns how much may be open without a statement: at most the width, and at most the highest rest ever stated.
 func (a *Allowance) room() int64 {
 	if a.most > 0 {
 		return max(1, min(a.width, a.most-a.oks))

@@ -50,7 +50,7 @@ func (a *Allowance) Answer(l *Limit, now int64, r Answered) News {
 		return a.counted(now, r, left, open)
 	case old:
 		return a.outdated(r, left)
-	case r.Refused: // because of another limit, or alone
+	case r.Refused: // because of another limit, or with no other
 		return a.news(left, false)
 	}
 	return a.silent(l, now, r, left, open)
@@ -68,7 +68,7 @@ func (a *Allowance) stated(now int64, r Answered) int64 {
 	return a.guess.next(now, a.start)
 }
 
-// counted applies an answer that states what is left.
+// counted applies an answer that states the rest.
 func (a *Allowance) counted(now int64, r Answered, left, open int64) News {
 	if r.Reset = a.stated(now, r); a.over(r) {
 		return a.outdated(r, left)
@@ -83,8 +83,8 @@ func (a *Allowance) counted(now int64, r Answered, left, open int64) News {
 	return a.read(now, n, a.patient(r, n), r, left)
 }
 
-// blind removes a call from what is open when only its cost is known, and returns its assumed slot: one before the least stated value, so
-// that nothing is given back. A report without a call is new.
+// blind subtracts a call of which only the cost is known from the open ones, and returns its assumed slot: one before the least stated value,
+// so that nothing is given back. A report without a call is new.
 func (a *Allowance) blind(now, n int64) int64 {
 	if n == 0 {
 		return now
@@ -117,8 +117,8 @@ func (a *Allowance) over(r Answered) bool {
 	return r.Slot < a.start && (ends <= a.start || r.Reset%numbers.Second == 0 && ends-numbers.Second <= a.start)
 }
 
-// refuse applies a refusal that states at most the wait: nothing is left, at least for that wait. If good answers do not state what is
-// left, the refusal teaches a pace: the admitted calls have taken so long.
+// refuse applies a refusal that states at most the wait: nothing is left, at least for that wait. If good answers do not state the rest, the
+// refusal teaches a pace: the admitted calls have taken so long.
 func (a *Allowance) refuse(now int64, r Answered, left int64) News {
 	if r.Reset = a.stated(now, r); a.over(r) {
 		return a.outdated(r, left)
@@ -217,8 +217,8 @@ func (a *Allowance) opens(l *Limit, now, n, open int64) News {
 	return More
 }
 
-// corrected returns what is left, for upstreams that state what was left before the call. A call shows that which is refused, with no other
-// open, although one should have been left.
+// corrected returns what is left, for upstreams that state the rest before the call. A call that is refused with no other open, although one
+// should have been left, shows that.
 func (a *Allowance) corrected(r Answered, should bool) int64 {
 	switch {
 	case r.Refused && should && a.own != countsOwn && r.Left == 0:
@@ -232,9 +232,9 @@ func (a *Allowance) corrected(r Answered, should bool) int64 {
 	return r.Left
 }
 
-// patient returns until when n are left. If others were there first after until, so that not more than one call was admitted, it waits
-// until there is more: for 2, 4 to 16 resets, as long as a quarter of the most that was ever left cannot have come back. It doubts a good
-// answer's statement by a minute at most, and not if that moved away, as a bucket's full time does with each call.
+// patient returns until when n are left. If others came first after until, so that at most one call was admitted, it waits for more: for 2, 4
+// to 16 resets, while a quarter of the highest rest cannot have come back. It doubts a good answer's statement by a minute at most, and not
+// if that moved away, as a bucket's full time does with each call.
 func (a *Allowance) patient(r Answered, n int64) int64 {
 	switch {
 	case a.until > 0 || a.width == 0 || r.Slot < a.start:

@@ -78,7 +78,7 @@ func (g *guess) next(now, start int64) int64 {
 	return best
 }
 
-// ends returns when a window of a period ends in which nothing is left.
+// ends returns when an exhausted window of a period ends.
 func (g *guess) ends(period int64) int64 {
 	if period < 0 {
 		return g.first - period

@@ -106,7 +106,7 @@ func (f *Concurrency) Cancel(_ *Limit, _ int64, c Charge) {
 	}
 }
 
-// forget drops what is past.
+// forget drops the past.
 func (f *Concurrency) forget(now int64) {
 	if f.till <= now {
 		f.learned, f.till = 0, 0

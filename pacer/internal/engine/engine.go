@@ -40,8 +40,7 @@ type Account interface { //nolint:interfacebloat // one method for each thing th
 	Slow(l *Limit, now, at int64) (changed bool)
 	// Stray handles the refusal of the call with slot at, although its account had room: for a while, the account assumes a slightly longer
 	// period. If the limit is adaptive and its share was growing, it grew too far, and falls back. Stray reports whether the refusal pauses
-	// nobody (it was the only one for some time, or the limit fell back), and whether the limit fell back, so that slots that were granted
-	// are too close to each other.
+	// nobody (it was the only one for some time, or the limit fell back), and whether the limit fell back and so granted slots are too close.
 	Stray(l *Limit, now, at int64, s Stray) (alone, slower bool)
 	// Learn applies a lower limit that the upstream reported, until an instant: a larger emission interval of a rate, or fewer calls per
 	// window. A value of 0 ends it.
@@ -283,8 +282,8 @@ func Reserve(now int64, stack []Entry, c Call, charges []Charge) (Grant, []Charg
 	return g, charges
 }
 
-// A Choice is one of several stacks, any one of which may bind a call, with the call's cost for each of its accounts (nil: the same for all),
-// and which of them are parts kept for others.
+// A Choice is one of several stacks that may bind a call, with the call's cost for each of its accounts (nil: the same for all), and which of
+// them are parts kept for others.
 type Choice struct {
 	Stack []Entry
 	Costs []int64

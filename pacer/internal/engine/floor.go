@@ -6,31 +6,30 @@ import (
 	"github.com/headway-go/headway/pacer/internal/numbers"
 )
 
-// A fixed or calendar window may keep parts for parties. Each part is an account of what its party spends, and comes after the window in the
-// stack of every call: the window has what all have spent. A call that is of another party leaves what is kept:
+// A fixed or calendar window may keep parts for parties. Each part is an account of its party's calls, and follows the window in the stack of
+// every call: the window counts the calls of all. A call of another party leaves what is kept:
 //
 //	left of the window - cost of the call >= sum of all shares
 //	share = min(floor - spent by the party, floor * the rest of the window / a quarter of it, floor * 2^(3 - idle)), at least 0
 //	idle = whole windows in which others called and the party did not
 //
-// or the call costs no more than what is kept for its own party. So nothing is lost if a party does not come, and what is let go in the
-// last quarter can still be used. A part that halves with each idle window is never less than a 32nd: a party that comes back must find
-// something, because a refusal notes nothing.
+// or the call costs no more than its own party's part. So nothing is lost if a party does not come, and what is let go in the last quarter
+// can still be used. A part that halves with each idle window is never less than a 32nd: a party that comes back must find something, because
+// a refusal writes nothing.
 //
 // A window may have a pace, too: what is beyond the floors is spread over the time that is left, and calls may be so much ahead of that.
 //
 //	pace = (left + ahead - sum of all shares) / time left
 //	ahead = what was spent beyond the floors - line, at least 0
 //
-// The line goes on at the pace, up to what was spent beyond the floors: what nobody used is spread anew. It is kept in thousandths, as of the
-// last call that was paced. So what is settled, given back or claimed counts at once, and no pace of before outlives what made it.
+// The line goes on at the pace, up to the charges beyond the floors: an unused rest is spread anew. It is kept in thousandths, as of the last
+// paced call. So settlements, refunds and claims count at once, and no earlier pace outlives its cause.
 //
-// A sliding window keeps nothing free, because what is spent comes back all the time. All its calls move its front on, at the pace of the limit, and
-// a call beyond the floor of its party does not start before the front, but for what may be ahead of it. So others leave room by the time that a
-// period is over.
+// A sliding window keeps nothing free, because it refills all the time. All its calls move its front on, at the pace of the limit, and a call
+// beyond the floor of its party does not start before the front, but for what may be ahead of it. So others leave room within a period.
 //
-// The kept part shrinks with time, and the line goes on. So if a call must wait within a window, the first instant at which it need not is found
-// by halving.
+// The kept part shrinks with time, and the line goes on. So if a call must wait within a window, bisection finds the first instant at which it
+// need not.
 
 // isPart reports whether an entry is what a window keeps for a party.
 func isPart(stack []Entry, i int) bool { return i < len(stack) && stack[i].Limit.Spec.Floor > 0 }
@@ -74,7 +73,7 @@ func (l *Limit) pace(n int64) int64 {
 	return int64(float64(n) * (float64(l.Spec.Buckets*l.Spec.Interval) / float64(l.Spec.Limit)))
 }
 
-// within reports whether a party has so much left of its floor of a sliding window, of which this is a bucket.
+// within reports whether a party has so much left of its floor of the sliding window with this bucket.
 func within(stack []Entry, whole int, now, begin int64, c *Call) bool {
 	for i := whole + 1; isPart(stack, i); i++ {
 		if c.Kept>>i&1 == 0 {
@@ -104,11 +103,11 @@ type sharing struct {
 	begin, ends  int64 // the window, and when a call of it may start at the latest
 	spare        int64 // what the call leaves of it
 	paced        bool  // the pace holds for the call
-	beyond, from int64 // what was spent beyond the floors, and the line, in thousandths
+	beyond, from int64 // the charges beyond the floors, and the line, in thousandths
 	since        int64
 }
 
-// open looks at what was spent.
+// open reads the charges.
 func (s *sharing) open(w *Window) {
 	s.paced = s.stack[s.whole].Limit.Spec.Ahead > 0
 	s.beyond, s.since = w.count(s.begin), s.begin
@@ -144,7 +143,7 @@ func (s *sharing) first(from int64) (at int64, ok bool) {
 	return high, true
 }
 
-// free reports whether a call that starts at t leaves what is kept for others, and is not too far ahead of the pace.
+// free reports whether a call that starts at t leaves the parts of others, and is not too far ahead of the pace.
 func (s *sharing) free(t int64) bool {
 	others, _ := s.kept(t)
 	ahead := s.beyond - s.from - s.stack[s.whole].Limit.Spec.Ahead*numbers.LineUnit

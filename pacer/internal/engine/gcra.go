@@ -23,8 +23,8 @@ import (
 // If a limit also bounds its windows, the account also keeps a log of starts: see startLog.
 //
 // A piece that is too short for a call is not kept as a gap: the reservation that leaves it takes it, and gives it back when it is
-// cancelled. So a cancelled reservation leaves the account exactly as it was, as long as there are no more gaps than numbers.MaxGaps: of
-// more, the shortest counts as taken.
+// cancelled. So a cancelled reservation leaves the account exactly as it was, unless there were more gaps than numbers.MaxGaps, of which the
+// shortest counts as taken.
 type GCRA struct {
 	inert
 
@@ -271,7 +271,7 @@ func (g *GCRA) forget(l *Limit, now int64) {
 	g.sweep(now)
 }
 
-// sweep drops what is past, and the shortest of too many gaps; of gaps as short, the last.
+// sweep drops past gaps, and the shortest of too many; of equally short ones, the last.
 func (g *GCRA) sweep(now int64) {
 	if max(g.lasts(), g.pace.ends(), g.margin.until, g.reset.until) <= now {
 		*g = GCRA{unit: g.unit, queue: g.queue, freed: g.freed}

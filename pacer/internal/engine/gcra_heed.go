@@ -47,7 +47,7 @@ func (g *GCRA) Claim(l *Limit, now int64, charge Charge) (changed bool) {
 	last := first // the gaps [first, last) meet the interval
 	var keep []gap
 	for ; last < len(g.gaps) && g.gaps[last].from < to; last++ {
-		if from > now { // what is past is of no use
+		if from > now { // the past is of no use
 			keep = appendGap(keep, g.gaps[last].from, from, t)
 		}
 		keep = appendGap(keep, to, g.gaps[last].to, t)

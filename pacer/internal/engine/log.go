@@ -19,14 +19,14 @@ import (
 // log delays starts exactly when the window has room, and the tolerance permits it. A call must start at its slot, since later calls may
 // depend on that instant: the slack is 0.
 //
-// A log may lack starts: of calls that were charged when the limit had no such bound, or that a process claims after the store has lost its
-// data. All of these begin before unlogged. Within W of that, a call is placed so that no log is needed: strictly. Cells are at least T
+// A log may lack the starts of calls that were charged when the limit had no such bound, or that a process claims after the store has lost
+// its data. All of these begin before unlogged. Within W of that, a call is placed so that no log is needed: strictly. Cells are at least T
 // long, and each start lies in [x − τ, x], x being the start of its cell. So the k-th start before a free piece [a, b) is no later than a −
 // kT, the k-th behind it no earlier than b − τ + (k−1)T, and n more in between, at s, are in no group shorter than Most·T ≥ W if a + (n−1)T
 // ≤ s ≤ b − τ − nT. They get the interval from s on.
 //
-// Each start has a cell of virtual time. It is known by its begin, so that no two have the same: a start is taken out when
-// its cell is given back. Where a limit has changed, another log begins.
+// Each start has a cell of virtual time, whose begin identifies it: the start is removed when its cell is given back. If the limit changes,
+// another log begins.
 type startLog struct {
 	all      []start // in order
 	unlogged int64   // there may have been others before

@@ -15,9 +15,8 @@ import (
 //
 // A call that such a limit binds gets its slots and its permits together or nothing. If it has to wait for limits of the other kind (its
 // tenant's own rate, for example), it gets its slots at once, so that it delays no other call, and takes its permits when its slot comes:
-// a permit that waits for a slot is one that no other call has.
-// If they are taken by then, it gives the slots back in the same step and is queued. So a queued call holds no slot, and a call that waits
-// for a slot holds no permit.
+// a permit that waits for a slot serves no call. If they are taken by then, it gives the slots back in the same step and is queued. So a
+// queued call holds no slot, and a call that waits for a slot holds no permit.
 
 // A kind is how a limit takes part in the search for a slot.
 type kind uint8
@@ -118,7 +117,7 @@ func (e *Entry) purge(now int64) bool {
 // A queuedCall is a call bound by a limit that calls queue for.
 type queuedCall struct {
 	now   int64
-	whole []Entry // of which stack is the choice that is looked at
+	whole []Entry // the stack of the current choice
 	stack []Entry
 	roles []role // of the entries
 	call  Call
@@ -137,7 +136,7 @@ type verdict struct {
 	score int64
 	need  int64 // how many permits have to be given back until it has one: of so many
 	of    int64
-	first bool // it is the next one to get what is given back
+	first bool // it is the next to get a returned permit
 }
 
 // Classes of verdicts: each is better than those after it.
@@ -160,8 +159,8 @@ func (v *verdict) class() int {
 	return goes
 }
 
-// isBetter reports whether a call had better have this verdict than another one. Of queues for permits, it is the one whose turn comes soonest
-// if calls take the same time by all choices: that in which the fewest permits have to come back, for each that there is. Of queues for slots it
+// isBetter reports whether this verdict is better for a call than another one. Of queues for permits, the best is the one whose turn comes
+// soonest if calls take the same time by all choices: the fewest permits have to return, in proportion to their number. Of queues for slots it
 // is the one in which the call polls soonest. These are better than queues for permits, whose turn nobody can foresee.
 func (v *verdict) isBetter(than *verdict) bool {
 	switch a, b := v.class(), than.class(); {
@@ -183,10 +182,10 @@ func ReserveQueued(now int64, stack []Entry, c Call, charges []Charge) (g Grant,
 }
 
 // ReserveAnyQueued is [ReserveQueued] for a call that one of some choices binds, whose entries are of the stack. It returns which one that
-// is: of those by which the call may go, the one with the nearest slot. If there is none, and permits are all that it lacks by some, the
-// call is queued for one of them: see verdict.isBetter. It may poll by all choices, and is in one queue at a time; in each, its position is
-// by its first request, so that it loses nothing by changing. While slots by other choices come nearer, the first in a queue polls in time
-// for them. If all slots are far, it gets the nearest. Of choices that are equally good, it is the first one from first on, going round.
+// is: of those by which the call may go, the one with the nearest slot. If there is none, and it lacks only permits by some, the call is
+// queued for one of them: see verdict.isBetter. It may poll by all choices, and is in one queue at a time; its position in each is by its
+// first request, so it loses nothing by changing. While slots by other choices come nearer, the first in a queue polls in time for them. If
+// all slots are far, it gets the nearest. Of equally good choices, it is the first one from first on, going round.
 //
 // A call's charges are those of the whole stack, and so is its Slot: it gets no earlier one by any choice.
 func ReserveAnyQueued(
@@ -195,7 +194,7 @@ func ReserveAnyQueued(
 	for i := range min(len(stack), len(c.Held)) {
 		stack[i].cancel(now, c.Held[i])
 	}
-	var freed []Account // in whose queues others may go now
+	var freed []Account // whose queues may admit others now
 	var roles [manyLimits]role
 	var best verdict
 	var q queuedCall
@@ -297,8 +296,8 @@ func (e *Entry) next(now, but, least, lives int64) []int64 {
 	return q.call(now, max(free, least), but, lives)
 }
 
-// joint finds the first slot from an instant on at which all limits of some kinds admit the call, and notes where each of
-// them places it, unless places is nil.
+// joint finds the first slot from an instant on at which all limits of some kinds admit the call, and records its place in each, unless places
+// is nil.
 func (q *queuedCall) joint(from int64, kinds kind, g *Grant, places []Placement) {
 	g.At = from
 	n := 0

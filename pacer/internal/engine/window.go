@@ -13,8 +13,8 @@ import (
 //
 // Buckets are known by the instant at which they begin, and are all on one grid: see Kept.
 //
-// No look at a window reads all of its buckets, of which there may be a hundred: usually the total shows that there is room, and the sum of
-// the window that was looked at last moves to the next one, bucket by bucket.
+// No search reads all buckets of a window, which may be a hundred: usually the total shows that there is room, and the sum of the last window
+// moves to the next one, bucket by bucket.
 type Window struct {
 	inert
 
@@ -34,7 +34,7 @@ type Window struct {
 	quiet, noted int64 // of a part: begin of the first window since its party's last call, and until when that is known
 }
 
-// A bucket is what was counted from one instant on.
+// A bucket is the count from one instant on.
 type bucket struct {
 	begin int64
 	n     int64
@@ -61,8 +61,8 @@ func (w *Window) limit(l *Limit, now int64) int64 {
 	return l.Spec.Limit
 }
 
-// widened returns the limit with the margin: a sliding window reaches back over more buckets, and a fixed one has a longer tail in which
-// nothing goes. A calendar's has none.
+// widened returns the limit with the margin: a sliding window reaches back over more buckets, and a fixed one has a longer guard. A calendar's
+// has no margin.
 func (w *Window) widened(l *Limit, now int64) *Limit {
 	share := w.margin.at(now)
 	if share == 0 || len(l.Bounds) > 0 {
@@ -150,7 +150,7 @@ func (w *Window) change(i int, n int64) {
 	}
 }
 
-// tidy forgets what is past.
+// tidy drops the past.
 func (w *Window) tidy(l *Limit, now int64) {
 	k := l.floor(now)
 	gone, oldest := 0, k-l.Spec.Buckets*l.Spec.Interval

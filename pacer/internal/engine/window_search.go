@@ -106,8 +106,8 @@ func (w *Window) over(l *Limit, k, limit, n int64) (forN, forOne int64) {
 	}
 }
 
-// roomy reports whether n calls fit in each of the windows that have bucket k in them. The fullest sum is not searched anew while it leaves
-// room even with what was added since.
+// roomy reports whether n calls fit in each window with bucket k. It searches the fullest sum anew only if that of the last search, with what
+// was added since, leaves no room.
 func (w *Window) roomy(l *Limit, k, limit, n int64) bool {
 	p, back := &w.peak, l.Spec.Buckets*l.Spec.Interval
 	if p.at != k || p.back != back || p.n+n > limit {

@@ -69,7 +69,7 @@ func (w *Store) findFair(ctx context.Context, registry store.Registry, versions 
 				}
 				seen[text] = true
 				p, err := policies.Parse(text)
-				if by, _ := p.FairBy(""); err == nil && by != "" {
+				if err == nil && p.FairBy() != "" {
 					names = append(names, p.Name())
 				}
 			}

@@ -7,12 +7,11 @@
 //	              |                       v
 //	              +--- not alive ---> runs out: the store takes the permits back by itself
 //
-// One timer, which runs while there are any leases, renews them: so the permits of a process that is gone come back by themselves. One
-// goroutine, which runs while there is something to report, gives permits back.
+// One timer renews the leases while there are any: so the permits of a dead process come back by themselves. One goroutine gives permits back
+// while there are reports to send.
 //
 // Invariants: a permit is given back once, however often Release is called; renewals and releases are reported one at a time, since a
-// renewal that came after a release would take the permit again; nothing runs after Close but what is then released, which is
-// reported at once.
+// renewal after a release would take the permit again; after Close nothing runs, and a release is reported at once.
 //
-// Failures: a function of WhileAlive that panics counts as true. A report that is lost costs nothing but time, because its leases run out.
+// Failures: a function of WhileAlive that panics counts as true. A lost report costs only time, because its leases run out.
 package leases

@@ -61,7 +61,7 @@ type Passing struct {
 	Queue  uint64        // the number of the queue whose calls may have it; 0 for none
 	Limits []store.Limit // of that queue; nil if they are the lease's
 	Since  time.Time     // when the store granted the permits
-	Part   float64       // of a slice, one half to one and a half, so that those that were granted at the same time do not end so
+	Part   float64       // of a slice, one half to one and a half: so leases of the same moment end at different times
 }
 
 // New returns an empty set of leases.

@@ -70,26 +70,25 @@ const (
 	ChangeBegun   = 5
 )
 
-// Limits of what is stored.
+// Limits of stored data.
 const (
 	MaxInteger   = 1 << 53       // a Lua number holds every integer below
 	MaxBackstep  = 1_000_000     // store time never goes back by more
 	MaxUpstreams = 10_000        // that are enlisted
 	MaxSettings  = 1024          // of an upstream: store.MaxSettings
 	OnceTTL      = 3_600_000_000 // for how long operations are remembered that must not be done twice
-	KeptResets   = 32            // of an upstream, of which it is known what they forgot
+	KeptResets   = 32            // of an upstream, with what they reset
 	MaxReset     = 1024          // bytes of what one of them forgot
 )
 
-// Parameters of the search for a slot. Pieces of free time that one limit has may be useless to another, and there may be many.
-// So after ManyRounds a rate offers only pieces twice as long as the call needs, and with each round pieces twice as long again:
-// soon there is either one that is long enough for all, or the time behind everything that is reserved. After LastRound, windows
-// offer nothing but the time behind everything either.
+// Parameters of the search for a slot. One limit may have many pieces of free time that are useless to another. So after ManyRounds a rate
+// offers only pieces twice as long as the call needs, and twice as long again in each round, until one is long enough for all or only the
+// time behind all reservations is left. After LastRound, windows offer only that, too.
 const (
 	ManyRounds = 16
 	LastRound  = 48
-	// MaxGaps bounds the gaps that a rate remembers, so that its account is one value that is quickly read and written: 1,024 take 14 KiB. A thousand reservations that lie apart, because another limit is slower, leave a thousand gaps, and between them lies all that the
-	// rate admits for hours.
+	// MaxGaps bounds the gaps that a rate remembers, so that its account is one value that is quickly read and written: 1,024 take 14 KiB. A
+	// thousand reservations that lie apart, because another limit is slower, leave a thousand gaps, with room for hours of calls.
 	MaxGaps = 1024
 	// MaxLooks is at how many gaps a search looks before it offers nothing but the tail.
 	MaxLooks = 256
@@ -97,17 +96,16 @@ const (
 	// LooksEach of them are as much work as one question to an account.
 	MaxFull   = 512
 	LooksEach = 16
-	// CrowdedLook and MaxCrowded: to look whether a slot is crowded is work: CrowdedLook, and one for each start ahead of it in
-	// the window, of which there are many if it is in front of a long queue. After MaxCrowded of it, of slots that were refused,
-	// the tail alone decides. Near its end there are no more starts ahead than the burst, so that this ends.
+	// CrowdedLook and MaxCrowded bound the work of finding slots that the log refuses. To check a slot costs CrowdedLook, and one for each start
+	// ahead of it in the window, which are many in front of a long queue. After MaxCrowded for refused slots, only the tail decides. Near its end
+	// there are no more starts ahead than the burst, so the search ends.
 	CrowdedLook = 16
 	MaxCrowded  = 512
 	// MaxOpened is between how many calls of a slower rate a faster one makes gaps at most.
 	MaxOpened = 96
 	// MaxSwept is how many members of a sorted set that are past a script removes at most.
 	MaxSwept = 1024
-	// UnboundSlack is the slack of a call that no policy binds: it could be anything, but those that wait for the end of a
-	// pause are to be spread.
+	// UnboundSlack is the slack of a call that no policy binds. Any value would do; this one spreads the calls that wait for the end of a pause.
 	UnboundSlack = 1_000_000
 	// MaxUnpack bounds how many values a script gives one command: Lua's unpack fails at some 8,000.
 	MaxUnpack = 4000
@@ -153,14 +151,14 @@ const (
 	AnswerRefused = 1
 	AnswerGuessed = 2 // when there is more
 	AnswerTeaches = 4 // a pace
-	AnswerOpen    = 8 // what is on its way counts in these
+	AnswerOpen    = 8 // the number of calls on their way, in units of this
 )
 
 // LongerBy is by which part of its usual length a window of a calendar is longer at most: a day of 25 hours, a month of 31 days.
 const LongerBy = 24
 
-// LetGo is in which part of a window at its end what is kept for parties is let go: the last quarter. With a twelfth, others cannot use all
-// of it at one and a half times the mean pace or less; a party that comes later than that finds less than its part.
+// LetGo is the last part of a window, in which the parts of parties are let go: a quarter. With a twelfth, others could not use all of it at
+// one and a half times the mean pace. A party that comes in that part finds less than its own.
 const LetGo = 4
 
 // A part kept for a party that does not call, while others do, is whole for IdleWindows whole windows, and then halves with each further
@@ -177,20 +175,19 @@ const LineUnit = 1000
 // Parameters of queues.
 const (
 	// TagMicro is the length of a microsecond of a rate in virtual time, for weight 1: 2^53 of it last for a hundred days in which the queue is
-	// never empty. MaxTagged is how many of them a call has at most: four days. It is no more round than TagStep.
+	// never empty. MaxTagged bounds those of one call: four days. It is no more round than TagStep.
 	TagMicro  = 1012
 	MaxTagged = 345_600_000_000
 	// TagStep is the length of a call of weight 1 that needs a permit: 2^53 of it last for nine thousand million calls in one queue, and of
 	// weight 100 it is a hundred units. It is not round, because emulators of Redis cannot read scores that end in many
 	// zeros.
 	TagStep = 1_012_400
-	// TagUnit is what tags are multiples of. The remainder distinguishes calls of the same tag, in the order in which they came.
+	// TagUnit is what tags are multiples of. The remainder distinguishes calls of the same tag, in order of arrival.
 	TagUnit = 100
 	// MaxFlows bounds the flows that are remembered. Flows with the least lead are dropped first: they may get their next call a little
 	// early.
 	MaxFlows = 4096
-	// CalledLives is for how long a waiter that was called is believed to come. One that comes later has the position that it
-	// had, but for fair shares.
+	// CalledLives is how long a called waiter is expected. One that comes later keeps its position, except under fair shares.
 	CalledLives = 100_000
 	// MostCalled is how many are called at once.
 	MostCalled = 32

@@ -62,7 +62,7 @@ func (one *Observation) bind(ctx context.Context, a *binding.Ask, n int64) error
 	return nil
 }
 
-// times returns what n calls cost each of their limits together, but no more than the limit ever admits.
+// times returns the cost of n calls for each of their limits, at most what the limit ever admits.
 func times(n int64, limits []store.Limit, cost int64, costs []int64) []int64 {
 	all := make([]int64, len(limits))
 	for i := range limits {

@@ -6,7 +6,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// Cancel gives back what a call holds that does not go. One that has gone keeps it, but for its permits.
+// Cancel gives back the slots and permits of a call that does not go; of one that has gone, only the permits.
 func (one *Observation) Cancel(ctx context.Context, gone bool) {
 	if one == nil {
 		return
@@ -98,7 +98,7 @@ func (o *Observer) Retire() {
 	})
 }
 
-// Close gives all slots to come back, and waits for what is under way. Pending calls are dropped.
+// Close gives future slots back, and waits for requests under way. Pending calls are dropped.
 func (o *Observer) Close() {
 	o.mu.Lock()
 	lost := o.lost + int64(len(o.pending))

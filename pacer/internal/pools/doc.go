@@ -3,9 +3,8 @@
 //
 // # Purpose
 //
-// The store decides by which account a call goes: that whose limits admit it first. The package decides what is left to decide: by which
-// credential of the account, and where several accounts are equally good, at which one the store begins. It knows neither policies nor
-// stores.
+// The store picks the account of a call: the one whose limits admit it first. The package picks the credential of the account and, if several
+// accounts are equally good, the one at which the store begins. It knows neither policies nor stores.
 //
 //	credentials ──New──▶ accounts, each with credentials that share its limits
 //

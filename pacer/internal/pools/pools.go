@@ -104,9 +104,9 @@ func weighted(n, all int, weight func(int) int) int {
 	return n - 1
 }
 
-// Leave takes a credential out of use for a time. It returns its account, and for how long that is to be paused: until the first of its
-// credentials comes back, or not at all (0) if another one of it is in use, or if none of the whole pool is: then no call waits for it. The
-// account is nil if there is no such credential.
+// Leave takes a credential out of use for a time. It returns its account, and how long to pause that: until the first of its credentials
+// comes back, or 0 if another one of them is in use, or if none of the whole pool is: then no call waits for it. The account is nil if there
+// is no such credential.
 func (l *Pool) Leave(id string, d time.Duration) (of *Account, pause time.Duration) {
 	if of = l.AccountOf(id); of == nil {
 		return nil, 0

@@ -1,4 +1,4 @@
-// Package usage counts what was spent lately: by policy and second, and by the keys that spend most. Operators and metrics read it; no
+// Package usage counts recent spending: by policy and second, and by the keys that spend most. Operators and metrics read it; no
 // decision about a call needs it.
 //
 // # States

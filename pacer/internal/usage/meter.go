@@ -19,8 +19,8 @@ type Meter struct {
 	policies  []metered
 	keys      TopKeys
 	callers   TopKeys         // of each policy: the scope is a store.Call.Caller
-	reported  int64           // the store has what was spent before this second, or a report of it is under way
-	delivered int64           // the store has what was spent before this second
+	reported  int64           // the store has the spending before this second, or a report of it is under way
+	delivered int64           // the store has the spending before this second
 	settled   map[place]int64 // by how much calls of seconds that were reported cost more, and the store does not know
 	sent      map[place]int64 // the part of settled that a report has that is under way
 }
@@ -31,7 +31,7 @@ type place struct {
 	second int64
 }
 
-// metered is what was spent of one policy.
+// metered is the spending of one policy.
 type metered struct {
 	name  string
 	spent Tally
@@ -146,8 +146,8 @@ func (m *Meter) Callers(now store.Instant, n int) []store.KeyUse {
 	return Top(spent, nil, n)
 }
 
-// report returns what was spent before a second and is not with the store yet, for a report, and what each key has spent in about the last
-// minute. Later spending belongs to the next report.
+// report returns the spending before a second that the store lacks, and that of each key in about the last minute. Later spending belongs to
+// the next report.
 func (m *Meter) report(now store.Instant, until int64) (went []store.Went, spent map[store.Key]int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -186,7 +186,7 @@ func (m *Meter) appendSettled(all []store.Went, until int64) []store.Went {
 	return all
 }
 
-// snapshot returns what was spent of each policy, and what each key has spent in about the last minute.
+// snapshot returns the spending of each policy, and that of each key in about the last minute.
 func (m *Meter) snapshot(now store.Instant) (all []metered, spent map[store.Key]int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -204,7 +204,7 @@ func (m *Meter) spent(now store.Instant) map[store.Key]int64 {
 	return sums
 }
 
-// appendTo appends what was spent from one second until before another.
+// appendTo appends the spending from one second until before another.
 func (m *metered) appendTo(all []store.Went, from, until int64) []store.Went {
 	for second := max(from, until-Seconds+1); second < until; second++ {
 		if what := m.spent.Get(second); what != (store.Second{}) {

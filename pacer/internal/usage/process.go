@@ -16,7 +16,7 @@ const (
 	maxAboutKeys = 16
 	// MaxCallers is of how many callers it reports what they spent, and how many are shown of all processes.
 	MaxCallers = 100
-	// maxAboutStated is of how many limits it reports what was stated.
+	// maxAboutStated bounds the limits whose statements it reports.
 	maxAboutStated = 16
 	// maxIndexKeys is how many keys a registry of one process returns: as many as package fleet shows.
 	maxIndexKeys = 20

@@ -6,7 +6,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// Seconds is for how many seconds a tally remembers what went. It is more than a fleet.Snapshot shows, so that a late report is complete,
+// Seconds is how long a tally remembers calls. It is more than a fleet.Snapshot shows, so that a late report is complete,
 // in the largest fleets, too, and a power of two.
 const Seconds = 128
 
@@ -56,7 +56,7 @@ func (t *Tally) Add(second int64, more store.Second) {
 	}
 }
 
-// Each calls f for each second in which something went, and its cost. A nil Count has none.
+// Each calls f for each second with calls, and their cost. A nil Count has none.
 func (c *Count) Each(f func(second, cost int64)) {
 	if c == nil {
 		return

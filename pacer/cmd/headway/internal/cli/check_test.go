@@ -20,7 +20,7 @@ stores: {shared: {redis: "cache.internal:6379", passwordEnv: HEADWAY_TEST_NOT_SE
 upstreams:
   crm:
     store: shared
-    policies: ["peak: 25/s, burst 10, per tenant", 100000/day (UTC), "all: 90/s"]
+    policies: ["peak: 25/s, burst 10, per tenant", 100000 daily (UTC), "all: 90/s"]
     overrides: [{policy: peak, for: acme, limit: 50/s}]
     hosts: api.crm.example
   hub: {profile: github, policies: none}

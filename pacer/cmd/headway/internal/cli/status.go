@@ -128,7 +128,7 @@ func (o *on) checkScopes() error {
 		for _, s := range o.snapshot.Policies[i].Policy.Scopes() {
 			known[s] = true
 		}
-		if by, _ := o.snapshot.Policies[i].Policy.FairBy(""); by != "" && by != specs.PartyScope {
+		if by := o.snapshot.Policies[i].Policy.FairBy(); by != "" && by != specs.PartyScope {
 			known[by] = true
 		}
 	}

@@ -195,8 +195,7 @@ func (p *Plan) checkLane(l *Load) error {
 func (p *Plan) checkScopes(l *Load) error {
 	for name := range l.Scopes {
 		if !slices.ContainsFunc(p.Policies, func(one policies.Policy) bool {
-			by, _ := one.FairBy("")
-			return slices.Contains(one.Scopes(), name) || by == name
+			return slices.Contains(one.Scopes(), name) || one.FairBy() == name
 		}) {
 			return bad("scope", strconv.Quote(name), "no policy has that scope: check its spelling")
 		}
@@ -208,7 +207,7 @@ func (p *Plan) checkScopes(l *Load) error {
 				return bad("scope", strconv.Quote(name+"="), fmt.Sprintf("policy %q needs it, so every call would be refused: give a value, or make the policy optional", one.Name()))
 			}
 		}
-		if by, _ := one.FairBy(""); by != "" {
+		if by := one.FairBy(); by != "" {
 			if v, set := l.Scopes[by]; set && v == "" {
 				return bad("scope", strconv.Quote(by+"="), fmt.Sprintf("policy %q is fair by it, so every call would be refused: give a value", one.Name()))
 			}

@@ -60,7 +60,7 @@ func newBinder(all []policies.Policy) *binder {
 	b := &binder{parts: parts(all), keys: make(map[[2]string]int), flows: make(map[string]int64)}
 	b.first, b.count = make([]*store.Limit, len(b.parts)), make([]int, len(b.parts))
 	for i := range all {
-		if by, _ := all[i].FairBy(""); by != "" {
+		if by := all[i].FairBy(); by != "" {
 			b.fair, b.of = by, all[i]
 		}
 	}
@@ -114,7 +114,7 @@ func (b *binder) bind(l *Load, tenant, lane string) *stack {
 			if who = ""; slices.Contains(b.of.Lanes(), lane) {
 				who = lane
 			}
-			_, s.weight = b.of.FairBy(who)
+			s.weight = b.of.Weight(who)
 		}
 		if _, known := b.flows[who]; !known {
 			b.flows[who] = int64(len(b.flows)) + 1
