@@ -182,8 +182,8 @@ func (l *lossy) charged() int {
 	}
 	require.NoError(l.t, err)
 	fields := strings.Fields(value[:strings.IndexByte(value, '|')])
-	require.Len(l.t, fields, 7, value)
-	n, err := strconv.Atoi(fields[6])
+	require.Len(l.t, fields, 3, value)
+	n, err := strconv.Atoi(fields[2])
 	require.NoError(l.t, err)
 	return n
 }
