@@ -98,11 +98,11 @@ func (w *words) duration() time.Duration {
 // zone reads a time zone in parentheses.
 func (w *words) zone() *time.Location {
 	name := w.inParentheses(w.rest())
-	switch {
-	case name == "":
+	switch name {
+	case "":
 		w.fail(`name the time zone in parentheses, such as "100000 daily (UTC)" or "100000 daily (Europe/Berlin)"`)
 		return nil
-	case name == "Local":
+	case "Local":
 		w.fail(`"Local" differs from machine to machine: name a time zone, such as (Europe/Berlin)`)
 		return nil
 	}
