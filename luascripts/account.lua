@@ -16,6 +16,8 @@
 --   shift  how far the server's clock had stepped back at since (by that clock), while store time went on. It shrinks by a 64th of the
 --          time that passes, so store time never stops
 
+local list = lists()
+
 -- define makes an algorithm, by the number that goes over the wire; algorithms are those that this run has met.
 local define, algorithms = {}, {}
 
@@ -23,6 +25,11 @@ local define, algorithms = {}, {}
 local function queues()
   if not define.queues then define.queues = define.queue() end
   return define.queues
+end
+
+-- foreign ends the script, before it has written anything, because a key holds what these scripts did not write.
+local function foreign(key)
+  error('HEADWAYFOREIGN ' .. key .. ' holds a value that Headway did not write', 0)
 end
 
 -- unknown ends the script because a request has something that it does not know. To take that for something else would let calls go

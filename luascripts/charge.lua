@@ -9,9 +9,6 @@
 -- holds the cost more with each call. A claim of a charge (see report.lua) carries how much a window's bucket held at least. Package engine
 -- has the same in charge.go.
 
--- Lua 5.1, which Redis and Valkey have, calls it unpack; later versions table.unpack.
-local unpack = table.unpack or unpack
-
 -- permit returns the charge of a call that has a permit, or will.
 local function permit(id, has) return tonumber(id), has and 1 or 0 end
 

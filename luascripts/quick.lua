@@ -5,50 +5,53 @@
 -- only counts, none of them ahead; and an upstream with no news. In any other case it does nothing, and the rest of the script decides.
 -- gcra.lua, starts.lua and window.lua have the reasons.
 
--- count counts so many calls of one cost in a window, whose arguments begin at one and whose key has the value v. It returns
--- the new value, when that means nothing any more, when the present bucket begins, its slack, and what it holds with the first
--- of the calls; nil if that is not the common case.
-local function count(at, v, now, many, cost)
-  local width, back, begins, ends = ARGV[at + 2] + 0, ARGV[at + 3] * ARGV[at + 2], nil, nil
-  local n, bounds = many * cost, at + 5 + ARGV[at + 5]
-  if bounds == at + 5 then
-    begins = now - now % width
-    ends = begins + width
-  else
-    for i = at + 6, bounds do
-      ends = ARGV[i] + 0
-      if ends > now then break end
-      begins = ends
+-- counting returns a function that counts so many calls of one cost in a window, whose arguments begin at one and whose key has the
+-- value v. It returns the new value, when that means nothing any more, when the present bucket begins, its slack, and what it holds with
+-- the first of the calls; nil if that is not the common case.
+local function counting()
+  local list = lists()
+  return function(at, v, now, many, cost)
+    local width, back, begins, ends = ARGV[at + 2] + 0, ARGV[at + 3] * ARGV[at + 2], nil, nil
+    local n, bounds = many * cost, at + 5 + ARGV[at + 5]
+    if bounds == at + 5 then
+      begins = now - now % width
+      ends = begins + width
+    else
+      for i = at + 6, bounds do
+        ends = ARGV[i] + 0
+        if ends > now then break end
+        begins = ends
+      end
+      if not begins or ends <= now then return nil end
     end
-    if not begins or ends <= now then return nil end
+    local slack, lasts = ends - ARGV[at + 4] - 1 - now, ends + back
+    if slack < 0 then return nil end
+    local held, total, buckets = 0, 0, ''
+    local shape = (bounds > at + 5 and 'c' or 'w') .. ARGV[at + 2] .. '.' .. ARGV[at + 3] .. ' '
+    if v then
+      if string.sub(v, 1, #shape) ~= shape then return nil end
+      local till, all, from = string.match(v, '^(%d+) (%d+)|()', #shape + 1)
+      if not till or till + 0 > lasts or from > #v or (#v + 1 - from) % 14 > 0 then return nil end
+      total = all + 0
+      local first, size = 1, (#v + 1 - from) / 14
+      local one, began = list.pair(v, size, from)
+      if began > begins or back > 0 and (begins - began) % width ~= 0 then return nil end
+      if began == begins then
+        held, size = one, size - 1
+      elseif bounds > at + 5 then
+        return nil -- it may be in another grid
+      end
+      while first <= size do
+        one, began = list.pair(v, first, from)
+        if began >= begins - back then break end
+        total, first = total - one, first + 1
+      end
+      buckets = string.sub(v, from + 14 * first - 14, from + 14 * size - 1)
+    end
+    if total + n > ARGV[at + 1] + 0 then return nil end
+    local value = shape .. string.format('%.0f %.0f|', lasts, total + n) .. buckets .. list.of(held + n, begins)
+    return value, lasts, begins, slack, held + cost
   end
-  local slack, lasts = ends - ARGV[at + 4] - 1 - now, ends + back
-  if slack < 0 then return nil end
-  local held, total, buckets = 0, 0, ''
-  local shape = (bounds > at + 5 and 'c' or 'w') .. ARGV[at + 2] .. '.' .. ARGV[at + 3] .. ' '
-  if v then
-    if string.sub(v, 1, #shape) ~= shape then return nil end
-    local till, all, from = string.match(v, '^(%d+) (%d+)|()', #shape + 1)
-    if not till or till + 0 > lasts or from > #v or (#v + 1 - from) % 14 > 0 then return nil end
-    total = all + 0
-    local first, size = 1, (#v + 1 - from) / 14
-    local one, began = list.pair(v, size, from)
-    if began > begins or back > 0 and (begins - began) % width ~= 0 then return nil end
-    if began == begins then
-      held, size = one, size - 1
-    elseif bounds > at + 5 then
-      return nil -- it may be in another grid
-    end
-    while first <= size do
-      one, began = list.pair(v, first, from)
-      if began >= begins - back then break end
-      total, first = total - one, first + 1
-    end
-    buckets = string.sub(v, from + 14 * first - 14, from + 14 * size - 1)
-  end
-  if total + n > ARGV[at + 1] + 0 then return nil end
-  local value = shape .. string.format('%.0f %.0f|', lasts, total + n) .. buckets .. list.of(held + n, begins)
-  return value, lasts, begins, slack, held + cost
 end
 
 local function quickly()
@@ -83,17 +86,18 @@ local function quickly()
   end
   local now = clock()
   if now < ARGV[2] - C.MaxBackstep then return nil end
-  local reply, size, more, lasts, logs =
-    { now, many, n > 0 and -1 or C.UnboundSlack }, 3, n + 2, {}, nil
+  local reply, size, more, lasts, logs, count =
+    { now, many, n > 0 and -1 or C.UnboundSlack }, 3, n + 2, {}, nil, nil
   at = 4
   for i = 2, n + 1 do
     local v, algorithm = values[i], ARGV[at]
     if not v and call('TYPE', KEYS[i])['ok'] ~= 'none' then return nil end
     if algorithm == 'C.Window' then
+      count = count or counting()
       local begins, slack, seen
       values[i], lasts[i], begins, slack, seen = count(at, v, now, many, cost)
       if not begins then return nil end
-      size = addcharge(reply, size, begins, cost, seen)
+      reply[size + 1], reply[size + 2], reply[size + 3], size = begins, cost, seen, size + 3
       if reply[3] < 0 or slack < reply[3] then reply[3] = slack end
       at = at + 6 + ARGV[at + 5]
     else
@@ -118,7 +122,7 @@ local function quickly()
       end
       local need = cost * t
       if from + (many - 1) * need > now + (burst - cost) * t then return nil end
-      reply[size + 1], reply[size + 2], size = from, from + need, size + 2 -- addcharge takes longer
+      reply[size + 1], reply[size + 2], size = from, from + need, size + 2
       local ends = from + many * need
       if log then
         log.inside = v and call('ZCOUNT', log.starts, now - log.within + 1, '+inf') or 0

@@ -247,6 +247,7 @@ func (s *spares) put(one *spare) {
 		return
 	}
 	one.Forget()
-	one.call, one.limits = dispatch.Call{}, [store.FewLimits]store.Limit{}
+	one.call.Reset()
+	one.limits = [store.FewLimits]store.Limit{}
 	s.pool.Put(one)
 }

@@ -57,8 +57,8 @@ func TestAHandshakeIsNotACall(t *testing.T) {
 					},
 				})
 				defer rdb.Close()
-				ctx, cancel := deadline.New(t.Context(), timeout, 4*timeout)
-				defer cancel()
+				ctx := deadline.New(t.Context(), timeout, 4*timeout)
+				defer ctx.End()
 				start, done := time.Now(), make(chan error, 1)
 				go func() {
 					_, err := must(redisstore.New(rdb)).Upstreams(ctx)

@@ -21,10 +21,10 @@ type Member interface { //nolint:interfacebloat // it is what one type does, for
 	// not let this process in. It waits for the answer to the first request in any case, as all calls do.
 	Await(ctx context.Context, latest time.Time, closed <-chan struct{}) error
 
-	// ReserveEach is Reserve for several stacks of one upstream, in order, in one request if the shared store decides. It returns the error
-	// of each. The last grants may be [Grant].Deferred. Unless the shared store is [Punctual], the batches are not the caller's any more: a
+	// ReserveEach is Reserve for several stacks of one upstream, in order, in one request if the shared store decides. It sets the error
+	// of each, which may be nil. The last grants may be [Grant].Deferred. Unless the shared store is [Punctual], the batches are not the caller's any more: a
 	// request that nobody waits for may still use them.
-	ReserveEach(ctx context.Context, batches []Batch) []error
+	ReserveEach(ctx context.Context, batches []Batch, errs []error)
 
 	// Now estimates the store's time.
 	Now() Instant

@@ -11,29 +11,40 @@ import (
 	"time"
 )
 
-// A Context is that of a request to a store.
+// A Context is that of a request to a store. It has the values of another one, which does not end it.
 type Context struct {
-	context.Context //nolint:containedctx // it is one
-
+	values  context.Context //nolint:containedctx // for its values
 	timeout time.Duration
 	latest  time.Time
+	over    chan struct{}
 
 	mu    sync.Mutex
 	at    time.Time
 	timer *time.Timer // ends it
+	err   error       // why it is over
 }
 
 type key struct{}
 
 // New returns the context of a request that begins now. It is over a timeout after it began or, if the store connects first, after it had a
-// connection, and longest after it began at the latest. It ends then, or when the function that New returns is called.
-func New(parent context.Context, timeout, longest time.Duration) (*Context, context.CancelFunc) {
-	parent, cancel := context.WithCancel(parent)
+// connection, and longest after it began at the latest. It ends then, or with [Context.End].
+func New(values context.Context, timeout, longest time.Duration) *Context {
 	now := time.Now()
-	c := &Context{Context: parent, timeout: timeout, latest: now.Add(longest), at: now.Add(timeout), timer: time.AfterFunc(timeout, cancel)}
-	return c, func() {
+	c := &Context{values: values, timeout: timeout, latest: now.Add(longest), at: now.Add(timeout), over: make(chan struct{})}
+	c.timer = time.AfterFunc(timeout, func() { c.end(context.DeadlineExceeded) })
+	return c
+}
+
+// End ends the context, if it has not ended yet. Its user calls it when the request is done.
+func (c *Context) End() { c.end(context.Canceled) }
+
+func (c *Context) end(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = err
 		c.timer.Stop()
-		cancel()
+		close(c.over)
 	}
 }
 
@@ -44,13 +55,14 @@ func (c *Context) Deadline() (time.Time, bool) {
 	return c.at, true
 }
 
+// Done implements [context.Context].
+func (c *Context) Done() <-chan struct{} { return c.over }
+
 // Err implements [context.Context].
 func (c *Context) Err() error {
-	err := c.Context.Err()
-	if at, _ := c.Deadline(); err != nil && !time.Now().Before(at) {
-		return context.DeadlineExceeded
-	}
-	return err
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
 }
 
 // Value implements [context.Context].
@@ -58,7 +70,7 @@ func (c *Context) Value(k any) any {
 	if k == (key{}) {
 		return c
 	}
-	return c.Context.Value(k)
+	return c.values.Value(k)
 }
 
 // Connecting records that the request of a context waits for a connection.

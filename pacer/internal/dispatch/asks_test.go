@@ -33,7 +33,7 @@ type member struct {
 	back    int
 }
 
-func (m *member) ReserveEach(_ context.Context, batches []store.Batch) []error {
+func (m *member) ReserveEach(_ context.Context, batches []store.Batch, errs []error) {
 	m.mu.Lock()
 	calls := 0
 	for i := range batches {
@@ -49,7 +49,7 @@ func (m *member) ReserveEach(_ context.Context, batches []store.Batch) []error {
 	if m.panics {
 		panic("a hook of its client")
 	}
-	errs, n, now := make([]error, len(batches)), 0, instant(time.Now())
+	n, now := 0, instant(time.Now())
 	for i := range batches {
 		for j := range batches[i].Calls {
 			g := &batches[i].Grants[j]
@@ -62,7 +62,6 @@ func (m *member) ReserveEach(_ context.Context, batches []store.Batch) []error {
 		}
 		errs[i] = m.fails
 	}
-	return errs
 }
 
 func (m *member) CancelAll(_ context.Context, batches []store.Batch) error {

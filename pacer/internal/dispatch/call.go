@@ -201,3 +201,13 @@ func (c *Call) Settle(ctx context.Context, free []store.Limit, actual func(polic
 //   - It was not given back, so that no grant of it is owed to the store.
 //   - No Answered or Settle can come: its user sees to that.
 func (c *Call) IsReusable() bool { return !c.caught }
+
+// Reset makes a call that is reusable ready for Reserve.
+func (c *Call) Reset() {
+	wake := c.wake
+	*c = Call{place: place{wake: wake}}
+	select {
+	case <-wake: // nobody has waited for its last answer
+	default:
+	}
+}

@@ -80,25 +80,23 @@ func (s *Dispatcher) admitAll() {
 
 // send sends a request, and gives those who wait for it their answers. If the store panics, or a hook of its client, nobody must wait for it.
 func (s *Dispatcher) send(r *request) {
-	var errs []error
+	r.errs = r.errs[:0]
 	defer func() {
-		if errs == nil {
-			errs = slices.Repeat([]error{store.ErrUnreachable}, len(r.batches))
-		}
 		s.lock()
 		defer s.mu.Unlock()
-		s.answered(r, errs)
+		s.answered(r)
 	}()
 	ctx := s.unending(r.asks[0].ctx)
 	for i := range r.batches {
 		b := &r.batches[i]
 		b.Grants = slices.Grow(b.Grants[:0], len(b.Calls))[:len(b.Calls)]
+		r.errs = append(r.errs, store.ErrUnreachable) // if the store panics
 	}
 	if s.Member != nil {
-		errs = s.Member.ReserveEach(ctx, r.batches)
+		s.Member.ReserveEach(ctx, r.batches, r.errs)
 	} else {
 		b := &r.batches[0]
-		errs = []error{s.Store.Reserve(ctx, b.Stack, b.Calls, b.Grants)}
+		r.errs[0] = s.Store.Reserve(ctx, b.Stack, b.Calls, b.Grants)
 	}
 	s.tookSince(r.asks[0].began)
 }
@@ -253,18 +251,18 @@ func (s *Dispatcher) carry(r *request, a *ask) {
 }
 
 // answered gives those who wait for a request their answers. The caller holds mu.
-func (s *Dispatcher) answered(r *request, errs []error) {
+func (s *Dispatcher) answered(r *request) {
 	w := &s.asks
 	w.under--
 	w.over.Broadcast()
-	s.loaded(r, errs)
+	s.loaded(r)
 	for hash := range r.places {
 		delete(w.wire, hash)
 	}
 	var again []*ask
 	for _, c := range r.asks {
 		a := c.ask
-		if !a.take(&r.batches[c.batch], c, errs[c.batch]) {
+		if !a.take(&r.batches[c.batch], c, r.errs[c.batch]) {
 			again = append(again, a)
 			continue
 		}
@@ -285,7 +283,7 @@ func (s *Dispatcher) answered(r *request, errs []error) {
 			a.done <- struct{}{}
 		}
 	}
-	w.waiting = append(again, w.waiting...)
+	w.waiting = slices.Insert(w.waiting, 0, again...)
 	if !s.punctual {
 		return // the member may still use it
 	}
@@ -296,10 +294,10 @@ func (s *Dispatcher) answered(r *request, errs []error) {
 }
 
 // loaded bounds the next request to the calls that the store decides. The caller holds mu.
-func (s *Dispatcher) loaded(r *request, errs []error) {
+func (s *Dispatcher) loaded(r *request) {
 	decided := 0
 	for i := range r.batches {
-		if errs[i] != nil {
+		if r.errs[i] != nil {
 			return
 		}
 		n := len(r.batches[i].Grants)

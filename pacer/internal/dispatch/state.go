@@ -333,6 +333,7 @@ type asks struct {
 type request struct {
 	asks    []carried
 	batches []store.Batch
+	errs    []error        // of the batches
 	places  map[uint64]int // by the stack's hash, the index of the batch
 	calls   int
 	charges int

@@ -20,8 +20,9 @@ const maxReminders = 4
 func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
 	return store.InParts(grants, func(done int) error {
 		one := []store.Batch{{Stack: stack.Clone(), Calls: slices.Clone(calls[done:]), Grants: make([]store.Grant, len(calls)-done)}}
-		if err := w.ReserveEach(ctx, one)[0]; err != nil {
-			return err
+		var errs [1]error
+		if w.ReserveEach(ctx, one, errs[:]); errs[0] != nil {
+			return errs[0]
 		}
 		copy(grants[done:], one[0].Grants)
 		return nil
@@ -29,8 +30,7 @@ func (w *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 }
 
 // ReserveEach implements [store.Member].
-func (w *Store) ReserveEach(ctx context.Context, batches []store.Batch) []error {
-	errs := make([]error, len(batches))
+func (w *Store) ReserveEach(ctx context.Context, batches []store.Batch, errs []error) {
 	ask, err := w.ensureJoined(ctx)
 	switch {
 	case err != nil:
@@ -46,7 +46,6 @@ func (w *Store) ReserveEach(ctx context.Context, batches []store.Batch) []error 
 			errs[i] = w.reserveAlone(ctx, &batches[i], ask)
 		}
 	}
-	return errs
 }
 
 // reserveShared has the shared store decide, and returns the batches of which it does not.

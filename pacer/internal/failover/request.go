@@ -125,11 +125,11 @@ func (w *Store) within(values context.Context, name string, calls int, op func(c
 	if w.state.Load() == unknown {
 		timeout, closing = max(timeout, time.Duration(w.budget.Load())), w.closing
 	}
-	ctx, cancel := deadline.New(context.WithoutCancel(values), timeout, max(timeout, longestOf(w.config.Timeout)))
+	ctx := deadline.New(values, timeout, max(timeout, longestOf(w.config.Timeout)))
 	answer := make(chan error, 1)
 	go func() { //nolint:contextcheck // its context is a deadline.Context
 		defer w.end()
-		defer cancel()
+		defer ctx.End()
 		answer <- guarded(ctx, op)
 	}()
 	defer func() { w.requested(name, calls, began, err) }()
@@ -139,7 +139,7 @@ func (w *Store) within(values context.Context, name string, calls int, op func(c
 	case <-ctx.Done():
 	case <-gone:
 	case <-closing:
-		cancel()
+		ctx.End()
 		return store.ErrClosed
 	}
 	select {
@@ -166,8 +166,8 @@ func (w *Store) inTime(values context.Context, name string, calls int, op func(c
 	}
 	defer w.end()
 	began := time.Now()
-	ctx, cancel := deadline.New(values, w.config.Timeout, longestOf(w.config.Timeout))
-	defer cancel()
+	ctx := deadline.New(values, w.config.Timeout, longestOf(w.config.Timeout))
+	defer ctx.End()
 	defer func() { w.requested(name, calls, began, err) }()
 	err = store.ErrUnreachable // if it panics
 	err = w.ofTheCall(op(ctx)) //nolint:contextcheck // it is a deadline.Context

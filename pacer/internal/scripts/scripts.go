@@ -52,7 +52,7 @@ func WithClock(clock string) Scripts {
 		define("[C.Allowance]", "allowance")
 	lines := plain + define("[C.Concurrency]", "concurrency") + source("define[C.Queued] = define[C.GCRA]") + define(".queue", "queue")
 	clock = source(clock)
-	shared, accounts, reserves := clock+read("charge")+read("list"), read("account"), read("reserve")
+	shared, accounts, reserves := clock+read("list"), read("charge")+read("account"), read("reserve")
 	join := func(definitions, command string) string { return shared + accounts + definitions + read(command) }
 	return Scripts{
 		Reserve:   shared + read("quick") + accounts + plain + reserves,
