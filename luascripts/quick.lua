@@ -1,16 +1,19 @@
 -- quick.lua: the common case of reserve.lua. It comes first, because to define the rest takes longer than this.
 --
--- KEYS, ARGV, Reply and TTL are those of reserve.lua. The case: runs of calls that have one cost for all accounts, can go now, and differ
--- only in how long they would wait; rates that do not adapt and have only a tail, and a log if their windows are exact; windows that have
--- only counts, none of them ahead; and an upstream with no news. In any other case it does nothing, and the rest of the script decides.
--- gcra.lua, starts.lua and window.lua have the reasons.
+-- KEYS, ARGV, Reply and TTL are those of reserve.lua. The case: runs of calls that have one cost for all accounts, and differ only in how
+-- long they would wait; rates that do not adapt and have only a tail, and a log if their windows are exact; windows that have only counts,
+-- none of them ahead; and an upstream with no news. The calls can go now, or wait for rates without a log, leave no gaps in others, and
+-- are in the present bucket of each window. In any other case it does nothing, and the rest of the script decides. gcra.lua, starts.lua and
+-- window.lua have the reasons.
 
--- counting returns a function that counts so many calls of one cost in a window, whose arguments begin at one and whose key has the
--- value v. It returns the new value, when that means nothing any more, when the present bucket begins, its slack, and what it holds with
--- the first of the calls; nil if that is not the common case.
-local function counting()
+-- rarely returns two functions, which are made for the calls that need them.
+local function rarely()
   local list = lists()
-  return function(at, v, now, many, cost)
+
+  -- count counts so many calls of one cost in a window, whose arguments begin at one and whose key has the value v. It returns the new
+  -- value, when that means nothing any more, when the present bucket begins, its slack, and what it holds with the first of the calls;
+  -- nil if that is not the common case.
+  local function count(at, v, now, many, cost)
     local width, back, begins, ends = ARGV[at + 2] + 0, ARGV[at + 3] * ARGV[at + 2], nil, nil
     local n, bounds = many * cost, at + 5 + ARGV[at + 5]
     if bounds == at + 5 then
@@ -52,10 +55,130 @@ local function counting()
     local value = shape .. string.format('%.0f %.0f|', lasts, total + n) .. buckets .. list.of(held + n, begins)
     return value, lasts, begins, slack, held + cost
   end
+
+  -- look returns what is known of the accounts of calls of one cost: of rates t, how late after their tail a call starts, that tail, and
+  -- the shape of the value; of windows where their arguments begin, and the value.
+  local function look(n, now, cost)
+    local all, at, values = {}, 4, redis.call('MGET', unpack(KEYS, 2, n + 1))
+    for i = 1, n do
+      local v, burst, t = values[i], ARGV[at + 1], tonumber(ARGV[at + 2])
+      if not v and redis.call('TYPE', KEYS[i + 1])['ok'] ~= 'none' then return nil end
+      if ARGV[at] == 'C.GCRA' then
+        local shape, tail = 'r' .. ARGV[at + 2] .. ' ', 0
+        if v then tail = string.sub(v, 1, #shape) == shape and tonumber(string.sub(v, #shape + 1)) end
+        if not tail or tail < 0 or tail >= C.MaxInteger or tail % 1 ~= 0 then return nil end
+        all[i], at = { t = t, need = cost * t, late = (cost - burst) * t, tail = math.max(tail, now), shape = shape }, at + 3
+      elseif ARGV[at] == 'C.Window' then
+        all[i], at = { window = at, value = v }, at + 6 + ARGV[at + 5]
+      else
+        return nil
+      end
+    end
+    return all
+  end
+
+  -- charge charges so many calls to the rates, the first of them at a slot, and adds the charges of that to an answer. It returns nil if
+  -- one of the rates would have a gap.
+  local function charge(all, answer, slot, many)
+    for i = 1, #all do
+      local o = all[i]
+      if o.t then
+        local x, lead = o.tail, slot - math.max(0, o.late)
+        if lead > x then
+          if x + o.t + o.late <= slot then return nil end
+          x = lead
+        end
+        answer[2 * i - 1], answer[2 * i], o.tail = o.tail, x + o.need, x + many * o.need
+        if answer.slack then answer.slack = math.min(answer.slack, math.max(0, x - slot)) end
+      end
+    end
+    return answer
+  end
+
+  -- decide decides about the runs of calls from an argument on by the rates alone. It returns the answers, how many calls go, and in how
+  -- many there must be room in windows; nil if that is not the common case.
+  local function decide(all, first, now)
+    local answers, goes, room = {}, 0, 0
+    for at = first, #ARGV, 6 do
+      local left, most = 1, ARGV[at] + 0
+      if first < #ARGV then left, most = ARGV[at + 1] + 0, ARGV[at + 4] + 0 end
+      local many = left
+      for i = 1, #all do
+        local spare, need = all[i].t and now - all[i].late - all[i].tail, all[i].need
+        if spare then many = spare < 0 and 0 or math.min(many, (spare - spare % need) / need + 1) end
+      end
+      if many > 0 then
+        answers[#answers + 1] = charge(all, { many = many, slot = now, before = goes }, now, many)
+        goes, left = goes + many, left - many
+      end
+      while left > 0 do
+        local slot, binds = now, 0
+        for i = 1, #all do
+          local from = all[i].t and all[i].tail + all[i].late
+          if from and from > slot then slot, binds = from, i end
+        end
+        local answer, fits = { many = 0, slot = slot, binds = binds, before = goes, slack = math.huge }, slot - now <= most
+        if not fits then
+          answer.many, room, left = -left, math.max(room, goes + 1), 1
+        elseif charge(all, answer, slot, 1) then
+          goes = goes + 1
+        else
+          return nil
+        end
+        answers[#answers + 1], left = answer, left - 1
+      end
+    end
+    return answers, goes, math.max(room, goes)
+  end
+
+  -- pace has calls of one cost go by turns, and returns the reply.
+  local function pace(first, n, now, cost)
+    local all = look(n, now, cost)
+    if not all then return nil end
+    local answers, goes, room = decide(all, first, now)
+    if not answers then return nil end
+    local latest, reply, size = answers[#answers].slot, { now }, 1
+    for i = 1, n do
+      local o = all[i]
+      if o.window and (room == goes or count(o.window, o.value, now, room, cost)) then
+        o.value, o.lasts, o.begins, o.slack, o.seen = count(o.window, o.value, now, goes, cost)
+      end
+      if o.window and (not o.begins or o.slack < latest - now) then return nil end
+    end
+    for k = 1, #answers do
+      local a = answers[k]
+      local slack = a.slack or math.huge
+      for i = 1, a.many < 0 and 0 or n do
+        if all[i].window then slack = math.min(slack, all[i].slack - a.slot + now) end
+      end
+      if a.many > 0 then
+        reply[size + 1], reply[size + 2], size = a.many, slack < math.huge and slack or -1, size + 2
+      else
+        reply[size + 1], reply[size + 2], reply[size + 3], reply[size + 4], size = a.many, a.binds, a.slot, 0, size + 4
+        if a.many == 0 then reply[size + 1], size = slack, size + 1 end
+      end
+      for i = 1, a.many < 0 and 0 or n do
+        local o = all[i]
+        if o.t then
+          reply[size + 1], reply[size + 2], size = a[2 * i - 1], a[2 * i], size + 2
+        else
+          reply[size + 1], reply[size + 2], reply[size + 3], size = o.begins, cost, o.seen + a.before * cost, size + 3
+        end
+      end
+    end
+    for i = 1, goes > 0 and n or 0 do
+      local o = all[i]
+      if o.t then o.value, o.lasts = o.shape .. string.format('%.0f', o.tail), o.tail end
+      redis.call('SET', KEYS[i + 1], o.value, 'PX', ttl(o.lasts - now))
+    end
+    return reply
+  end
+
+  return count, pace
 end
 
 local function quickly()
-  local n, at, many, cost = tonumber(ARGV[3]), 4, 1, 1
+  local n, at, many, cost, count, pace = tonumber(ARGV[3]), 4, 1, 1, nil, nil
   for _ = 1, n do
     local algorithm = ARGV[at]
     if algorithm == 'C.GCRA' then
@@ -68,6 +191,7 @@ local function quickly()
       return nil
     end
   end
+  local first = at
   if #ARGV ~= at then
     local each, flags = ARGV[at + 2], ARGV[at + 5]
     if each == '0' or flags ~= '0' then return nil end
@@ -86,14 +210,14 @@ local function quickly()
   end
   local now = clock()
   if now < ARGV[2] - C.MaxBackstep then return nil end
-  local reply, size, more, lasts, logs, count =
-    { now, many, n > 0 and -1 or C.UnboundSlack }, 3, n + 2, {}, nil, nil
+  local reply, size, more, lasts, logs =
+    { now, many, n > 0 and -1 or C.UnboundSlack }, 3, n + 2, {}, nil
   at = 4
   for i = 2, n + 1 do
     local v, algorithm = values[i], ARGV[at]
     if not v and call('TYPE', KEYS[i])['ok'] ~= 'none' then return nil end
     if algorithm == 'C.Window' then
-      count = count or counting()
+      if not count then count, pace = rarely() end
       local begins, slack, seen
       values[i], lasts[i], begins, slack, seen = count(at, v, now, many, cost)
       if not begins then return nil end
@@ -121,7 +245,10 @@ local function quickly()
         if tat > now then from = tat end
       end
       local need = cost * t
-      if from + (many - 1) * need > now + (burst - cost) * t then return nil end
+      if from + (many - 1) * need > now + (burst - cost) * t then
+        if not pace then count, pace = rarely() end
+        return pace(first, n, now, cost)
+      end
       reply[size + 1], reply[size + 2], size = from, from + need, size + 2
       local ends = from + many * need
       if log then

@@ -111,6 +111,7 @@ func TestStoresAnswerAlike(t *testing.T) {
 	for name, plan := range map[string]storetest.Plan{
 		"Plain":         {Ops: 12},
 		"Cancels":       {Ops: 14, Cancels: true},
+		"Paced":         {Ops: 30, Paced: true},
 		"Pauses":        {Ops: 14, Cancels: true, Pauses: true},
 		"StepsBack":     {Ops: 14, Cancels: true, Pauses: true, StepsBack: true},
 		"Changes":       {Ops: 30, Cancels: true, Pauses: true, StepsBack: true, Changes: true},
@@ -126,7 +127,11 @@ func TestStoresAnswerAlike(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			storetest.Differential(t, memory(), fixture(rdb), extent(min(20, 1_000/plan.Ops), 2100), plan, 1)
+			histories := min(20, 1_000/plan.Ops)
+			if plan.Paced {
+				histories = 140
+			}
+			storetest.Differential(t, memory(), fixture(rdb), extent(histories, 2100), plan, 1)
 		})
 	}
 }

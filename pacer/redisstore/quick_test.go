@@ -46,3 +46,33 @@ func TestPatienceCostsNothing(t *testing.T) {
 		}
 	}
 }
+
+// Calls that wait for a rate, or would wait for too long, are decided by the fast path as well, beside a window that has room for them.
+func TestThePaceCostsLittle(t *testing.T) {
+	t.Parallel()
+	short := redisstore.NewShort(redistest.Start(t).Client())
+	rate, quota := policies.PerSecond(10).Spec(), policies.Fixed(4, 365*24*time.Hour).Spec()
+	stack := store.Stack{Upstream: "paced", Limits: []store.Limit{{Policy: "rate", Spec: rate}, {Policy: "quota", Spec: quota}}}
+	reserve := func(waits ...time.Duration) ([]time.Duration, error) {
+		calls, grants := make([]store.Call, len(waits)), make([]store.Grant, len(waits))
+		for i, w := range waits {
+			calls[i] = store.Call{Cost: 1, MaxWait: w}
+		}
+		err := short.ReserveAll(t.Context(), []store.Batch{{Stack: stack, Calls: calls, Grants: grants}})
+		var slots []time.Duration
+		for i := range grants {
+			if slots = append(slots, grants[i].At.Sub(grants[0].Now)); !grants[i].OK {
+				slots[i] = -slots[i]
+			}
+		}
+		return slots, err
+	}
+	ms := time.Millisecond
+	slots, err := reserve(time.Hour, time.Hour, 50*ms, 50*ms, time.Hour)
+	require.NoError(t, err)
+	require.Equal(t, []time.Duration{0, 100 * ms, -200 * ms, -200 * ms, 200 * ms}, slots)
+	_, err = reserve(time.Hour, time.Hour)
+	require.ErrorContains(t, err, "the long way", "the window has room for one more")
+	_, err = reserve(time.Hour, 0)
+	require.ErrorContains(t, err, "the long way", "and not for the one that does not wait either")
+}

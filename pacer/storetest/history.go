@@ -22,6 +22,7 @@ type Plan struct {
 	Memory    bool // with Feedback: charges are claimed, limits reset, and calls cost more than a burst
 	Exact     bool // all policies are rates whose windows are exact
 	Queues    bool // calls queue for some limits: permits, lanes and fair shares
+	Paced     bool // what calls wait for is a rate, as a rule: windows are long, and the calls of a request cost the same
 	Choices   bool // calls are bound by one of several choices of the limits of a stack
 	Refusals  bool // the second store does not receive what the first one refuses, calendars have months and days, and calls reach far ahead
 }
@@ -69,6 +70,9 @@ func (h *history) policy(i int) policies.Policy {
 	kind := h.rng.IntN(8)
 	if h.plan.Exact {
 		kind, limit = 3, max(2, limit)
+	}
+	if h.plan.Paced && kind >= 3 {
+		kind, limit, period = 4+kind%3, 20+h.rng.Int64N(40), period+time.Second
 	}
 	var p policies.Policy
 	switch kind {
@@ -228,6 +232,11 @@ func (h *history) ask(s *Session, set int) requested {
 		}
 		if h.rng.IntN(6) == 0 {
 			c.MaxWait = store.Forever
+		}
+		if h.plan.Paced {
+			if c.NotBefore = 0; len(a.calls) > 0 {
+				c.Cost = a.calls[0].Cost
+			}
 		}
 		if h.plan.Memory && !queues && h.rng.IntN(8) == 0 {
 			c.Cost += h.rng.Int64N(4) // more than there is at once
