@@ -73,6 +73,7 @@ func TestFleetRequestsPerCall(t *testing.T) { //nolint:paralleltest // it is alo
 			ctx, cancel := endsAt(t.Context(), begin.Add(warm+length))
 			defer cancel()
 			var sent int
+			var took float64
 			var counting errgroup.Group
 			counting.Go(func() error {
 				time.Sleep(warm)
@@ -80,7 +81,9 @@ func TestFleetRequestsPerCall(t *testing.T) { //nolint:paralleltest // it is alo
 				if err != nil {
 					return err
 				}
+				took = processor(t, b.rdb)
 				time.Sleep(time.Until(begin.Add(warm + length - 10*time.Millisecond)))
+				took = processor(t, b.rdb) - took
 				after, err := commands(t.Context(), b.rdb)
 				sent = after - before
 				return err
@@ -91,9 +94,46 @@ func TestFleetRequestsPerCall(t *testing.T) { //nolint:paralleltest // it is alo
 			b.requireTruth(t, rule{kind: evenly, n: c.rate, period: time.Second, burst: 1})
 			n := b.between(begin.Add(warm), begin.Add(warm+length))
 			each := float64(sent) / float64(max(1, n))
-			measure.Judge(t, late, tolerated, fmt.Sprintf("%.2f requests a call, %.1f calls/s of %d/s", each, float64(n)/length.Seconds(), c.rate), each <= c.most)
+			plain := takesPlainly(t, b.rdb, c.rate, length)
+			cost := took / float64(max(1, n)) / plain
+			measure.Judge(t, late, tolerated, fmt.Sprintf("%.2f requests a call, %.1f calls/s of %d/s, %.2f times the server's CPU of a plain script (%.0f µs a call)",
+				each, float64(n)/length.Seconds(), c.rate, cost, 1e6*plain), each <= c.most && cost <= 1.5)
 		})
 	}
+}
+
+// takesPlainly returns for how many seconds a plain wait-time script takes the server's processor for each call, if 64 callers use it for a while.
+func takesPlainly(t *testing.T, rdb *redis.Client, rate int64, length time.Duration) float64 {
+	t.Helper()
+	script := redis.NewScript(`
+		local t = redis.call('TIME')
+		local now = t[1] * 1000000 + t[2]
+		local at = math.max(now, tonumber(redis.call('GET', KEYS[1]) or now))
+		redis.call('SET', KEYS[1], string.format('%.0f', at + ARGV[1]), 'PX', 60000)
+		return at - now`)
+	ctx, cancel := context.WithTimeout(t.Context(), length)
+	defer cancel()
+	var calling errgroup.Group
+	var n atomic.Int64
+	took := processor(t, rdb)
+	for range 64 {
+		calling.Go(func() error {
+			for ctx.Err() == nil {
+				wait, err := script.Run(ctx, rdb, []string{"plain"}, time.Second.Microseconds()/rate).Int64()
+				if err != nil && ctx.Err() == nil {
+					return err
+				}
+				select {
+				case <-ctx.Done():
+				case <-time.After(time.Duration(wait) * time.Microsecond):
+					n.Add(1)
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(t, calling.Wait())
+	return (processor(t, rdb) - took) / float64(max(1, n.Load()))
 }
 
 // A large fleet's background requests do not grow with the fleet: 200 requests a second at most. A thousand processes whose calls wait take
