@@ -41,7 +41,7 @@ func TestTheFirstProgramRunsAsPasted(t *testing.T) {
 	_, shown, found := strings.Cut(string(page), "```text\n")
 	require.True(t, found)
 	shown, _, _ = strings.Cut(shown, "```")
-	figures := regexp.MustCompile(`\d+ refused, in [\d.]+s`)
+	figures := regexp.MustCompile(`\d+ refused, in [\d.]+m?s`)
 	require.Equal(t, figures.ReplaceAllString(shown, ""), figures.ReplaceAllString(string(out), ""))
 	require.NotContains(t, string(out), " 15 refused", "not even the plain client has all of its calls refused")
 }
