@@ -31,6 +31,8 @@ type key struct{}
 func New(values context.Context, timeout, longest time.Duration) *Context {
 	now := time.Now()
 	c := &Context{values: values, timeout: timeout, latest: now.Add(longest), at: now.Add(timeout), over: make(chan struct{})}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.timer = time.AfterFunc(timeout, func() { c.end(context.DeadlineExceeded) })
 	return c
 }
