@@ -123,12 +123,16 @@ local function fit(o, now, e, w, a, b, gap)
   return { at = s > e and s or e, begin = x, from = from, to = b, gap = gap }
 end
 
--- search places a call of cost n that goes at e or later, as early as it can; strictly: with no tolerance, nor for those behind
--- it.
-local function search(o, now, e, n, round, strictly)
+-- wants returns what a call of cost n needs; strictly: with no tolerance, nor for those behind it.
+local function wants(o, n, strictly)
   local need, late = n * o.step, (n - 1) * o.t - o.tau
-  local w = { lead = 0, room = need, late = late, before = math.max(0, late) }
-  if strictly then w.lead, w.room, w.late = (n - 1) * o.t, math.max(need, n * o.t + o.tau), w.before end
+  local before = math.max(0, late)
+  if strictly then return { lead = (n - 1) * o.t, room = math.max(need, n * o.t + o.tau), late = before, before = before } end
+  return { lead = 0, room = need, late = late, before = before }
+end
+
+-- search places a call at e or later, as early as it can.
+local function search(o, now, e, w, round)
   if round < C.LastRound and o.gaps ~= '' then
     local length = w.room * 2 ^ math.max(0, round + 1 - C.ManyRounds) -- of the gaps that are tried
     local first = list.find(o.gaps, e - w.before + w.room)
@@ -145,12 +149,12 @@ end
 -- earliest returns where a call would be placed: at, begin of its interval, from..to the free piece that holds it, gap if that is
 -- one. It changes nothing.
 function gcra.earliest(o, now, e, n, round)
-  if not o.most then return search(o, now, e, n, round, false) end
+  if not o.most then return search(o, now, e, wants(o, n, false), round) end
   -- Its windows are exact: a call that the log refuses goes later; after some work only the tail decides.
   local logged, work = starts.since(o), 0
   while true do
     local strictly = e < logged
-    local place = search(o, now, e, n, work < C.MaxCrowded and round or C.LastRound, strictly)
+    local place = search(o, now, e, wants(o, n, strictly), work < C.MaxCrowded and round or C.LastRound)
     local at, more = starts.crowded(o, place.at, n)
     spent = spent + 1 + more / 16
     if strictly and place.at > logged then
@@ -160,6 +164,16 @@ function gcra.earliest(o, now, e, n, round)
     end
     e, work = at, work + more
   end
+end
+
+gcra.first = starts.first
+
+-- again returns the place of a call of cost n whose first unit started at an instant, in a cell, if that is free; otherwise place.
+function gcra.again(o, now, n, at, cell, place)
+  local old = search(o, now, cell, { lead = 0, room = n * o.step, late = 0, before = 0 }, 0)
+  if old.begin ~= cell or n > o.limit then return place end
+  old.at = at
+  return old
 end
 
 -- room returns how many calls of cost n may go now for sure, and where the first is placed: the others follow. It changes nothing.

@@ -62,12 +62,18 @@ return function(entries, c, up, now, reply, size, changed)
   local function cost(i) return costs and costs[i] or c.cost end
   c.costof = cost
 
-  -- kept returns the slot that a call has by an allowance and gives back only for its permits, if it would get it from an instant on.
-  local slots = {}
-  local function kept(o, at)
+  -- kept returns where an account places a call from an instant on that gives a slot back only for its permits: where it was, if that is
+  -- earlier than the new place.
+  local slots, cells = {}, {}
+  local function kept(i, at, place)
+    local o = of[i]
     local slot = slots[o]
-    if not slot or at > math.max(slot, now) or said(o, now) > at then return math.huge end
-    return math.max(at, slot)
+    if not slot then return place end
+    if cells[o] then
+      return at <= slot and slot < place.at and o.run.again(o, now, cost(i), slot, cells[o], place) or place
+    end
+    if at <= math.max(slot, now) and said(o, now) <= at then place.at = math.min(place.at, math.max(at, slot)) end
+    return place
   end
 
   -- joint finds the first slot from an instant on at which all limits of some kinds admit the call, the limit that binds it,
@@ -82,8 +88,8 @@ return function(entries, c, up, now, reply, size, changed)
       local o = of[i]
       if kinds[kind[i]] then
         local place = o.run.earliest(o, now, s, cost(i), (asked - asked % n) / n)
+        if place.at > s then place = kept(i, s, place) end
         places[i] = place
-        if place.at > s then place.at = math.min(place.at, kept(o, s)) end
         if place.at > s then
           s, binds, quiet = place.at, i, 0
         end
@@ -293,8 +299,12 @@ return function(entries, c, up, now, reply, size, changed)
   for i = 1, c.held and #entries or 0 do
     local o = entries[i]
     local from, to, made = c.held[3 * i - 2], c.held[3 * i - 1], c.held[3 * i]
+    if o.unit == 'a ' then
+      slots[o] = to > 0 and from or nil
+    elseif o.starts then
+      slots[o], cells[o] = o.run.first(o, from, to)
+    end
     if not o.turned then o.run.cancel(o, now, from, to, made) end
-    if o.unit == 'a ' and to > 0 then slots[o] = from end
     known = {}
   end
 
@@ -344,5 +354,6 @@ return function(entries, c, up, now, reply, size, changed)
       if o ~= joined and queue.leave(o, c.id) or freed[o] then queue.call(o, now, c.id, least, lives) end
     end
   end
+  if c.held then known = {} end -- no other call keeps its slot
   return size, best.class ~= refused or c.held
 end

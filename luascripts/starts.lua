@@ -98,6 +98,12 @@ function starts.remove(o, begin, ends, from, to)
   for i = 1, #cells do redis.call('ZREM', o.starts, cells[i]) end
 end
 
+-- first returns the start of the first unit of a charge, and its cell; nil if that is not known.
+function starts.first(o, from, to)
+  local cell = starts.whole(o) and of(o, from, to, from, to)[1]
+  if cell then return number(redis.call('ZSCORE', o.starts, cell), o.starts), cell end
+end
+
 -- last returns where the last n cells of a charge begin; nil if it has not so many.
 function starts.last(o, from, to, n)
   if n == 0 or not starts.whole(o) then return nil end

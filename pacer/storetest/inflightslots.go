@@ -72,6 +72,20 @@ func permitSlotCases() []Case {
 				s.t.Fatalf("got %+v, want the slot at 1s, and the permit", g)
 			}
 		}},
+		{"inflight/far/exact", "a call that asks for its permit keeps its slot, also behind starts that nobody remembers", func(_ testing.TB, s *Session) {
+			st := s.Stack(Key{Policy: permitsOf(8)}, Key{Policy: policies.AtMost(4, time.Second).Skew(0).Burst(3).Named("exact")})
+			s.Report(st, store.Note{Kind: store.NoteClaim, Limit: 1, Charge: store.Charge{From: int64(Epoch) - 100_000, To: int64(Epoch)}})
+			s.goes(st, s.newCall())
+			a, b := s.newCall(), s.newCall()
+			g := s.far(st, a, 250*ms)
+			s.far(st, b, 500*ms)
+			s.Set(g.At - store.Instant(permitAhead.Microseconds()))
+			again := s.Ask(st, *s.holding(a, g))
+			if !again.OK || again.At != g.At || !hasPermits(&st, &again) || again.Charges[1].From != g.Charges[1].From {
+				s.t.Fatalf("got %+v, want the slot that the call had", again)
+			}
+			s.far(st, s.newCall(), 750*ms)
+		}},
 		{"inflight/cannot-wait", "a call that cannot wait is refused if all permits are taken, and nothing is written", func(t testing.TB, s *Session) {
 			st := s.Stack(Key{Policy: permitsOf(1)}, rateBeside())
 			a, b := s.newCall(), s.newCall()

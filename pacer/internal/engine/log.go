@@ -89,6 +89,17 @@ func (g *GCRA) exact(l *Limit, now, e, n int64, round int) Placement {
 	}
 }
 
+// again returns the placement of a call of cost n whose first unit was at a start, if its interval is free; otherwise p.
+func (g *GCRA) again(l *Limit, now, n int64, was start, p Placement) Placement {
+	step := g.step(l, now)
+	old := g.search(now, was.cell, &wants{step: step, room: n * step}, 0)
+	if old.begin != was.cell || n > l.Spec.Limit {
+		return p
+	}
+	old.At = was.at
+	return old
+}
+
 // crowded returns s if n more starts at s are in no group of most + 1 that is shorter than within, otherwise a later instant before which
 // there is no such slot. It also returns how much work that took.
 func crowded(all []start, s, n, most, within int64) (next int64, work int) {
@@ -171,6 +182,18 @@ func (o *startLog) remove(c gap, from, to int64) {
 			o.all = slices.Delete(o.all, i, i+1)
 		}
 	}
+}
+
+// first returns the start of the first unit of a charge; −1 if that is not known.
+func (o *startLog) first(c gap) start {
+	first, end := o.of(c)
+	is := start{-1, c.to}
+	for _, s := range o.all[first:end] {
+		if s.cell >= c.from && s.cell < is.cell {
+			is = s
+		}
+	}
+	return is
 }
 
 // last returns where the last n cells of a charge begin; false if it has fewer. If a charge is given back twice, these may be cells of

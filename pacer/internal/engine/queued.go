@@ -121,8 +121,9 @@ type queuedCall struct {
 	stack []Entry
 	roles []role // of the entries
 	call  Call
-	near  int64 // as the constant, or farther
-	lead  int64 // how long before its slot it may go without another poll: near, or less if it would have permits for so long
+	held  []start // which it gives back: see kept
+	near  int64   // as the constant, or farther
+	lead  int64   // how long before its slot it may go without another poll: near, or less if it would have permits for so long
 }
 
 // A verdict is what becomes of a call by a stack. It changes nothing until it is carried out: see queuedCall.charge and queuedCall.enqueue.
@@ -191,7 +192,14 @@ func ReserveQueued(now int64, stack []Entry, c Call, charges []Charge) (g Grant,
 func ReserveAnyQueued(
 	now int64, stack []Entry, choices []Choice, first int, c Call, charges []Charge,
 ) (choice int, g Grant, charged []Charge, called []int64) {
+	var held []start // in rates whose windows are exact, for each entry
 	for i := range min(len(stack), len(c.Held)) {
+		if g, ok := stack[i].Account.(*GCRA); ok && g.logs(&stack[i].Limit) {
+			if held == nil {
+				held = make([]start, len(c.Held))
+			}
+			held[i] = g.log.first(c.Held[i].interval())
+		}
 		stack[i].cancel(now, c.Held[i])
 	}
 	var freed []Account // whose queues may admit others now
@@ -201,7 +209,7 @@ func ReserveAnyQueued(
 	far := forever // the nearest slot that is far
 	for k := range choices {
 		i := (first + k) % len(choices)
-		look := queuedCall{now: now, whole: stack, stack: choices[i].Stack, call: c, near: max(numbers.Near, c.Reach)}
+		look := queuedCall{now: now, whole: stack, stack: choices[i].Stack, call: c, held: held, near: max(numbers.Near, c.Reach)}
 		look.call.Costs, look.roles = choices[i].Costs, rolesOf(look.stack, roles[:0])
 		look.near += look.before()
 		freed = look.purge(freed)
@@ -311,8 +319,8 @@ func (q *queuedCall) joint(from int64, kinds kind, g *Grant, places []Placement)
 			continue
 		}
 		p := place(q.stack, i, q.now, g.At, &q.call, tries/n)
-		if p.At > g.At {
-			p.At = min(p.At, q.kept(i, g.At))
+		if p.At > g.At && q.call.Held != nil {
+			p = q.kept(i, g.At, p)
 		}
 		if places != nil {
 			places[i] = p
@@ -326,18 +334,26 @@ func (q *queuedCall) joint(from int64, kinds kind, g *Grant, places []Placement)
 	}
 }
 
-// kept returns the slot that a call has by an allowance and gives back only for its permits, if it would get it from an instant on. Calls
-// that came after it are no reason to go later.
-func (q *queuedCall) kept(i int, at int64) int64 {
-	a, ok := q.stack[i].Account.(*Allowance)
-	if !ok || q.call.Held == nil {
-		return forever
+// kept returns where a limit places a call from an instant on that gives a slot back only for its permits: where it was, if that is earlier
+// than a new placement. Calls that came after it are no reason to go later by an allowance. Where windows are exact, a call may be placed
+// strictly now, and was not; nothing has changed since it gave its slot back, so each other call is where it would be if it had not.
+func (q *queuedCall) kept(i int, at int64, p Placement) Placement {
+	e := &q.stack[i]
+	j := slices.IndexFunc(q.whole, func(o Entry) bool { return o.Account == e.Account })
+	if j >= len(q.call.Held) || q.call.Held[j].To == 0 {
+		return p
 	}
-	j := slices.IndexFunc(q.whole, func(e Entry) bool { return e.Account == a })
-	if j >= len(q.call.Held) || q.call.Held[j].To == 0 || at > max(q.call.Held[j].From, q.now) || q.stack[i].said(q.now) > at {
-		return forever
+	switch a := e.Account.(type) {
+	case *Allowance:
+		if slot := q.call.Held[j].From; at <= max(slot, q.now) && e.said(q.now) <= at {
+			p.At = min(p.At, max(at, slot))
+		}
+	case *GCRA:
+		if q.held != nil && at <= q.held[j].at && q.held[j].at < p.At {
+			return a.again(&e.Limit, q.now, q.call.cost(i), q.held[j], p)
+		}
 	}
-	return max(at, q.call.Held[j].From)
+	return p
 }
 
 // decide returns whether the call is granted, queued or refused.
