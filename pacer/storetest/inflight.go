@@ -193,6 +193,16 @@ func permitCases() []Case {
 			s.calls(t, []int64{c.ID}, func() { s.Cancel(st, g) })
 			s.goes(st, c)
 		}),
+		oneAtOnce("called/far", "a queued call that is called, and is a round trip of 200 ms away, goes before those behind it", func(t testing.TB, s *Session, st store.Stack) {
+			a, b, c := s.newCall(), s.newCall(), s.newCall()
+			s.goes(st, a)
+			s.stands(st, b, 0)
+			s.stands(st, c, 1)
+			s.calls(t, []int64{b.ID}, func() { s.release(st, a) })
+			s.At(200 * ms)
+			s.stands(st, c, 1)
+			s.goes(st, b)
+		}),
 		oneAtOnce("called/leaves", "who leaves the queue while there is a permit for it makes way for the next", func(t testing.TB, s *Session, st store.Stack) {
 			a, b, c := s.newCall(), s.newCall(), s.newCall()
 			s.goes(st, a)

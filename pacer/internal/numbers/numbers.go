@@ -187,8 +187,9 @@ const (
 	// MaxFlows bounds the flows that are remembered. Flows with the least lead are dropped first: they may get their next call a little
 	// early.
 	MaxFlows = 4096
-	// CalledLives is how long a called waiter is expected. One that comes later keeps its position, except under fair shares.
-	CalledLives = 100_000
+	// CalledLives is how long a called waiter is expected: no less than a round trip to the store may take. One that comes later keeps its
+	// position, except under fair shares.
+	CalledLives = 300_000
 	// MostCalled is how many are called at once.
 	MostCalled = 32
 	// Near is how long before its slot a queued call gets it, and before that no permit, unless the call sets a longer way to the store. It
