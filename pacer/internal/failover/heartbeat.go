@@ -115,7 +115,7 @@ func (w *Store) renew(ctx context.Context) error {
 	case !same:
 		return &store.ForgotError{Epoch: p.Epoch}
 	}
-	return w.settle(ctx)
+	return w.settle(ctx, nil)
 }
 
 // describe describes this process to a store that is a Registry. No call depends on it.

@@ -1,34 +1,39 @@
 package failover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// pay reports to the store what was spent locally, and what else it does not know. Paid debts leave the bill.
-func (w *Store) pay(ctx context.Context, b *bill) error {
-	var due readings.Reports
-	for i := range b.owed {
-		d := &b.owed[i]
-		if d.number > 0 {
-			if err := w.reportOnce(ctx, d); err != nil {
-				return err
-			}
-			continue
-		}
-		for _, n := range d.notes {
-			due.Add(&d.limits[n.Limit], n)
-		}
-	}
+// pay reports to the store what was spent locally, which calls run, and then what else it does not know. Paid debts leave the bill.
+//
+// Charges are in the first requests of all processes: those that return at the same time have calls that need room in the same windows.
+// Calls that run must be known before permits of others are given back.
+func (w *Store) pay(ctx context.Context, b *bill, running []readings.Report) error {
+	var due, returned readings.Reports
 	now := int64(w.Now())
 	for _, t := range b.spent {
 		due.Add(&t.limit, t.due(now)...)
 	}
-	_, err := w.sendReports(ctx, due.All, func(m *readings.Report) {
+	var again errgroup.Group
+	again.Go(func() error {
+		for i := range b.owed {
+			if d := &b.owed[i]; d.number > 0 {
+				if err := w.reportOnce(ctx, d); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	_, err := w.sendReports(ctx, append(due.All, running...), func(m *readings.Report) {
 		for i := range m.Notes {
 			if t := b.spent[m.Limits[m.Notes[i].Limit].Key()]; t != nil {
 				t.paid(&m.Notes[i])
@@ -40,7 +45,16 @@ func (w *Store) pay(ctx context.Context, b *bill) error {
 			delete(b.spent, k)
 		}
 	}
-	if err == nil {
+	if err = cmp.Or(err, again.Wait()); err != nil {
+		return err
+	}
+	for i := range b.owed {
+		d := &b.owed[i]
+		for _, n := range d.notes {
+			returned.Add(&d.limits[n.Limit], n)
+		}
+	}
+	if _, err = w.sendReports(ctx, returned.All, nil); err == nil {
 		b.owed = nil
 	}
 	return err

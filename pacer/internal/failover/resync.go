@@ -52,11 +52,7 @@ func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
 	if wait := store.Instant(w.barrier.Load()).Sub(w.Now()); wait > 0 {
 		return wait, nil
 	}
-	// Permits that are held now must be known before those of calls that have ended, or never began, are given back.
-	if _, err := w.sendReports(ctx, w.local.permits(), nil); err != nil {
-		return 0, err
-	}
-	if err := w.settle(ctx); err != nil {
+	if err := w.settle(ctx, w.local.permits()); err != nil {
 		return 0, err
 	}
 	w.mu.Lock()       // an operation may be about to fail
@@ -149,15 +145,15 @@ func (w *Store) remind(ctx context.Context, now store.Instant, forgotten bool) e
 func (w *Store) payLast(ctx context.Context) {
 	last := time.Now().Add(w.config.Timeout)
 	w.last.Store(&last)
-	for w.settle(ctx) != nil && !w.isClosing() {
+	for w.settle(ctx, nil) != nil && !w.isClosing() {
 		time.Sleep(min(probeEvery, time.Until(last))) // the store was lost a moment ago, or is not back yet
 	}
 }
 
-// settle reports to the store what was spent locally.
-func (w *Store) settle(ctx context.Context) error {
+// settle is pay for all that has gone.
+func (w *Store) settle(ctx context.Context, running []readings.Report) error {
 	b := w.local.take()
-	err := w.pay(ctx, &b)
+	err := w.pay(ctx, &b, running)
 	if err != nil {
 		w.local.put(b)
 	}
