@@ -216,7 +216,7 @@ func (e *LimitError) advise(b *strings.Builder) {
 	switch left := max(0, e.MaxWait-e.Waited); {
 	case errors.Is(e.Err, context.DeadlineExceeded):
 		fmt.Fprintf(b, "the context's deadline (%s left): try again later, or give the call more time", round(left))
-	case e.Waited > 0:
+	case round(left) != round(e.MaxWait):
 		fmt.Fprintf(b, "what is left (%s) of the longest wait allowed (%s): try again after it, or raise MaxWait", round(left), round(e.MaxWait))
 	default:
 		fmt.Fprintf(b, "the longest wait allowed (%s): try again after it, or raise MaxWait", round(e.MaxWait))

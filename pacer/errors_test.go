@@ -2,11 +2,15 @@ package pacer_test
 
 import (
 	"errors"
+	"regexp"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/testing/faulty"
+	"github.com/headway-go/headway/policies"
 )
 
 // Each operation has a text that reads as a sentence.
@@ -27,5 +31,27 @@ func TestStoreErrorTexts(t *testing.T) {
 	} {
 		err := &pacer.StoreError{Upstream: "crm", Op: op, Err: errors.New("lost")}
 		require.EqualError(t, err, `pacer: upstream "crm": `+want)
+	}
+}
+
+// A call that may not wait has nothing left of its wait, however long the way to its store is.
+func TestACallThatMayNotWait(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		limit policies.Policy
+		says  string
+	}{
+		{policies.Every(time.Hour), `the next slot is \S+ away, further than`},
+		{policies.InFlight(1), `its only permit is taken for longer than`},
+	} {
+		p, err := pacer.New(pacer.Config{Upstream: "api", Store: faulty.New(), Policies: []policies.Policy{c.limit}})
+		require.NoError(t, err)
+		_, err = p.Acquire(t.Context(), pacer.MaxWait(0))
+		require.NoError(t, err)
+		for range 20 {
+			_, err = p.Acquire(t.Context(), pacer.MaxWait(0))
+			require.Regexp(t, c.says+regexp.QuoteMeta(" the longest wait allowed (0s): try again after it, or raise MaxWait")+"$", err.Error())
+		}
+		require.NoError(t, p.Close())
 	}
 }

@@ -261,12 +261,14 @@ func (p *Pacer) reserveBy(ctx context.Context, a *binding.Ask, c *dispatch.Call,
 		r.Binder = k
 	}
 	r.WillWait, r.Untried, r.Generation = a.Waits, a.Untried, a.Set.Generation
+	most := a.MaxWait
 	waited, err := p.whileShared(ctx, a, func() error {
 		r.Call.NotBefore, r.Call.MaxWait = a.NotBefore, a.MaxWait
 		return p.dispatcher.Reserve(ctx, c, &r)
 	})
 	if e, ok := errors.AsType[*LimitError](err); ok && waited > 0 {
-		e.MaxWait, e.Waited = min(e.MaxWait+waited, Forever), e.Waited+waited
+		e.MaxWait = min(e.MaxWait+waited, most)
+		e.Waited = min(e.Waited+waited, e.MaxWait)
 	}
 	return err
 }
