@@ -91,6 +91,39 @@ func TestWhatWasSpentIsChargedOnce(t *testing.T) {
 	})
 }
 
+// What a process has spent locally is in its first requests when it is back, though it has calls that run: other processes that return at
+// the same time begin calls in the same window.
+func TestSpendingIsReportedFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := quota()
+		s.spend(t, 20)
+		permits := policies.InFlight(8)
+		s.mu.Lock()
+		s.calls.Add(&store.Limit{Policy: permits.Name(), Spec: permits.Spec()}, store.Note{Kind: store.NoteRenew, Value: 1e14})
+		s.mu.Unlock()
+		count := func(kind store.NoteKind) (n int) {
+			s.shared.set(func() {
+				for i := range s.shared.notes {
+					if s.shared.notes[i].Kind == kind {
+						n++
+					}
+				}
+			})
+			return n
+		}
+		s.shared.set(func() { s.shared.down, s.shared.away = false, 10*time.Millisecond })
+		renewed := 0
+		for count(store.NoteSettle) == 0 {
+			renewed = count(store.NoteRenew)
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+		}
+		require.Equal(t, 1, renewed, "before the barrier, and not after it")
+		s.Close()
+	})
+}
+
 // Local spending of a rate is not charged when it has passed, though the report of it was lost.
 func TestALostReportPasses(t *testing.T) {
 	t.Parallel()
