@@ -76,7 +76,7 @@ type Store struct {
 	failure  atomic.Pointer[error]   // why the state is local
 	doubted  atomic.Bool             // what operators have set may have changed
 
-	contradicted atomic.Bool   // the store has shown that it lost something, and was not reminded of it yet
+	contradicted atomic.Bool   // the store has shown that it lost something, or may have, and was not reminded of it yet
 	pending      atomic.Int32  // operations without an answer
 	heeded       atomic.Int32  // reservations that are made again, because of a reset
 	turning      chan struct{} // filled while the process heeds a reset: one after the other

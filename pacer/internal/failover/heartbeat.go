@@ -161,7 +161,11 @@ func (w *Store) heartbeat(ctx context.Context, leaves bool, barrier time.Duratio
 	w.mu.Lock()
 	w.standing.answered(sent, &p, lives)
 	w.mu.Unlock()
-	if known := w.knownEpoch(); len(p.Holds) == len(b.Limits) && (known.IsZero() || known.Began == p.Epoch.Began) { // it has not forgotten
+	known := w.knownEpoch()
+	if !leaves && !known.IsZero() && b.Until <= p.Now && w.state.Load() == local { // it cannot find out by itself that it has lost something
+		w.contradicted.Store(true)
+	}
+	if len(p.Holds) == len(b.Limits) && (known.IsZero() || known.Began == p.Epoch.Began) && !w.contradicted.Load() { // it has not forgotten
 		w.ledger.learned(b.Limits, p.Holds, running, p.Now)
 	}
 	return p, nil
