@@ -91,8 +91,8 @@ func TestWhatWasSpentIsChargedOnce(t *testing.T) {
 	})
 }
 
-// What a process has spent locally is in its first requests when it is back, though it has calls that run: other processes that return at
-// the same time begin calls in the same window.
+// Local spending is in the first requests of a process that is back, though calls run: other processes that return at the same time begin
+// calls in the same window.
 func TestSpendingIsReportedFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
