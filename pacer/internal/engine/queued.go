@@ -192,16 +192,7 @@ func ReserveQueued(now int64, stack []Entry, c Call, charges []Charge) (g Grant,
 func ReserveAnyQueued(
 	now int64, stack []Entry, choices []Choice, first int, c Call, charges []Charge,
 ) (choice int, g Grant, charged []Charge, called []int64) {
-	var held []start // in rates whose windows are exact, for each entry
-	for i := range min(len(stack), len(c.Held)) {
-		if g, ok := stack[i].Account.(*GCRA); ok && g.logs(&stack[i].Limit) {
-			if held == nil {
-				held = make([]start, len(c.Held))
-			}
-			held[i] = g.log.first(c.Held[i].interval())
-		}
-		stack[i].cancel(now, c.Held[i])
-	}
+	held := giveBack(now, stack, c.Held)
 	var freed []Account // whose queues may admit others now
 	var roles [manyLimits]role
 	var best verdict
@@ -255,6 +246,21 @@ func ReserveAnyQueued(
 		}
 	}
 	return choice, best.at, charges, called
+}
+
+// giveBack gives charges of a call back, and returns where the call was to start in rates whose windows are exact, for each entry; nil if
+// there are none.
+func giveBack(now int64, stack []Entry, charges []Charge) (held []start) {
+	for i := range min(len(stack), len(charges)) {
+		if g, ok := stack[i].Account.(*GCRA); ok && g.logs(&stack[i].Limit) {
+			if held == nil {
+				held = make([]start, len(charges))
+			}
+			held[i] = g.log.first(charges[i].interval())
+		}
+		stack[i].cancel(now, charges[i])
+	}
+	return held
 }
 
 // purge drops what has run out of the limits that calls queue for, and appends the accounts where there was any.
