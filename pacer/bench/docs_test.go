@@ -1,6 +1,7 @@
 package bench_test
 
 import (
+	"go/ast"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -54,6 +55,34 @@ func TestThePagesNameWhatExists(t *testing.T) {
 			}
 		}
 		require.Positive(t, checked, page)
+	}
+}
+
+// TestTheCommentsNameWhatExists requires that what comments name of packages, in brackets or qualified, is in the source.
+func TestTheCommentsNameWhatExists(t *testing.T) {
+	t.Parallel()
+	folders, packages, files := make(exported), make(exported), make(map[string]*ast.File)
+	walkSource(t, "../..", func(path string, file *ast.File) {
+		files[path] = file
+		folders.add(filepath.Dir(path), file)
+		packages.add(file.Name.Name, file)
+	})
+	link := regexp.MustCompile(`\[\*?((?:[A-Z]\w*\.)?[A-Z]\w*)\]`)
+	qualified := regexp.MustCompile(`\b(pacer|policies|specs|store|hooks|fleet|transport|inbound|upstreamtest|redisstore|memstore)\.([A-Z]\w*(?:\.[A-Z]\w*)?)`)
+	require.Greater(t, len(files), 300)
+	for path, file := range files {
+		for _, group := range file.Comments {
+			for _, m := range link.FindAllStringSubmatch(group.Text(), -1) {
+				if !folders[filepath.Dir(path)][m[1]] {
+					t.Errorf("%s: %s does not exist", path, m[0])
+				}
+			}
+			for _, m := range qualified.FindAllStringSubmatch(group.Text(), -1) {
+				if !packages[m[1]][m[2]] {
+					t.Errorf("%s: %s does not exist", path, m[0])
+				}
+			}
+		}
 	}
 }
 

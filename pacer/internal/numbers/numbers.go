@@ -47,7 +47,7 @@ const (
 	BookingLate    = 7
 )
 
-// Kinds of notes in the wire format: those of pacer.NoteKind.
+// Kinds of notes in the wire format: those of store.NoteKind.
 const (
 	NoteResume  = 1
 	NoteSlow    = 2
