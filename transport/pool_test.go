@@ -131,7 +131,7 @@ func TestARefusedCallGoesByAnotherKey(t *testing.T) {
 	})
 }
 
-// A key that is refused without a Retry-After rests longer each time, alone, and is used again when the upstream accepts it.
+// A key that is refused without a Retry-After rests longer each time, without the others, and is used again when the upstream accepts it.
 func TestARefusedKeyBacksOff(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

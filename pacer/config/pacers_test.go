@@ -149,7 +149,7 @@ func TestASharedStore(t *testing.T) { //nolint:paralleltest // it sets the envir
 	}
 }
 
-// Open follows its file: a change that cannot hold and a mistake are reported, and the pacers keep what they have.
+// Open follows its file: a change that cannot hold and a mistake are reported, and the pacers stay as they are.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "headway.yaml")
