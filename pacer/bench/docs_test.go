@@ -148,6 +148,23 @@ func TestThePagesLinkToWhatExists(t *testing.T) {
 	}
 }
 
+// TestThePathsExist requires that the files and folders that the pages name in backticks exist.
+func TestThePathsExist(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("../../docs/*.md")
+	require.NoError(t, err)
+	for _, page := range append(pages, "../../README.md", "../../ARCHITECTURE.md", "../../CONTRIBUTING.md") {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile("`((?:pacer|policies|transport|luascripts|docs|examples|\\.ci)/[\\w./-]*)`").FindAllStringSubmatch(string(text), -1) {
+			if !strings.Contains(m[1], "/vX.Y.Z") { // a tag
+				_, err := os.Stat(filepath.Join("../..", m[1]))
+				require.NoError(t, err, page)
+			}
+		}
+	}
+}
+
 // TestTheQuestionsHaveAnswers requires of each question of a new user that the section which answers it exists, at most two clicks away from
 // the README.
 func TestTheQuestionsHaveAnswers(t *testing.T) {
