@@ -107,8 +107,8 @@ func (l *ledger) add(n int64, keys ...string) {
 	}
 }
 
-// The rule: a stack is decided as a whole. Concurrent decisions exceed no limit and charge no refused call. Nothing remains for which
-// somebody was refused.
+// The rule: a stack is decided as a whole. Concurrent decisions exceed no limit and charge no refused call. No room remains for which a
+// call was refused.
 func TestAStackIsDecidedAsAWhole(t *testing.T) {
 	t.Parallel()
 	const all, each, both, workers, tries = 3000, 120, 15, 16, 1500

@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Processes that begin in the same instant, none of which has spoken to the store before, use the limit from the first call on.
+// Processes that start in the same instant, without an earlier request to the store, use the limit from the first call on.
 func TestProcessesThatBeginAtOnce(t *testing.T) {
 	t.Parallel()
 	const perSecond, lasts = 20, 10 * time.Second

@@ -121,7 +121,7 @@ func TestOneBadStackHarmsNoOther(t *testing.T) {
 	})
 }
 
-// A store whose answers take almost all of the time that they may is a slow one, and no call of the next batch gives it up.
+// A store whose answers take almost the whole timeout is slow, and no call of the next batch gives it up.
 func TestASlowStoreIsNotGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -136,8 +136,8 @@ func TestASlowStoreIsNotGivenUp(t *testing.T) {
 	})
 }
 
-// Calls batched behind a request without an answer wait no longer than its caller, and charge nothing. The hanging request delays nobody
-// when the store is back.
+// Calls batched behind a request without an answer wait no longer than its caller, and charge nothing. When the store is back, the hanging
+// request delays no call.
 func TestNoBatchWaitsBehindAStoreThatHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -271,7 +271,7 @@ func (s *punctual) ReserveAll(ctx context.Context, batches []store.Batch) error 
 }
 
 // A punctual store is called in the goroutine of the call, and its timeout still holds. Calls of a batch meanwhile go as always; and a
-// panic of the caller's harms nobody else.
+// panic of the caller's harms no other call.
 func TestAPunctualStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 )
 
 // RedeemEarly is how long before its slot a booking may be redeemed: [Pacer.Redeem] waits for the rest. Have a queue wake the job a little
-// later than that before the slot. [Early] sets another time.
+// later than that. [Early] sets another time.
 const RedeemEarly = 30 * time.Millisecond
 
 const (
@@ -17,9 +17,8 @@ const (
 	maxToken    = 2048      // the length of the longest token, in bytes
 )
 
-// Keep sets for how long after its slot a booking may be redeemed. It is rounded up to a second, and from a
-// second to 30 days. The store remembers for as long what became of a booking that was redeemed, in about 130 bytes. Defaults to
-// an hour.
+// Keep sets how long after its slot a booking may be redeemed, rounded up to a second, from a second to 30 days. The store remembers a
+// redeemed booking as long, in about 130 bytes. Defaults to an hour.
 func Keep(d time.Duration) BookOption { return option{binding.Option{Kind: binding.Keep, N: int64(d)}} }
 
 // Attempt sets the number of the job's attempt, from 1. Each attempt goes once. The first has the booked slot; each later one gets a slot
@@ -28,35 +27,35 @@ func Attempt(n int64) RedeemOption {
 	return option{binding.Option{Kind: binding.Attempt, N: n}}
 }
 
-// Early sets how long [Pacer.Redeem] itself may wait for the slot, or for the slot to which the booking moves: for a queue that looks at its
-// jobs only every few seconds, and must run them so much earlier. Nothing is spent, and no permit is taken, until shortly before the
-// slot. Defaults to [RedeemEarly], and is never less.
+// Early sets how long [Pacer.Redeem] itself may wait for the slot, or for a later one to which the booking moves: for a queue that reads
+// its jobs only every few seconds, and must run them so much earlier. Nothing is spent, and no permit is taken, until shortly before the
+// slot. Defaults to [RedeemEarly], its least value.
 func Early(d time.Duration) RedeemOption {
 	return option{binding.Option{Kind: binding.MaxWait, N: int64(d)}}
 }
 
-// SlackOf returns how long after its slot a booking may be redeemed, as [Pacer.Book] booked it: for a queue that cannot run a job at an exact
-// time. It returns 0 for a text that is no token. See also LimitError.Slack.
+// SlackOf returns how long after its slot a booking may be redeemed without moving: for a queue that cannot run a job at an exact time. It
+// returns 0 for a text that is not a token. See also LimitError.Slack.
 func SlackOf(tok string) time.Duration { return bookings.SlackOf(tok, maxToken) }
 
-// Book charges the earliest slot at which the call may go, and returns it as a token: a short text to keep with a job, for whichever
-// process runs it. Most tokens have 100 to 200 bytes; none has more than 2,048. Nothing of the call stays in this process. wait is how long
-// from now until the slot: have the queue wake the job up to [RedeemEarly] before that, and then call [Pacer.Redeem] with the token.
+// Book charges the earliest slot at which the call may go, and returns it as a token: a short text to keep with a job, for any process to
+// redeem. Most tokens have 100 to 200 bytes; none has more than 2,048. Nothing of the call stays in this process. wait is how long from now
+// until the slot: have the queue wake the job up to [RedeemEarly] before that, and then call [Pacer.Redeem] with the token.
 //
-// The options and the context describe the call, as for [Pacer.Reserve]; [MaxWait] bounds how far away the slot may be, and holds again if
-// the booking has to move. Defaults to Config.MaxWait. The context's deadline bounds the booking, not the slot.
+// The options and the context describe the call, as for [Pacer.Reserve]; [MaxWait] bounds how far away the slot may be, also if the booking
+// has to move. Defaults to Config.MaxWait. The context's deadline bounds the booking, not the slot.
 //
-// A booking takes no permit: Redeem takes it. In a lane, a booking takes the earliest slot that the part of the lane has left; it is not
-// queued behind calls that wait. Policies with fair shares cannot be booked.
+// A booking takes no permit: Redeem takes it. In a lane, a booking takes the earliest slot that the lane's part has left; it is not queued
+// behind waiting calls. Policies with fair shares cannot be booked.
 //
 // Book returns the same errors as Reserve; a [*ConfigError] for a call that a policy with fair shares binds, and for scope values with
-// which the token would be longer than 2,048 bytes; and a [*StoreError] if the store is out of reach, whatever Config.Outage is, or keeps
-// no bookings: a slot that only this process knows of cannot be redeemed by another one.
+// which the token would be too long; and a [*StoreError] if the store is out of reach, whatever Config.Outage is, or keeps no bookings:
+// another process could not redeem a slot that only this one knows.
 func (p *Pacer) Book(ctx context.Context, opts ...BookOption) (tok string, wait time.Duration, err error) {
 	return p.book(ctx, opts, nil)
 }
 
-// book is Book for a call by any one of the credentials of a pool; nil: for any other call.
+// book is Book, for a call by any credential of a pool if there is one.
 func (p *Pacer) book(ctx context.Context, opts []BookOption, l *binding.Pool) (tok string, wait time.Duration, err error) {
 	if tok, wait, err = p.bookings.Book(ctx, optionsOf(nil, opts), l); err != nil {
 		err = p.toUser(err)
@@ -65,9 +64,9 @@ func (p *Pacer) book(ctx context.Context, opts []BookOption, l *binding.Pool) (t
 	return tok, wait, err
 }
 
-// Redeem uses a booking, in whichever process has its token. If it is time for its slot, Redeem returns its reservation, as [Pacer.Acquire]
-// does: go now, and call [Reservation.Release] when the call is over. If a paced client makes the call, see [WithReservation]. It waits for
-// [RedeemEarly] at most, or for [Early], and never for a slot that is further away. Otherwise it returns
+// Redeem uses a booking. When it is time for its slot, Redeem returns its reservation, as [Pacer.Acquire] does: go now, and call
+// [Reservation.Release] when the call is over. If a paced client makes the call, see [WithReservation]. It waits for [RedeemEarly] at most,
+// or for [Early], and never for a slot that is further away. Otherwise it returns
 //
 //   - a [*LimitError] for [TooEarly]: redeem the same token later. If the slot is past, if a pause covers it, or if the policies have
 //     changed since, the booking has got another slot, which the store knows: the token stays the same;
@@ -76,11 +75,11 @@ func (p *Pacer) book(ctx context.Context, opts []BookOption, l *binding.Pool) (t
 //   - one for [TokenSpent], [TokenLost] or [BadToken]: no later Redeem of the same attempt will do better;
 //   - a [*StoreError] if the store does not answer, whatever Config.Outage is: only the store knows whether the token was redeemed. It may
 //     have been by this call, if its answer was lost. Then a later attempt of the job needs [Attempt];
-//   - a [*ConfigError], or a [*LimitError] for [NoScope], if the call cannot be bound by the policies of this process, ErrClosed, or the
-//     context's error.
+//   - a [*ConfigError], or a [*LimitError] for [NoScope], if the policies of this process cannot bind the call, ErrClosed, or the context's
+//     error.
 //
-// A token is redeemed once, by whichever process is first: the store sees to that. A call may go from its slot on until the slack is
-// over, both by the store's clock, so that no policy is exceeded, however late a queue wakes its jobs.
+// A token is redeemed once, by the first process. A call may go from its slot on until the slack is over, both by the store's clock, so no
+// policy is exceeded, however late a queue wakes its jobs.
 func (p *Pacer) Redeem(ctx context.Context, tok string, opts ...RedeemOption) (*Reservation, error) {
 	var r *Reservation
 	x, err := p.redemption(ctx, tok, opts, func() *binding.Reservation {

@@ -400,7 +400,7 @@ func TestBadBookings(t *testing.T) {
 	})
 }
 
-// A booking that may not wait as long as it would have to has no slot, and may be redeemed later.
+// A booking that would have to wait longer than it may has no slot, and may be redeemed later.
 func TestBookingBeyondItsMaxWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ps := booking(t, 1, perSecond)

@@ -38,7 +38,7 @@ func (r *remote) Settings(ctx context.Context, upstream string) (*store.Settings
 	return all, err
 }
 
-// begin begins another epoch, and keeps what the last of them forgot: everything, or what is resumed. The caller holds mu.
+// begin begins another epoch, which lists what was forgotten last: everything, or what is resumed. The caller holds mu.
 func (r *remote) begin(all bool, resumed ...store.Key) {
 	r.epoch.Resets++
 	r.resets = append(r.resets[max(0, len(r.resets)-31):], store.Reset{Epoch: r.epoch, Now: store.Instant(time.Now().UnixMicro()), All: all, Resumed: resumed})
@@ -62,8 +62,8 @@ type wentAt struct {
 	at     time.Duration
 }
 
-// However often something is set, near or far away, by one operator after the other or by many at once, nobody takes the store for lost, calls
-// that it does not concern go on as if nothing were set, and what was set last holds everywhere.
+// However often operators change settings, in one process or another, one after the other or many at once, no process takes the store for
+// lost, calls that a change does not concern go on as if there were none, and the last setting holds everywhere.
 func TestManySettingsLoseNoStore(t *testing.T) {
 	t.Parallel()
 	for _, way := range extent([]time.Duration{2 * ms, 100 * ms}, []time.Duration{2 * ms, 20 * ms, 100 * ms}) {
@@ -169,7 +169,7 @@ func TestASettingTooManyHarmsNoOther(t *testing.T) {
 	})
 }
 
-// However often something is reset, nobody takes the store for lost: what it grants anew was granted before.
+// However often something is reset, no process takes the store for lost: it grants again only what was granted before.
 func TestManyResetsLoseNoStore(t *testing.T) {
 	t.Parallel()
 	for _, way := range []time.Duration{2 * ms, 100 * ms} {
@@ -199,7 +199,7 @@ func TestManyResetsLoseNoStore(t *testing.T) {
 	}
 }
 
-// A function of OverrideBy that panics or blocks when the calls that wait are bound anew keeps them bound as they are, and ends nothing.
+// If a function of OverrideBy panics or blocks when waiting calls are bound again, they stay bound as they are, and go on.
 func TestAnOverrideThatFailsHarmsNobody(t *testing.T) { //nolint:paralleltest // it sets the default logger
 	before := slog.Default()
 	defer slog.SetDefault(before)
@@ -500,8 +500,8 @@ func TestAFleetGetsFairSharesAtOnce(t *testing.T) {
 	})
 }
 
-// An operator may limit calls in flight while a fleet runs of which one version never releases a permit: none of its calls fails, and
-// no more run at once than the limit.
+// An operator may limit calls in flight while one version in the fleet never releases a permit: none of its calls fails, and no more run at
+// once than the limit.
 func TestSetPoliciesLimitCallsInFlight(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
@@ -746,7 +746,7 @@ func TestSettingsAreRead(t *testing.T) {
 	})
 }
 
-// A store that keeps no settings refuses them, and what nobody understands does not hold.
+// A store that keeps no settings refuses them, and an unreadable setting does not hold.
 func TestStoresWithoutSettings(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -777,7 +777,7 @@ func TestStoresWithoutSettings(t *testing.T) {
 	})
 }
 
-// A store that has lost its data has lost what was set: what processes declare holds again.
+// A store that has lost its data has lost the settings: the processes' own policies hold again.
 func TestWhatIsSetIsLostWithTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

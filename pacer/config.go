@@ -56,60 +56,60 @@ type Config struct {
 	// Store keeps the accounts. Defaults to a [memstore.Store] of its own, which paces only this process.
 	Store store.Store
 
-	// MaxWait is the longest time that a call waits: a call whose slot lies further away is refused at once, without a charge. [Forever]
-	// sets no bound. For a call that must not wait at all, use [Pacer.TryAcquire]. Defaults to one minute.
+	// MaxWait is the longest time that a call waits: if its slot lies further away, it is refused at once, without a charge. [Forever] sets
+	// no bound. For a call that must not wait at all, use [Pacer.TryAcquire]. Defaults to one minute.
 	MaxWait time.Duration
 
-	// MaxPause caps for how long calls heed a Retry-After, or the reset of an exhausted limit. A ban of a day is common, so the default is
-	// 31 days. A wait beyond 31 days and MaxPause, such as "Retry-After: 999999999", cannot be meant: it pauses calls for an hour. Defaults
-	// to 31 days.
+	// MaxPause caps how long calls heed a Retry-After, or the reset of an exhausted limit. A ban of a day is common, so the default is 31
+	// days. A wait beyond 31 days and MaxPause, such as "Retry-After: 999999999", cannot be meant: it pauses calls for an hour. Defaults to
+	// 31 days.
 	MaxPause time.Duration
 
 	// Hooks receive events. Each set of hooks receives all of them. Defaults to none.
 	Hooks []*hooks.Set
 
-	// Logger receives a warning when this process loses a [store.Shared], or cannot reach it at the start: at most one a minute for each
-	// upstream, less often the longer the outage lasts, and one line when the store is back. Set slog.New(slog.DiscardHandler) to turn
-	// this off. It also receives a warning when an upstream states a wait of over an hour: see [hooks.FeedbackApplied].Long. Defaults to
-	// slog.Default() at the time of the warning, or to nothing if [hooks.Log] are among the Hooks, because they log the same. Logger also
-	// receives a warning, at most one an hour for each upstream, when processes have had different policies for minutes. A logger that
-	// hangs or panics delays no call: lines are dropped meanwhile, and their number is logged afterwards.
+	// Logger receives a warning when this process loses a [store.Shared], or cannot reach it at the start (at most one a minute for each
+	// upstream, less often the longer the outage lasts), and a line when the store is back. It also receives a warning when an upstream
+	// states a wait of over an hour (see [hooks.FeedbackApplied].Long), and, at most once an hour for each upstream, when processes have
+	// had different policies for minutes. slog.New(slog.DiscardHandler) turns this off. Defaults to slog.Default() at the time of the
+	// warning, or to nothing if [hooks.Log] are among the Hooks, because they log the same. A logger that hangs or panics delays no call:
+	// lines are dropped meanwhile, and their number is logged afterwards.
 	Logger *slog.Logger
 
 	// Name identifies this process to operators (see package fleet). At most 100 bytes. Defaults to the host name and the process ID,
 	// such as "worker-7/4711".
 	Name string
 
-	// IgnoreCounts ignores what an upstream reports about its limits and about how much is left of them: only pauses and refusals are
-	// applied. Defaults to applying everything.
+	// IgnoreCounts ignores what an upstream reports about its limits and what is left of them: only pauses and refusals are applied.
+	// Defaults to applying everything.
 	IgnoreCounts bool
 
-	// Jitter is the most by which a call that waits goes later than its slot, uniformly at random. It never exceeds the call's slack, so
-	// it spreads calls without breaking a limit. [NoJitter] turns it off. Defaults to 10 ms.
+	// Jitter is the most by which a waiting call goes later than its slot, uniformly at random. It never exceeds the call's slack, so it
+	// spreads calls without breaking a limit. [NoJitter] turns it off. Defaults to 10 ms.
 	Jitter time.Duration
 
-	// MaxLate is how late after its slot and its slack a call may go. A call that wakes up later, because the machine or the process was
-	// suspended, gives its slot back and reserves again, so that calls with stale slots do not go in a burst. [Forever] lets calls use
-	// stale slots. Defaults to half a second.
+	// MaxLate is how late after its slot and its slack a call may go. A call that wakes later, because the machine or the process was
+	// suspended, gives its slot back and reserves again, so that calls with stale slots do not go in a burst. [Forever] allows stale slots.
+	// Defaults to half a second.
 	MaxLate time.Duration
 
-	// Outage decides what becomes of calls while a [store.Shared] is out of reach. With [PaceLocally], a process that has never reached
-	// its store needs Processes. Defaults to PaceLocally.
+	// Outage decides how calls are treated while a [store.Shared] is out of reach. With [PaceLocally], a process that has never reached its
+	// store needs Processes. Defaults to PaceLocally.
 	Outage Outage
 
-	// StoreTimeout is how long an operation of a [store.Shared] may take. It applies whatever timeouts and retries the store's client
-	// has, and does not depend on the call's context. A call that arrives while a request of the same stack is under way first waits for
-	// that reply, and for the replies to calls queued before it for as long as the store answers. Up to 256 calls share a request. If no
-	// more than that arrive at once, a call whose context ends returns within four StoreTimeouts: two to reserve, and two to give the
-	// slot back. An operation that has to connect first may take four times as long in all, and StoreTimeout from when it has a connection.
-	// Each further attempt at the very first operation may take twice as long as the one before, up to 8 s. Defaults to
-	// 250 ms.
+	// StoreTimeout is how long an operation of a [store.Shared] may take, whatever timeouts and retries the store's client has, and
+	// whatever the call's context. A call that arrives while a request of the same stack is under way first waits for that reply, and for
+	// the replies to calls queued before it for as long as the store answers. Up to 256 calls share a request. If no more than that arrive
+	// at once, a call whose context ends returns within four StoreTimeouts: two to reserve, and two to give the slot back. An operation
+	// that has to connect first may take four times as long in all, and StoreTimeout from when it has a connection. Each further attempt at
+	// the very first operation may take twice as long as the one before, up to 8 s. Defaults to 250 ms.
 	StoreTimeout time.Duration
 
-	// Processes is how many processes share the store, at most. The store supplies the number, too; a process that loses its store paces
-	// at its share, by the larger of the two. Without Processes, a process that has never reached its store, or that the store has known
-	// for a few seconds only, does not guess, since others may not count it yet: its calls wait for the store, for as long as MaxWait and
-	// their contexts allow, and then get a [*StoreError] that matches [ErrUnreachable]. [Pacer.TryAcquire] and MaxWait(0) wait for the first attempt only. At most 10,000. Defaults to 0, unknown.
+	// Processes is how many processes share the store, at most. The store supplies the number, too; a process that loses its store paces at
+	// its share, by the larger of the two. Without Processes, a process that has never reached its store, or that the store has known for a
+	// few seconds only, does not guess, since others may not count it yet: its calls wait for the store, for as long as MaxWait and their
+	// contexts allow, and then get a [*StoreError] that matches [ErrUnreachable]. [Pacer.TryAcquire] and MaxWait(0) wait for the first
+	// attempt only. At most 10,000. Defaults to 0, unknown.
 	Processes int
 
 	_ struct{}
@@ -120,14 +120,14 @@ type Outage uint8
 
 // The ways to treat calls.
 const (
-	// PaceLocally paces each process from memory, at its share of every limit: the limit divided by the number of processes that were
-	// alive when the store last answered. When the store is back, the process reports to it what it spent meanwhile. A process that has
-	// never reached its store, or whose store has known it for a few seconds only, takes the number from Config.Processes; if that is not
-	// set, its calls wait for the store.
+	// PaceLocally paces each process from memory, at its share of every limit: the limit divided by the number of processes that were alive
+	// when the store last answered. When the store is back, the process reports what it spent meanwhile. Config.Processes has the number
+	// for a process that has never reached its store, or that its store has known for a few seconds only; without it, calls wait for the
+	// store.
 	PaceLocally Outage = iota
 	// RefuseCalls refuses calls with a [*StoreError] that matches [store.ErrUnreachable].
 	RefuseCalls
-	// LetThrough lets every call go at once. None of these calls is counted afterwards.
+	// LetThrough lets every call go at once, and never counts it.
 	LetThrough
 )
 
@@ -205,7 +205,7 @@ func New(c Config) (*Pacer, error) {
 	return p, nil
 }
 
-// join returns the member that stands between a Pacer and a shared store.
+// join returns the member between a Pacer and a shared store.
 func (p *Pacer) join(shared store.Shared, c *Config) store.Member {
 	p.versionLog = warnings.NewVersions(c.Logger, c.Upstream, func() string { return p.set().Source })
 	return failover.New(shared, &failover.Config{
@@ -214,7 +214,7 @@ func (p *Pacer) join(shared store.Shared, c *Config) store.Member {
 	})
 }
 
-// newDispatcher returns the dispatcher of a Pacer that has its store. given is the store of the Config.
+// newDispatcher returns the dispatcher of a Pacer with a store. given is the store of the Config.
 func (p *Pacer) newDispatcher(c *Config, given store.Store) *dispatch.Dispatcher {
 	config := dispatch.Config{
 		Upstream: p.upstream, Store: p.store, Given: given, Member: p.member, Direct: p.direct != nil,
@@ -231,7 +231,7 @@ func (p *Pacer) newDispatcher(c *Config, given store.Store) *dispatch.Dispatcher
 	return dispatch.New(&config)
 }
 
-// maxProcessName is how long Config.Name may be, in bytes.
+// maxProcessName bounds Config.Name, in bytes.
 const maxProcessName = 100
 
 // processName returns the name of a process whose Config has none.

@@ -207,9 +207,8 @@ func playStart(t *testing.T, f *starting, seed uint64) {
 	require.LessOrEqual(t, went.most(time.Second), most, "seed %d", seed)
 }
 
-// A fleet that has its store back makes no more calls than the limit, however slow some answers are then, and though others have come
-// meanwhile, which wait for their first contact: all wait until the slowest knows that the store is back, and none uses its share from then
-// on.
+// A fleet that has its store back makes no more calls than the limit, even if some answers are slow, and other processes wait for their
+// first contact: all wait until the slowest knows that the store is back, and none uses its share after that.
 func TestAFleetReturnsTogether(t *testing.T) {
 	t.Parallel()
 	for seed := range extent(uint64(4), 500) {
@@ -247,8 +246,8 @@ func TestAFleetReturnsTogether(t *testing.T) {
 	}
 }
 
-// A process whose first request was under way while the store hung waits for those that have lost the store meanwhile: they use all of the
-// limit until they know that it is back.
+// A process whose first request was under way while the store hung waits for the processes that have lost the store meanwhile: they use the
+// whole limit until they know that it is back.
 func TestAFirstContactWithAStoreThatHung(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -291,7 +290,7 @@ func TestAStoreThatIsSlowAtFirst(t *testing.T) {
 	})
 }
 
-// A call waits for the first contact for as long as it may, and no longer.
+// A call waits for the first contact as long as it may, and no longer.
 func TestHowLongACallWaitsForTheFirstContact(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -406,7 +405,7 @@ func TestThousandsWaitForTheFirstContact(t *testing.T) {
 	})
 }
 
-// With the number of processes, or if calls are to be let through or refused, nobody waits.
+// With the number of processes, or if calls are let through or refused, no call waits.
 func TestWhoNeedNotWaitForTheFirstContact(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -434,7 +433,7 @@ func TestWhoNeedNotWaitForTheFirstContact(t *testing.T) {
 }
 
 // Calls of a process that loses its store before it has a share fail with ErrNoShare, also the call that finds the store lost, and one that
-// is queued for a permit. Calls that may wait for long enough go when the store is back.
+// is queued for a permit. Calls that may wait long enough go when the store is back.
 func TestACallOfAProcessWithoutAShare(t *testing.T) {
 	t.Parallel()
 	permits := policies.InFlight(1).Named("permits")
@@ -506,8 +505,8 @@ func TestACallOfAProcessWithoutAShare(t *testing.T) {
 	}
 }
 
-// A process that has had an answer from its store waits until the store has known it for so long that all others count it, even if nothing
-// else goes well. Then it need not wait for the store any longer.
+// A process that has had an answer from its store waits until the store has known it so long that all others count it, even if nothing else
+// goes well. Then it need not wait for the store any more.
 func TestAProcessInContactWithItsStoreKnowsItsShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

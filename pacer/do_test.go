@@ -125,7 +125,7 @@ func TestDoReleasesItsPermit(t *testing.T) {
 	}
 }
 
-// A stray refusal raises the margin and holds up nobody; NotBefore repeats its call when the upstream allows.
+// A stray refusal raises the margin and delays no other call; NotBefore repeats its call when the upstream allows.
 func TestDoOfAStrayRefusal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,14 +21,13 @@ var (
 	ErrRefused = errors.New("pacer: refused")
 	// ErrNotYet matches a [*LimitError] of a call that may go later: see [RetryAfter].
 	ErrNotYet = errors.New("pacer: not yet")
-	// ErrSpent is returned by Wait on a [Reservation] that was used or cancelled before, and by Settle also on one that was settled before:
-	// one charge is one call. It matches a [*LimitError] for [TokenSpent], too.
+	// ErrSpent is returned by Wait on a [Reservation] that was used or cancelled before, and by Settle on one that was settled before: one
+	// charge is one call. It also matches a [*LimitError] for [TokenSpent].
 	ErrSpent = dispatch.ErrSpent
-	// ErrUnreachable matches the [*StoreError] of a store that did not answer within [Config].StoreTimeout, or that the Pacer did not call
-	// because it failed to answer shortly before. That of a store that has never answered matches [store.ErrNoContact], too.
+	// ErrUnreachable matches the [*StoreError] of a store that did not answer within [Config].StoreTimeout, or that was not called because
+	// it had just failed to answer. That of a store that has never answered matches [store.ErrNoContact], too.
 	ErrUnreachable = store.ErrUnreachable
-	// ErrClosed is returned by a [Pacer] that was closed, and by the waits that Close interrupts. The slots of those
-	// waits were given back.
+	// ErrClosed is returned by a closed [Pacer], and by the waits that Close interrupts, whose slots were given back.
 	ErrClosed = store.ErrClosed
 )
 
@@ -39,30 +38,30 @@ type Reason string
 const (
 	// TooFar is the reason of a call whose slot is further away than it may wait.
 	TooFar Reason = "too far"
-	// Paused is the reason of a call that the upstream, or an operator, has stopped: until LimitError.Until, not so much is left.
+	// Paused is the reason of a call that the upstream, or an operator, has stopped until LimitError.Until, or for which too little is left.
 	Paused Reason = "paused"
-	// NoPermit is the reason of a call that a policy counts in flight: all its permits are taken, LimitError.Limit of them.
+	// NoPermit is the reason of a call that found all permits of a policy taken, LimitError.Limit of them.
 	NoPermit Reason = "no permit"
-	// Queued is the reason of a call that was queued, and whose turn did not come in time. If it was queued for a permit, LimitError.Limit
-	// is the number of permits, and the error matches NoPermit, too.
+	// Queued is the reason of a queued call whose turn did not come in time. If it was queued for a permit, LimitError.Limit is the number
+	// of permits, and the error matches NoPermit, too.
 	Queued Reason = "queued"
 	// NoCredential is the reason of a call of a [Pool] without a credential in use: each was left ([Pool.Leave]), as package transport does
-	// if the upstream answers 401.
+	// after a 401.
 	NoCredential Reason = "no credential" //nolint:gosec // its text states that there is none
-	// TooEarly is the reason of a booking that may not go now: have the queue wake the job again after LimitError.Wait, or up to
+	// TooEarly is the reason of a booking that may not go yet: have the queue wake the job again after LimitError.Wait, or up to
 	// [RedeemEarly] sooner, and redeem the same token then.
 	TooEarly Reason = "too early"
 )
 
 // Reasons of calls that waiting does not help.
 const (
-	// TooCostly is the reason of a call that costs more than the policy ever admits at once, which is LimitError.Limit.
+	// TooCostly is the reason of a call that costs more than the policy ever admits at once, LimitError.Limit.
 	TooCostly Reason = "too costly"
-	// NoScope is the reason of a call that does not carry a scope which the policy needs: LimitError.Scope is its name.
+	// NoScope is the reason of a call without a scope that the policy needs: LimitError.Scope is its name.
 	NoScope Reason = "no scope"
-	// WaitsForItself is the reason of a call that was made inside other calls that hold every permit of a policy that it needs: it would wait
-	// for one that is returned only when these outer calls are over. This is a mistake in the program, and does not depend on other calls.
-	// If the outer calls hold some of the permits and other calls the rest, the call waits, for at most MaxWait.
+	// WaitsForItself is the reason of a call that was made inside other calls that hold every permit of a policy: it would wait for a
+	// permit that only their end returns. This is a mistake in the program, and does not depend on other calls. If other calls hold some of
+	// the permits, the call waits, for at most MaxWait.
 	WaitsForItself Reason = "waits for itself"
 	// BadToken is the reason for a text that is no token of this upstream.
 	BadToken Reason = "bad token"
@@ -77,8 +76,8 @@ func (r Reason) Error() string { return "pacer: " + string(r) }
 
 // A LimitError reports that a call may not go, why, which policy refused it, and what to do. Nothing was charged.
 //
-// errors.Is matches it with [ErrRefused]; with [ErrNotYet], if the call may go later; with its [Reason]; and with what its Err is. This also
-// works through *url.Error.
+// errors.Is matches it with [ErrRefused]; with [ErrNotYet], if the call may go later; with its [Reason]; and with what its Err is. This
+// also works through *url.Error.
 type LimitError struct {
 	Upstream string
 	Reason   Reason
@@ -262,9 +261,9 @@ const (
 	unknownRetry = 100 * time.Millisecond // if it is not
 )
 
-// RetryAfter returns how long to sleep before you try a call again that was refused with err: a [*LimitError] that matches [ErrNotYet]. That
-// is its Wait, if that is known, and otherwise a tenth of a second, as for a call that had no permit or whose turn had not come. It is
-// never 0, so a loop that sleeps for it cannot spin. It returns false for every other error: do not try again because of it.
+// RetryAfter returns how long to sleep before you try a call again that was refused with err: a [*LimitError] that matches [ErrNotYet].
+// That is its Wait if known, and otherwise, as without a permit, a tenth of a second. It is never 0, so a loop that sleeps for it cannot
+// spin. It returns false for every other error: do not try again because of it.
 func RetryAfter(err error) (time.Duration, bool) {
 	e, ok := errors.AsType[*LimitError](err)
 	switch {
@@ -279,10 +278,9 @@ func RetryAfter(err error) (time.Duration, bool) {
 // A ConfigError reports which setting or argument is wrong and what to do about it. Stores return it, too, so it is declared there.
 type ConfigError = store.ConfigError
 
-// A StoreError reports that a store operation failed. Whether the call was charged is not known: do not make it. It matches
-// [ErrUnreachable] if the store is out of reach and Config.Outage is [RefuseCalls], and as well [store.ErrNoContact] if the store has never
-// answered this process. It matches [context.DeadlineExceeded] if the context's deadline
-// ended the wait for it.
+// A StoreError reports that a store operation failed. The call may have been charged: do not make it. It matches [ErrUnreachable] if the
+// store is out of reach and Config.Outage is [RefuseCalls], and [store.ErrNoContact], too, if the store has never answered this process. It
+// matches [context.DeadlineExceeded] if the context's deadline ended the wait for it.
 type StoreError struct {
 	Upstream string
 	Op       string // "reserve", "cancel", "report", "status", "index", "book", "redeem", "set", "settings" or "ready"
@@ -397,7 +395,7 @@ func (p *Pacer) storeError(op string, err error) error {
 	return &StoreError{Upstream: p.upstream, Op: op, Err: err}
 }
 
-// toUser makes an error of a package below one of users; any other stays as it is.
+// toUser converts an error of a package below; any other stays as it is.
 func (p *Pacer) toUser(err error) error {
 	switch e := err.(type) { //nolint:errorlint // they are as they were made
 	case *dispatch.StoreError:
@@ -430,7 +428,7 @@ func (p *Pacer) later(l *bookings.LaterError) error {
 	return e
 }
 
-// badToken makes the error of a token that is not good. No later Redeem of the same attempt will do better.
+// badToken makes the error of a bad token. No later Redeem of the same attempt will do better.
 func (p *Pacer) badToken(t *bookings.TokenError) error {
 	e := &LimitError{Upstream: p.upstream, Reason: BadToken, Err: t.Err}
 	switch {

@@ -60,7 +60,7 @@ func (e events) Answered(ctx context.Context, took time.Duration) {
 	telemetry.EmitCall(ctx, e.telemetry, one, func(h *hooks.Set) func(context.Context, hooks.Answered) { return h.Answered })
 }
 
-// costsOf returns what a call costs each policy. A lane's part of one costs what the policy does.
+// costsOf returns what a call costs each policy. A lane's part costs what its policy does.
 func (p *Pacer) costsOf(call *store.Call, limits []store.Limit) []hooks.PolicyCost {
 	all := make([]hooks.PolicyCost, 0, len(limits))
 	for i := range limits {
@@ -112,8 +112,8 @@ func (e events) PausesChanged(news []store.Change) {
 	}
 }
 
-// refused emits an error that means that a call may not go. For any other error it emits nothing, nor for a booking that may not go yet: that
-// has a slot.
+// refused emits an error that means that a call may not go. It emits nothing for any other error, nor for a booking that is too early,
+// which has a slot.
 func (p *Pacer) refused(ctx context.Context, err error) {
 	limit, refused := errors.AsType[*LimitError](err)
 	if p.telemetry == nil || !refused || limit.Reason == TooEarly {
@@ -129,7 +129,7 @@ func (p *Pacer) refused(ctx context.Context, err error) {
 // Unbound implements [readings.Events].
 func (e events) Unbound(names []string) { e.policies.AddAllowances(names) }
 
-// Applied implements [readings.Events]: it keeps what the notes state, too.
+// Applied implements [readings.Events]: it also keeps what the notes state.
 func (e events) Applied(ctx context.Context, at store.Instant, stack store.Stack, notes []store.Note, changes []store.Change) {
 	for i := range notes {
 		n := &notes[i]

@@ -110,7 +110,7 @@ func ExampleMaxWait() {
 	// true false
 }
 
-// A call to a language model is one request and some tokens, of which only an estimate is known when it goes.
+// A call to a language model is one request and some tokens, whose number is only estimated when it goes.
 func ExampleReservation_Settle() {
 	p, err := pacer.New(pacer.Config{
 		Upstream: "llm",
@@ -144,8 +144,8 @@ type busyError struct{ retryIn time.Duration }
 
 func (e *busyError) Error() string { return "busy: again in " + e.retryIn.String() }
 
-// A call without HTTP: Do waits, calls, and reports the limits that the upstream stated. A refusal that was an accident pauses nobody else,
-// so that the call that is repeated has to wait by itself.
+// A call without HTTP: Do waits, calls, and reports the limits that the upstream stated. A stray refusal pauses no other call, so the
+// repeated call has to wait by itself.
 func ExamplePacer_Do() {
 	p, err := pacer.New(pacer.Config{Upstream: "messages", Policies: []policies.Policy{policies.AtMost(100, time.Second)}})
 	if err != nil {
@@ -229,7 +229,7 @@ func ExamplePacer_Acquire() {
 	// staff
 }
 
-// Batch work leaves a part of the rate to others, and uses what they leave of it.
+// Batch work leaves a part of the rate to other calls, and uses what they leave of it.
 func ExampleWith_lane() {
 	p, err := pacer.New(pacer.Config{Upstream: "crm", Policies: []policies.Policy{
 		policies.PerSecond(100).Burst(10).Lane("batch", 80),

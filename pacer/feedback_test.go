@@ -133,7 +133,7 @@ func TestALimitOverALongerTimeIsKept(t *testing.T) {
 	}
 }
 
-// When nothing is left, nothing goes until there is more: those who sleep in the meantime give their slots back.
+// When nothing is left, no call goes until there is more: sleeping calls give their slots back.
 func TestNothingLeftIsAPause(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -186,7 +186,7 @@ func TestBadFeedback(t *testing.T) {
 	}
 }
 
-// A refusal slows an adaptive rate down, and those who sleep already keep to the new pace.
+// A refusal slows an adaptive rate down, and sleeping calls keep to the new pace.
 func TestWaitersKeepToASlowerPace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -284,7 +284,7 @@ func TestTheEndOfAPauseIsSpread(t *testing.T) {
 	})
 }
 
-// Refusals of calls that were on their way together count as one; a call that went later counts again. One that comes alone is stray.
+// Refusals of calls that were under way together count as one; a later call counts again. A single one is stray.
 func TestRefusalsOfOneMomentCountOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -451,7 +451,7 @@ func TestOneCallGoesFirstAfterAReset(t *testing.T) {
 	})
 }
 
-// Calls on their way have their part of what is left; when they are answered, they have it no more.
+// Calls under way have their part of what is left, until they are answered.
 func TestCallsOnTheirWayHaveTheirPartOfWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

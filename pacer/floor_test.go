@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A batch job that spends a daily quota from midnight on leaves the desk what is kept for it, and spends the rest by the end of the day.
+// A batch job that spends a daily quota from midnight on leaves the desk its part, and spends the rest by the end of the day.
 func TestADeskFindsItsPartOfTheDay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestAWindowWithABurstLasts(t *testing.T) {
 	}
 }
 
-// Calls in no party are refused at once if they cannot wait until something is let go, and what is settled counts for the party alone.
+// Calls of no party are refused at once if they cannot wait until a part is released, and settlements count only for the party.
 func TestWhatIsKeptIsSettledToo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -376,7 +376,7 @@ func TestHooksOfTheStore(t *testing.T) {
 	})
 }
 
-// A hook that hangs delays nobody: no call, no other hooks, and Close by a second.
+// A hook that hangs delays no call, no other hooks, and Close by a second.
 func TestASlowHookHarmsNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -252,7 +252,7 @@ func TestCountsReceivedLocally(t *testing.T) {
 	})
 }
 
-// A store that has failed is left alone for a moment, and why it failed stays to be seen.
+// After a failure, the store gets no request for a moment, and the cause stays visible.
 func TestAStoreThatFailedRests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -413,8 +413,8 @@ func (r *remote) lapse(t *testing.T, p *pacer.Pacer) {
 	back()
 }
 
-// A process that comes back to a store that has forgotten nothing charges nothing: not what others have given back since this process
-// was granted a slot behind theirs, and not what lies between its own slots, however many it holds.
+// A process that comes back to a store that has forgotten nothing charges nothing: neither what others have given back since this process
+// was granted a slot behind theirs, nor what lies between its own slots, however many it holds.
 func TestAStoreThatForgotNothingIsChargedNothing(t *testing.T) {
 	t.Parallel()
 	exact := policies.AtMost(100, time.Second).Burst(20).Skew(0).Named("exact")

@@ -8,7 +8,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// No goroutine outlives what started it. The library's default log is for those who run it: see TestWhoLogsALostStore.
+// No goroutine outlives its creator. The library's default log is for operators: see TestWhoLogsALostStore.
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	goleak.VerifyTestMain(m)

@@ -46,7 +46,7 @@ func TestMemoryStoreThatIsFullRefuses(t *testing.T) {
 	})
 }
 
-// A policy that becomes one of another kind goes on with what was spent.
+// A policy that becomes one of another kind keeps what was spent.
 func TestOneNameForTwoAlgorithms(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

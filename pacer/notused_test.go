@@ -83,7 +83,7 @@ func TestNotUsed(t *testing.T) {
 	})
 }
 
-// A Cancel while somebody waits gives the slot back even if it has come: Wait has not let the call go.
+// A Cancel during a Wait gives the slot back even if it has come: Wait has not let the call go.
 func TestACancelWhileWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestNotBeforeOutlivesAMove(t *testing.T) {
 	}
 }
 
-// The slot of a reservation that nobody waits for is used by a call that waits behind it, however shortly before it was given back.
+// A waiting call uses the slot of a reservation before it that was not waited for, however shortly before it was given back.
 func TestASlotThatIsGivenBackLate(t *testing.T) {
 	t.Parallel()
 	for _, shared := range []bool{false, true} {

@@ -12,8 +12,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// beforeEnforcing gives back what is charged for slots to come of policies that are about to be enforced, so that no call has to wait
-// behind calls that have gone. Charges made meanwhile are given back when the policies are enforced.
+// beforeEnforcing gives back the charges for future slots of policies that are about to be enforced, so that no call waits behind calls
+// that have gone. Enforcing gives back charges made meanwhile.
 func (p *Pacer) beforeEnforcing(list []policies.Policy) {
 	if p.set().WillEnforce(list) && !p.isClosed() {
 		p.observer.GiveBackAll()
@@ -40,7 +40,7 @@ func (e events) NotObserved(n int64) {
 	telemetry.Emit(e.telemetry, n, func(h *hooks.Set) func(int64) { return h.NotObserved })
 }
 
-// observed emits what would have become of a call.
+// observed emits what a policy would have done to a call.
 func (p *Pacer) observed(ctx context.Context, one hooks.Observed) {
 	one.Upstream = p.upstream
 	telemetry.EmitCall(ctx, p.telemetry, one, func(h *hooks.Set) func(context.Context, hooks.Observed) { return h.Observed })

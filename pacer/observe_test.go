@@ -83,7 +83,7 @@ func (m mode) of(list []policies.Policy) (all []policies.Policy) {
 // setMode declares the policies of a Pacer in another mode.
 func setMode(p *pacer.Pacer, m mode) error { return p.Declare(m.of(fleet.Of(p).Policies())...) }
 
-// observing returns a Pacer in a mode, and what it predicts. To enforce leaves the policies as they are.
+// observing returns a Pacer in a mode, and its predictions. Enforcing leaves the policies as they are.
 func observing(t *testing.T, c pacer.Config, m mode) (*pacer.Pacer, *predictions) {
 	t.Helper()
 	o := &predictions{}
@@ -320,7 +320,7 @@ func TestNothingIsLeftOfObserving(t *testing.T) {
 	})
 }
 
-// A call that does not go after all gives back what it was charged.
+// A call that does not go after all gives back its charge.
 func TestObservedCallsAreCancelled(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
@@ -410,7 +410,7 @@ func TestObservedCostsAreSettled(t *testing.T) {
 	})
 }
 
-// No call waits for a store that is far away, or away, and what is pending is bounded.
+// No call waits for a store that is far away, or away, and the pending requests are bounded.
 func TestObservingDoesNotWaitForTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -528,7 +528,7 @@ func zendeskLoad(plan, accounts, percent, updates int, lasts time.Duration) (all
 	return all
 }
 
-// play has the calls of a load go, and returns how long each of them waited, and when the last one went.
+// play makes the calls of a load, and returns how long each waited, and when the last one went.
 func play(t *testing.T, p *pacer.Pacer, all []anArrival) (waits []time.Duration) {
 	t.Helper()
 	waits = make([]time.Duration, len(all))

@@ -9,23 +9,23 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Options configure one call. Each function takes only those that mean something to it: an option of a narrow type, such as [Scope], can be
-// given wherever one of a wider type is taken.
+// Options configure one call. Each function takes only the options that apply to it. An option of a narrow type, such as [Scope], can be
+// given wherever a wider type is taken.
 type (
-	// A BookOption configures a call of [Pacer.Book]: any [Option], or [Keep].
+	// A BookOption configures [Pacer.Book]: any [Option], or [Keep].
 	BookOption interface{ book() }
 	// An Option configures a call that may wait: any [TryOption], [MaxWait] or [NotBefore].
 	Option interface {
 		BookOption
 		call()
 	}
-	// A TryOption configures any call, one of [Pacer.TryAcquire] included: what it costs, and any [ScopeOption].
+	// A TryOption configures any call, also of [Pacer.TryAcquire]: its costs, and any [ScopeOption].
 	TryOption interface {
 		Option
 		try()
 	}
-	// A ScopeOption describes whose a call is: [Scope], [Lane], [Weight], [Caller] and [Nested]. Functions take it, too, that are about calls and
-	// make none, such as [Pacer.Status].
+	// A ScopeOption describes whose a call is: [Scope], [Lane], [Weight], [Caller] and [Nested]. Functions about calls that make none, such
+	// as [Pacer.Status], take it, too.
 	ScopeOption interface {
 		TryOption
 		scope()
@@ -34,7 +34,7 @@ type (
 	RedeemOption interface{ redeem() }
 )
 
-// option is what every option is: only the type that a function returns it as differs.
+// option is every option: functions return it as different types.
 type option struct{ is binding.Option }
 
 func (option) book()   {}
@@ -43,10 +43,10 @@ func (option) try()    {}
 func (option) scope()  {}
 func (option) redeem() {}
 
-// fewOptions is the most options that calls usually have: for up to this many, no allocation is needed.
+// fewOptions is the most options that calls usually have: so many take no allocation.
 const fewOptions = 4
 
-// optionsOf returns what options are, in room if there is enough.
+// optionsOf unpacks options, in room if there is enough.
 func optionsOf[O any](room []binding.Option, opts []O) []binding.Option {
 	for i := range opts {
 		if o, ok := any(opts[i]).(option); ok {
@@ -70,37 +70,35 @@ func CostOf(policy string, n int64) TryOption {
 	return option{binding.Option{Kind: binding.CostOf, Name: policy, N: n}}
 }
 
-// EstimateOf is [CostOf] for an estimate that [Reservation.Settle] corrects afterwards. If a limit can never admit that much at once, as
-// the part of a lane may not, the call is charged the most that the limit admits, and is not refused.
+// EstimateOf is [CostOf] for an estimate that [Reservation.Settle] corrects afterwards. If a limit can never admit that much at once, such
+// as a lane's part, the call is charged the most that the limit admits, and is not refused.
 //
 // The zero how charges n. Otherwise the cost resembles those of earlier calls, such as the tokens of an answer: until 20 calls of the same
 // policy and scope were settled in this process, a call is charged n. From then on it is charged the part that is known beforehand, plus
-// the first quartile of what the rest cost in earlier calls, but never more than how.Most. Settle each call: a call that is not settled
-// teaches nothing, and neither does a cost of 0, which is that of a failed call.
+// the first quartile of the rest in earlier calls, but never more than how.Most. Settle each call: one that is not settled, or costs 0
+// because it failed, teaches nothing.
 func EstimateOf(policy string, n int64, how policies.Learned) TryOption {
 	return option{binding.Option{Kind: binding.CostOf, Name: policy, N: n, Estimate: true, Learned: how}}
 }
 
 // Lane puts the call in a lane: of each policy, it may use the part that [policies.Policy.Lane] sets for that lane. A policy that does not
-// name the lane puts no extra bound on it. If a Pacer's policies have lanes, a call in a lane that none of them names is refused with a
+// name the lane does not bound it further. If a Pacer's policies have lanes, a call in a lane that none of them names is refused with a
 // [*ConfigError]. Calls without a lane may use everything.
 func Lane(name string) ScopeOption { return Scope(binding.LaneScope, name) }
 
-// Weight sets how much of a fair share the call's tenant gets, compared with others, from 1 to 100: a tenant
-// of weight 3 gets three times as much as one of weight 1 while they compete. All calls of a tenant should have the
-// same weight. Defaults to 1. See policies.Policy.Fair.
+// Weight sets how much of a fair share the call's tenant gets, from 1 to 100: a tenant of weight 3 gets three times as much as one of
+// weight 1 while they compete. All calls of a tenant should have the same weight. Defaults to 1. See policies.Policy.Fair.
 func Weight(n int64) ScopeOption { return Scope(binding.WeightScope, strconv.FormatInt(n, 10)) }
 
-// Caller names the part of the program that makes the call, such as "sync/contacts". It limits nothing. Status, page and metrics show
-// what the 100 callers have spent that spend most of an upstream. The first 64 bytes of a name count.
+// Caller names the part of the program that makes the call, such as "sync/contacts". It limits nothing. Status, page and metrics show what
+// the 100 busiest callers of an upstream have spent. The first 64 bytes of a name count.
 func Caller(name string) ScopeOption { return Scope(binding.CallerScope, name) }
 
 // maxWeight is the highest [Weight], also of a [Credential].
 const maxWeight = 100
 
-// Tracked promises that you will call [Reservation.Report] when the upstream has answered the call, or when the call has failed. Until
-// then, or for ten to twenty seconds if you do not, the call counts as on its way, and has its part of the allowance that the upstream
-// states.
+// Tracked promises that you will call [Reservation.Report] when the call was answered, or has failed. Until then, or for ten to twenty
+// seconds if you do not, the call counts as under way, and has its part of the allowance that the upstream states.
 func Tracked() TryOption { return tracked }
 
 var tracked TryOption = option{binding.Option{Kind: binding.Tracked}} //nolint:gochecknoglobals // a constant, which takes no allocation
@@ -111,14 +109,14 @@ func MaxWait(d time.Duration) Option {
 	return option{binding.Option{Kind: binding.MaxWait, N: int64(d)}}
 }
 
-// NotBefore requests a slot no earlier than d from now. Use it to back off with a reserved slot. d is at most [Forever]. Defaults to 0.
+// NotBefore requests a slot no earlier than d from now, at most [Forever]. Use it to back off with a reserved slot. Defaults to 0.
 func NotBefore(d time.Duration) Option {
 	return option{binding.Option{Kind: binding.NotBefore, N: int64(d)}}
 }
 
-// With returns a context whose calls have the options, as if each call had them: any [ScopeOption]. Use it where you
-// cannot give a call options, such as for an SDK over package transport. The innermost value of a name counts, and a call's own option
-// overrides it. A scope with an empty value is one that the call does not carry.
+// With returns a context whose calls have the options, as if each call had them. Use it where you cannot give a call options, such as for
+// an SDK over package transport. The innermost value of a name counts, and a call's own option overrides it. A call does not carry a scope
+// with an empty value.
 func With(ctx context.Context, opts ...ScopeOption) context.Context {
 	var room [fewOptions]binding.Option
 	for _, o := range optionsOf(room[:0], opts) {
@@ -127,9 +125,9 @@ func With(ctx context.Context, opts ...ScopeOption) context.Context {
 	return ctx
 }
 
-// Nested makes a call inside another one share the outer call's permits: it takes no permit of a policy for which the outer call holds
-// one with the same scopes. All other limits bind it as usual: rates and quotas are charged. An upstream that counts both calls therefore
-// sees one more in flight than the policy allows. End the nested call before the outer one: nothing counts it afterwards.
+// Nested makes a call inside another one share the outer call's permits: it takes no permit of a policy for which the outer call holds one
+// with the same scopes. All other limits, rates and quotas, charge it. An upstream that counts both calls therefore sees one more in flight
+// than the policy allows. End the nested call before the outer one: nothing counts it afterwards.
 //
-// The outer call is one that the context carries: see [Reservation.Context]. Without an outer call, Nested makes no difference.
+// The outer call is the one that the context carries: see [Reservation.Context]. Without an outer call, Nested makes no difference.
 func Nested() ScopeOption { return Scope(binding.NestedScope, "yes") }

@@ -258,8 +258,8 @@ func remaining(t *testing.T, p *pacer.Pacer) int64 {
 	return s.Policies[0].Remaining
 }
 
-// A store that hangs costs a call the store's time, once; then nobody waits for it, and one request at a time looks whether
-// it is back.
+// A store that hangs costs a call the store's timeout, once; then no call waits for it, and one request at a time checks whether it is
+// back.
 func TestAHangingStoreCostsItsTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -332,7 +332,7 @@ func (c *connecting) Status(ctx context.Context, stack store.Stack) (store.Stack
 	return c.remote.Status(ctx, stack)
 }
 
-// A store is not lost while it connects, for as long as four operations may take.
+// A store is not lost while it connects, for up to four timeouts.
 func TestAStoreThatConnectsIsNotLost(t *testing.T) {
 	t.Parallel()
 	for _, punctual := range []bool{false, true} {
@@ -827,7 +827,7 @@ func TestOneBarrierIsEnough(t *testing.T) {
 	})
 }
 
-// A store that lets nobody in is a mistake if it never did otherwise, and an outage if it did.
+// A store that denies every process access is a mistake if it always did, and an outage otherwise.
 func TestDenied(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -845,7 +845,7 @@ func TestDenied(t *testing.T) {
 	})
 }
 
-// A process reports that it is there while it is, and that it leaves.
+// A process reports that it is alive while it is, and that it leaves.
 func TestAProcessSendsHeartbeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

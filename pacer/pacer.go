@@ -24,8 +24,7 @@ import (
 // A Pacer paces the calls to one upstream. Make one with [New]. It is safe for concurrent use.
 //
 // Most callers should use [Pacer.Do], or [Pacer.Wait] if answers state no limits. Use [Pacer.Reserve] to do something else while the call
-// waits, and [Pacer.Book] for a job that a queue keeps until its slot, and that any process may run. Use [Pacer.TryAcquire] if you would
-// rather drop a call than wait.
+// waits, [Pacer.Book] for a job that a queue keeps until its slot, and [Pacer.TryAcquire] if you would rather drop a call than wait.
 type Pacer struct {
 	upstream string
 	store    store.Store
@@ -54,9 +53,9 @@ type Pacer struct {
 }
 
 // Wait blocks until the call may go, and returns nil: make the call now. The call costs 1, unless [Cost] sets another cost. If the
-// upstream's answer can state limits, a 429 included, use [Pacer.Do] or [Pacer.Acquire], which know what call it answers.
+// upstream's answer can state limits, a 429 included, use [Pacer.Do] or [Pacer.Acquire], which know which call it answers.
 //
-// A policy that counts calls in flight counts this one until its lease runs out, two thirds of [policies.Policy.Lease] later or the whole
+// A policy that counts calls in flight counts this one until its lease runs out, after two thirds of [policies.Policy.Lease] or the whole
 // of it, because the Pacer does not know when the call is over. Use [Pacer.Acquire] or [Pacer.Do] to return the permit at once, and for
 // calls that last longer.
 //
@@ -64,9 +63,9 @@ type Pacer struct {
 //
 //   - a [*LimitError], at once, if the call's slot lies beyond MaxWait or the context's deadline, or for another [Reason];
 //   - the context's error if the context ends first, or [ErrClosed] if the Pacer is closed first;
-//   - a [*StoreError] if the store fails, in which case it is not known whether the call was charged. A [store.Shared] causes one only if
-//     Config.Outage is RefuseCalls, if the store is not set up correctly, or if it has never answered this process for as long as the
-//     call may wait: see Config.Processes.
+//   - a [*StoreError] if the store fails, and may have charged the call. A [store.Shared] causes one only if Config.Outage is RefuseCalls,
+//     if the store is not set up correctly, or if it has never answered this process for as long as the call may wait: see
+//     Config.Processes.
 func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 	if p.direct != nil {
 		var requested []binding.Option
@@ -122,10 +121,10 @@ func (p *Pacer) goNow(ctx context.Context, a *binding.Ask) error {
 }
 
 // Acquire is [Pacer.Wait] for calls that a policy counts while they are in flight, and for calls whose answers you report. It blocks until
-// the call may go, and returns its reservation: make the call now, and call [Reservation.Release] when it is over. If no policy counts
-// calls in flight, Release does nothing. With [Tracked], pass the answer's feedback to [Reservation.Report]: this is what [Pacer.Do] does.
-// The context bounds the wait, not the call. Acquire returns the same errors as Wait. To detect a call that [WaitsForItself], make the work
-// of the call use the context that [Reservation.Context] returns.
+// the call may go, and returns its reservation: make the call now, and call [Reservation.Release] when it is over, which does nothing if no
+// policy counts calls in flight. With [Tracked], pass the answer's feedback to [Reservation.Report], as [Pacer.Do] does. The context bounds
+// the wait, not the call. Acquire returns the same errors as Wait. To detect a call that [WaitsForItself], make the work of the call use
+// the context that [Reservation.Context] returns.
 func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, error) {
 	if r := p.carried(ctx, opts, nil); r != nil {
 		return r, nil
@@ -151,12 +150,11 @@ func (p *Pacer) Acquire(ctx context.Context, opts ...Option) (*Reservation, erro
 //
 // The function's context carries the call while it holds a permit: see [Reservation.Context].
 //
-// If the call is not made, Do returns an error of Acquire. Otherwise it returns the function's error unchanged. If that is nil, it
-// returns what is wrong with the reading, such as a policy that the stack does not have. If the store does not receive the reading, that
-// is not an error of the call: hooks receive it.
+// If the call is not made, Do returns an error of Acquire. Otherwise it returns the function's error unchanged, or else what is wrong with
+// the reading, such as a policy that the stack does not have. Only hooks receive it if the store does not receive the reading.
 //
 // Do does not retry. To retry a call that the upstream refused, call Do again, with [NotBefore] and the wait that the upstream requested.
-// All other calls of that limit already observe this wait, unless the refusal is stray: then only the refused call has to.
+// Unless the refusal is stray, all other calls of that limit wait, too.
 func (p *Pacer) Do(ctx context.Context, call func(context.Context) (policies.Reading, error), opts ...Option) (err error) {
 	_, err = Do(ctx, p, func(ctx context.Context, _ *Reservation) (struct{}, policies.Reading, error) {
 		reading, err := call(ctx)
@@ -165,7 +163,7 @@ func (p *Pacer) Do(ctx context.Context, call func(context.Context) (policies.Rea
 	return err
 }
 
-// Do is [Pacer.Do] for a function that returns a value, too, and that needs the call's reservation, to [Reservation.Settle] it or for its
+// Do is [Pacer.Do] for a function that also returns a value, and that needs the call's reservation, for [Reservation.Settle] or
 // [Reservation.Credential]. by is a [*Pacer] or a [*Pool].
 func Do[T any](ctx context.Context, by interface {
 	Acquire(ctx context.Context, opts ...Option) (*Reservation, error)
@@ -193,9 +191,9 @@ func Do[T any](ctx context.Context, by interface {
 // [Reservation.Delay] and make the call. If you do not make the call, give the slot back: with [Reservation.Cancel] before the slot, with
 // [Reservation.NotUsed] at any time. Reserve returns the same errors as Wait, except those about calls in flight.
 //
-// A call that is queued, for a permit, in a lane or for its fair share, has no slot yet. Call [Reservation.Wait] for it soon: a call that
-// is not waited for loses its position after some seconds. If a policy counts calls in flight, always call Wait, which gets the permit if
-// the slot is in the future, and [Reservation.Release] when the call is over.
+// A call that is queued, for a permit, in a lane or for its fair share, has no slot yet. Call [Reservation.Wait] soon: without it, the call
+// loses its position after some seconds. If a policy counts calls in flight, always call Wait, which gets the permit if the slot is in the
+// future, and [Reservation.Release] when the call is over.
 func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, error) {
 	r, a, err := newReservation(ctx, p, opts)
 	if err != nil {
@@ -210,15 +208,14 @@ func (p *Pacer) Reserve(ctx context.Context, opts ...Option) (*Reservation, erro
 	return r, nil
 }
 
-// read reads what a call requests that may wait, and has k remember it: the caller's options are not kept, and need not be on the
-// heap.
+// read reads a call that may wait, and has k remember it, so that the caller's options need not be on the heap.
 func read[O any](ctx context.Context, p *Pacer, k *binding.Requested, opts []O) (binding.Ask, error) {
 	k.Options = optionsOf(k.Options[:0], opts)
 	return k.Read(ctx, p.calls)
 }
 
-// reserve charges the earliest slot at which a call may go, for c. room is for its limits, s for what its settlement has to know, nil if it
-// is not settled, and k for what it requests, nil if it does not wait.
+// reserve charges the earliest slot at which a call may go, for c. room is for its limits, s for what its settlement needs, nil if it is
+// not settled, and k for its request, nil if it does not wait.
 func (p *Pacer) reserve(ctx context.Context, a *binding.Ask, c *dispatch.Call, room []store.Limit, s *binding.Settling, k *binding.Requested) error {
 	err := p.reserveSlot(ctx, a, c, room, s, k)
 	if err != nil {
@@ -227,7 +224,7 @@ func (p *Pacer) reserve(ctx context.Context, a *binding.Ask, c *dispatch.Call, r
 	return err
 }
 
-// reserveSlot is reserve without hooks. A call that goes at once, and whose answer brought other policies, reserves once more by these.
+// reserveSlot is reserve without hooks. If the store's answer brings other policies, a call that goes at once reserves once more by these.
 func (p *Pacer) reserveSlot(ctx context.Context, a *binding.Ask, c *dispatch.Call, room []store.Limit, s *binding.Settling, k *binding.Requested) error {
 	for {
 		err := p.reserveBy(ctx, a, c, room, s, k)
@@ -273,8 +270,8 @@ func (p *Pacer) reserveBy(ctx context.Context, a *binding.Ask, c *dispatch.Call,
 	return err
 }
 
-// whileShared reserves by a function once this process can decide about the call, and again if it loses the store meanwhile and has no
-// share without it. It returns how long the call waited for the store.
+// whileShared reserves by a function once this process can decide about the call, and again if it loses the store meanwhile and has no share without it.
+// It returns how long the call waited for the store.
 func (p *Pacer) whileShared(ctx context.Context, a *binding.Ask, ask func() error) (waited time.Duration, err error) {
 	for {
 		more, err := p.calls.Await(ctx, a)
@@ -292,7 +289,7 @@ func (p *Pacer) whileShared(ctx context.Context, a *binding.Ask, ask func() erro
 	}
 }
 
-// newAsk reads what is requested for a call that is not to be made, unless the Pacer is closed.
+// newAsk reads a call that will not be made, unless the Pacer is closed.
 func (p *Pacer) newAsk(ctx context.Context, opts []binding.Option) (binding.Ask, error) {
 	if p.isClosed() {
 		return binding.Ask{}, ErrClosed
@@ -300,19 +297,19 @@ func (p *Pacer) newAsk(ctx context.Context, opts []binding.Option) (binding.Ask,
 	return p.calls.New(ctx, opts)
 }
 
-// reportLeases reports to the store which calls are done, or go on.
+// reportLeases reports to the store which calls are over, and which go on.
 func (p *Pacer) reportLeases(all []readings.Report, closed bool) {
 	p.dispatcher.ReportPermits(all, closed)
 }
 
-// passOn gives the permits of a call that is over to the next one, if there is one.
+// passOn passes the permits of a call that is over to the next one, if there is one.
 func (p *Pacer) passOn(l *leases.Lease) bool { return p.dispatcher.PassOn(l) }
 
 func (p *Pacer) isClosed() bool { return p.dispatcher.IsClosed() }
 
-// Close wakes every call that waits, with [ErrClosed], waits until these calls have given their slots back, and refuses all further
-// calls. It does not close the store. Calls in flight keep their permits until they release them or the leases run out. A [Reservation]
-// that was not waited for keeps its slot, and can still be cancelled. Closing twice is harmless.
+// Close wakes every waiting call, with [ErrClosed], waits until these calls have given their slots back, and refuses all further calls. It
+// does not close the store. Calls in flight keep their permits until they release them or the leases run out. A [Reservation] that was not
+// waited for keeps its slot, and can still be cancelled. Closing twice is harmless.
 func (p *Pacer) Close() error {
 	p.policies.Close()
 	p.dispatcher.Close()
@@ -329,7 +326,7 @@ func (p *Pacer) Close() error {
 	return nil
 }
 
-// set returns the policies that hold now.
+// set returns the present policies.
 func (p *Pacer) set() *binding.Set { return p.policies.Now() }
 
 func init() { //nolint:gochecknoinits // package fleet is above this one, and reaches what callers do not see

@@ -14,19 +14,18 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// maxCredentials is the largest number of credentials in a [Pool]. The store looks at the limits of each of them before every call that
-// has to wait.
+// maxCredentials is the most credentials of a [Pool]. The store reads the limits of each before every call that has to wait.
 const maxCredentials = 256
 
-// A Credential is one of several keys, tokens or accounts with which you can call an upstream. See [Pacer.Pool].
+// A Credential is one of several keys, tokens or accounts for calls to an upstream. See [Pacer.Pool].
 type Credential struct {
-	// ID is the credential's name in the store, in errors and for operators. It must not be the secret itself.
+	// ID is the credential's name in the store, in errors and for operators. It must not be the secret.
 	ID string
 	// Account is the account whose limits the credential's calls count against. Set it if the upstream limits accounts and not single
-	// credentials. Credentials with the same Account share its limits: two of them do not admit twice as many calls. Defaults to ID.
+	// credentials: two credentials with one Account do not admit twice as many calls. Defaults to ID.
 	Account string
-	// Weight is how often the credential is used compared with others that can be used equally soon, from 1 to 100. Under any weights, a
-	// call waits only when no credential admits it at once. Defaults to 1.
+	// Weight is how often the credential is used compared with others that can be used equally soon, from 1 to 100. A call waits only if no
+	// credential admits it at once, whatever the weights. Defaults to 1.
 	Weight int
 }
 
@@ -43,9 +42,9 @@ type Pool struct {
 // a call, and the pool decides for which credential. A call that no policy of the credentials binds goes by any one, at random.
 //
 // Pool returns a [*ConfigError] for a scope of no policy, an ID that is empty or occurs twice, a weight out of range, no credentials, or
-// more than 256. Pool, or a call of the pool, also returns one for a policy with fair shares: pools
-// do not support [policies.Policy.Fair]. A lane has its part of each credential's limit. Under [policies.InFlight], a call holds a permit of its
-// credential until [Reservation.Release].
+// more than 256. Pool, or a call of the pool, also returns one for a policy with fair shares: pools do not support [policies.Policy.Fair].
+// A lane has its part of each credential's limit. Under [policies.InFlight], a call holds a permit of its credential until
+// [Reservation.Release].
 func (p *Pacer) Pool(credentials []Credential, scopes ...string) (*Pool, error) {
 	set := p.set()
 	if len(scopes) == 0 {
@@ -79,7 +78,7 @@ func (p *Pacer) Pool(credentials []Credential, scopes ...string) (*Pool, error) 
 	return &Pool{pacer: p, of: &binding.Pool{Pool: pools.New(all, scopes)}}, nil
 }
 
-// ownOf returns the policies that are per one of some scopes.
+// ownOf returns the names of the policies that are per one of some scopes.
 func ownOf(set *binding.Set, scopes ...string) (names []string) {
 	for i := range set.Limits {
 		if l := &set.Limits[i]; scopeOf(l, scopes) != "" {
@@ -99,9 +98,9 @@ func scopeOf(l *binding.Limit, scopes []string) string {
 	return ""
 }
 
-// Acquire is [Pacer.Acquire] for a call with any one of the credentials: it blocks until the call may go, and returns its reservation.
-// [Reservation.Credential] returns which credential to use: the one that is available soonest. The store finds it in the same request
-// that charges it. While the call waits, it may get another credential, because the first is paused.
+// Acquire is [Pacer.Acquire] for a call with any one of the credentials. [Reservation.Credential] returns which one to use: the one that is
+// available soonest, which the store finds in the same request that charges it. A waiting call may get another credential, because the
+// first is paused.
 //
 // Acquire returns the same errors as Pacer.Acquire. A [*LimitError] is about the credential that would be available soonest; for
 // [NoCredential], none is in use.
@@ -119,8 +118,8 @@ func (l *Pool) Acquire(ctx context.Context, opts ...Option) (*Reservation, error
 	return r, nil
 }
 
-// Reserve is [Pacer.Reserve] for a call with any one of the credentials. Always call [Reservation.Wait]: the credential is known only
-// when it has returned.
+// Reserve is [Pacer.Reserve] for a call with any one of the credentials. Always call [Reservation.Wait]: the credential is known only after
+// it.
 func (l *Pool) Reserve(ctx context.Context, opts ...Option) (*Reservation, error) {
 	return l.reserve(ctx, opts, false)
 }
@@ -138,7 +137,7 @@ func (l *Pool) reserve(ctx context.Context, opts []Option, waits bool) (*Reserva
 	return r, nil
 }
 
-// whileInUse waits until a call may go, but no longer than a credential of the pool is in use. A nil pool sets no bound.
+// whileInUse waits until a call may go, but no longer than the pool has a credential in use. A nil pool sets no bound.
 func (l *Pool) whileInUse(ctx context.Context, wait func(context.Context) error) error {
 	if l == nil {
 		return wait(ctx)
@@ -157,14 +156,14 @@ func (l *Pool) whileInUse(ctx context.Context, wait func(context.Context) error)
 	return err
 }
 
-// Book is [Pacer.Book] for a call by any one of the credentials: the booking is by the one that may be used soonest, and stays by it when it
-// moves. Redeem its token with [Pool.Redeem]; to cancel it, use [Pacer.CancelBooking].
+// Book is [Pacer.Book] for a call by any one of the credentials: the one that may be used soonest, which the booking keeps when it moves.
+// Redeem its token with [Pool.Redeem]; to cancel it, use [Pacer.CancelBooking].
 func (l *Pool) Book(ctx context.Context, opts ...BookOption) (tok string, wait time.Duration, err error) {
 	return l.pacer.book(ctx, opts, l.of)
 }
 
-// Redeem is [Pacer.Redeem] for a token that [Pool.Book] returned, in any process that has a pool of these credentials. It returns a
-// [*LimitError] for [BadToken] for a token of another kind.
+// Redeem is [Pacer.Redeem] for a token that [Pool.Book] returned, in any process that has a pool of these credentials. For any other token
+// it returns a [*LimitError] for [BadToken].
 func (l *Pool) Redeem(ctx context.Context, tok string, opts ...RedeemOption) (*Reservation, error) {
 	name, err := l.pacer.bookings.AccountOf(tok, l.of)
 	if err != nil {
@@ -182,17 +181,17 @@ func (l *Pool) Redeem(ctx context.Context, tok string, opts ...RedeemOption) (*R
 // Pacer returns the Pacer that made the pool.
 func (l *Pool) Pacer() *Pacer { return l.pacer }
 
-// Credential returns the ID of the credential to make the call with, once [Reservation.Wait] has returned nil. It returns "" before that,
-// and for a call that no [Pool] made.
+// Credential returns the ID of the credential to make the call with, once [Reservation.Wait] has returned nil; before that, and for a call
+// that no [Pool] made, "".
 func (r *Reservation) Credential() string { return r.call.Credential() }
 
-// Leave takes a credential out of use for the time d. Call it if the credential was revoked, or is refused for a reason that no policy
-// describes. Calls of any process that wait for it use other credentials instead. If the credential has an account of its own, Leave pauses
-// all calls by it, so that one reply is enough for every process of the fleet; the pause lasts at most Config.MaxPause. If the credential shares an
-// account, each process must leave it by itself, because the other credentials of the account stay in use. After d the credential is used
-// again: if it still fails, call Leave again.
+// Leave takes a credential out of use for d. Call it if the credential was revoked, or is refused for a reason that no policy describes.
+// Waiting calls of any process then use other credentials. If the credential has an account of its own, Leave pauses all calls by it, so
+// that one reply is enough for every process of the fleet; the pause lasts at most Config.MaxPause. If it shares an account, each process
+// must leave it, because the other credentials of the account stay in use. After d the credential is used again: if it still fails, call
+// Leave again.
 //
-// If no credential is in use any more, calls of this process are refused for [NoCredential] at once, those that wait included. The credential
+// If no credential is in use any more, calls of this process, waiting ones included, are refused for [NoCredential] at once. The credential
 // that was left last is then not paused: other processes find out by their own calls, without a wait.
 //
 // It returns a [*ConfigError] if the pool has no such ID or d is not positive, and the errors of [Pacer.Report].
@@ -211,8 +210,8 @@ func (l *Pool) Leave(ctx context.Context, credential string, d time.Duration) er
 	return p.notApplied(p.reports.Rest(ctx, p.set().Rules, l.of.Scopes, of.Name, wait, "Pool.Leave"))
 }
 
-// backOff has the limits of a credential rest whose call was refused, if the upstream requested no wait and named no limit of others. A nil
-// pool changes nothing.
+// backOff makes the limits of a credential rest after a refusal, if the upstream requested no wait and named no limit of others. A nil pool
+// changes nothing.
 func (l *Pool) backOff(set *binding.Set, a *readings.Answer, credential string, now time.Time, fs []policies.Feedback) []policies.Feedback {
 	if l == nil || credential == "" {
 		return fs
@@ -235,8 +234,8 @@ func (l *Pool) backOff(set *binding.Set, a *readings.Answer, credential string, 
 }
 
 // Stick returns a context whose calls all use the credential that the first of them gets: for the pages of one listing, or a session. If
-// this process knows that the credential is paused or out of use (see [Pool.Leave]), the next call gets another one, and later calls keep
-// that.
+// this process knows that the credential is paused or out of use (see [Pool.Leave]), the next call gets another one, which later calls
+// keep.
 func (l *Pool) Stick(ctx context.Context) context.Context {
 	return l.of.Stick(ctx)
 }

@@ -162,7 +162,7 @@ func TestThePermitsOfAPoolAreInUse(t *testing.T) {
 	}
 }
 
-// rated are four keys of which some have more permits than calls of 100 ms need at their rates, and the others fewer.
+// rated are four keys. Some have more permits than calls of 100 ms need at their rates, and the others fewer.
 var rated = map[string]struct{ rate, permits int }{"a": {20, 5}, "b": {200, 10}, "c": {100, 20}, "d": {800, 40}}
 
 // admits returns how many calls a second of a mean length a key admits.
@@ -170,7 +170,7 @@ func admits(key string, mean time.Duration) float64 {
 	return min(float64(rated[key].rate), float64(rated[key].permits)/mean.Seconds())
 }
 
-// A key may have a rate besides: whatever binds it, it is used for what it admits, and never for more.
+// A key may also have a rate: whichever limit binds it, it is used for all that it admits, and never for more.
 func TestAPoolWithRatesAndPermits(t *testing.T) {
 	t.Parallel()
 	length := saturatedFor()
@@ -229,7 +229,7 @@ func TestAPoolWithRatesAndPermits(t *testing.T) {
 	}
 }
 
-// oneEach is a pool of two keys, each of which allows one call at once.
+// oneEach is a pool of two keys, each with one permit.
 func oneEach(t *testing.T, more ...policies.Policy) (*pacer.Pacer, *pacer.Pool) {
 	t.Helper()
 	p := newPacer(t, pacer.Config{Upstream: "api", Policies: append(more, policies.InFlight(1).Per("key").Named("permits")), MaxWait: pacer.Forever})
@@ -349,7 +349,7 @@ func TestACallWaitsForAnotherKey(t *testing.T) {
 	})
 }
 
-// A call stays in the queue of its key as long as its turn does not come sooner in another one.
+// A call stays in the queue of its key while its turn does not come sooner in another one.
 func TestACallStaysInItsQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -418,7 +418,7 @@ func TestPermitsAreUsedByTheWeightsOfTheirKeys(t *testing.T) {
 	})
 }
 
-// A call that gives up is in no queue any more, and its permit is nobody's.
+// A call that gives up leaves all queues, and holds no permit.
 func TestACallOfAPoolGivesUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -445,7 +445,7 @@ func TestACallOfAPoolGivesUp(t *testing.T) {
 	})
 }
 
-// The permit of a call is that of its key for as long as the call runs, and comes back after its lease if the process does not renew it.
+// A call's permit is that of its key while the call runs, and returns after its lease if the process does not renew it.
 func TestThePermitOfAKeyIsRenewed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -45,7 +45,7 @@ func (g *goer) goes(key string, at time.Duration) {
 	g.went[key] = append(g.went[key], at)
 }
 
-// spend has callers go by the keys of a pool, one call after the other, until the context ends.
+// spend has callers make calls by the keys of a pool, one after the other, until the context ends.
 func (g *goer) spend(ctx context.Context, calls *sync.WaitGroup, pool *pacer.Pool, callers int, began time.Time, opts ...pacer.Option) {
 	for range callers {
 		calls.Go(func() {
@@ -96,7 +96,7 @@ func TestAPoolUsesAllThatItsKeysAdmit(t *testing.T) {
 	})
 }
 
-// A key that is left is used by nobody, in any process, until its time is over, even by calls that had a slot by it.
+// No process uses a key that was left until its time is over, even for calls that had a slot by it.
 func TestAKeyIsLeftByAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -511,7 +511,7 @@ func TestAPoolOfSeveralScopes(t *testing.T) {
 }
 
 // Policies may have other scopes beside that of the credential, such as the model: then each credential has a limit for each value. A
-// credential that is left is left for all of them. Calls that carry none go by any credential that is in use.
+// credential is left for all of them. Calls without such a value go by any credential in use.
 func TestAPoolOfPoliciesWithOtherScopes(t *testing.T) {
 	t.Parallel()
 	for name, shared := range map[string]bool{"alone": false, "a fleet": true} {
@@ -565,7 +565,7 @@ func TestAPoolOfPoliciesWithOtherScopes(t *testing.T) {
 	}
 }
 
-// A lane has its part of each key's rate, and may use what nobody else does, in a pool as without one: calls in no lane hardly wait although
+// A lane has its part of each key's rate, and may use what others leave, in a pool as without one: calls in no lane hardly wait although
 // two processes keep the lane full.
 func TestTheLanesOfAPool(t *testing.T) {
 	t.Parallel()

@@ -30,7 +30,7 @@ func (f *farAway) Listen(upstream string, received func(store.News)) (stop func(
 	})
 }
 
-// goes sets how far away the store is from now on: half of the way is there, half of it back.
+// goes sets the time of a round trip to the store, half of it each way.
 func (f *farAway) goes(way time.Duration) {
 	f.way = way
 	f.set(nil, way/2)
@@ -230,8 +230,8 @@ func TestPermitsArePassedOn(t *testing.T) {
 	}
 }
 
-// A process may have a permit for nearly each of its callers, who call again at once: then nobody of it waits when a call is over, and
-// still its permit does not go back to a store far away, to which the others would have to send for it.
+// A process may have a permit for nearly each of its callers, who call again at once: then none of them waits when a call is over, and
+// still its permit does not go back to a store far away, which would cost the others a request.
 func TestAPermitIsKeptForACallerThatComesAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, way := range []time.Duration{60 * ms, 150 * ms} {

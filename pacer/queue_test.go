@@ -38,7 +38,7 @@ func (c *waitingCalls) wait(ctx context.Context, p *pacer.Pacer, n int, opts ...
 	}
 }
 
-// A call of a tenant whose queue is empty does not wait behind the queues of others: it gets the first slot that is not held.
+// A call of a tenant with an empty queue does not wait behind the queues of others: it gets the first slot that is not held.
 func TestANewcomerWaitsForSlotsAndNotForQueues(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

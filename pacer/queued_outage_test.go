@@ -29,8 +29,8 @@ func TestALostCallCostsASecond(t *testing.T) {
 	})
 }
 
-// Pacing locally, a process has its share of the permits, and those that its calls have already count. Permits that it returns meanwhile
-// are reported to the store.
+// Pacing locally, a process has its share of the permits, including those of its running calls. It reports to the store the permits that it
+// returns meanwhile.
 func TestPermitsWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestAStoreThatForgotReceivesReportsWhoIsInFlight(t *testing.T) {
 	})
 }
 
-// A release whose answer is lost, and that of a process that ended, come back with the lease.
+// A permit whose release was lost, or whose process ended, returns with the lease.
 func TestALostReleaseComesBackWithTheLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -29,7 +29,7 @@ func statusOf(t testing.TB, p *pacer.Pacer, policy string, opts ...pacer.ScopeOp
 	return s.Policies[i]
 }
 
-// The permits of calls that nobody releases are not renewed: they return when their leases run out.
+// Permits that are never released are not renewed: they return when their leases run out.
 func TestWaitHoldsAPermitForALease(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
@@ -387,7 +387,7 @@ func TestCloseDoesNotLosePermitsThatAreKeptEmpty(t *testing.T) {
 	})
 }
 
-// A call takes one permit, whatever it costs, and what is cancelled is not renewed.
+// A call takes one permit, whatever it costs, and a cancelled call's is not renewed.
 func TestACancelledPlaceIsFree(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -423,7 +423,7 @@ func TestResumeWakesTheLine(t *testing.T) {
 	})
 }
 
-// A pause holds the line as it holds the rest, and what comes after it comes at the rate.
+// A pause holds the queue as it holds other calls, and later calls come at the rate.
 func TestAPauseHoldsTheLine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

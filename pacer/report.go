@@ -17,22 +17,20 @@ import (
 
 // Report passes what the upstream reported to the store, for every process that shares it. The context and options give the scopes of the
 // calls that it is about. Use it for what you learn outside of a call, such as from a status page, or for the answer to a call of
-// [Pacer.Wait]. It does not know which call was answered: each refusal counts as one that pauses, and of answers that overtake each other
-// the one with the least left counts until the reset. So report an answer to a call by [Pacer.Do] or [Reservation.Report], which use more
-// of a limit.
+// [Pacer.Wait]. It does not know which call was answered: each refusal pauses, and of answers that overtake each other the one with the
+// least left counts until the reset. [Pacer.Do] and [Reservation.Report] know, and so use more of a limit.
 //
-// If f.Wait is set, Report pauses the policies that f names. If it names none, it pauses the policies with the widest scope that bind the
-// call, within f.Within. Waiting calls of any process whose slot falls inside the pause give their slot back and reserve again behind the
-// pause, in their order. With a shared store, Report does not wait for that: it returns when the store has applied the feedback. Feedback
-// of what is left until a reset binds calls that start before the reset, of the policy that f is about or, if it fits none, of the whole
-// upstream; it never admits more than the policies do. After the reset one call goes first, and others when it was answered, or one each
-// 100 ms.
+// If f.Wait is set, Report pauses the policies that f names, or else those with the widest scope that bind the call, within f.Within.
+// Waiting calls of any process whose slot falls inside the pause give their slot back and reserve again behind the pause, in their order.
+// With a shared store, Report does not wait for that: it returns when the store has applied the feedback. Feedback of what is left until a
+// reset binds calls that start before the reset, of the policy that f is about or, if it fits none, of the whole upstream; it never admits
+// more than the policies do. After the reset one call goes first; the others follow when it is answered, or one every 100 ms.
 //
-// Reports before a shared store has answered this process for the first time are dropped, except pauses, which reach the store at the first
-// contact.
+// Before a shared store has answered this process for the first time, reports are dropped, except pauses, which reach the store at the
+// first contact.
 //
-// It returns a [*ConfigError] for a negative time or an unknown policy, a [*LimitError] for [NoScope] if a named policy
-// needs a scope that is not given, and a [*StoreError] if the store fails.
+// It returns a [*ConfigError] for a negative time or an unknown policy, a [*LimitError] for [NoScope] if a named policy needs a scope that
+// is not given, and a [*StoreError] if the store fails.
 func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...ScopeOption) error {
 	a, err := p.newAsk(ctx, optionsOf(nil, opts))
 	if err != nil {
@@ -50,15 +48,14 @@ func (p *Pacer) Report(ctx context.Context, f policies.Feedback, opts ...ScopeOp
 	return p.apply(ctx, a.Set, answer, time.Now(), f)
 }
 
-// Report records that the upstream answered the call, and what it reported of limits. Report does what [Pacer.Report] does. In addition, if
-// the reservation was made with [Tracked], it knows which calls are on their way. With a shared store, a good answer that leaves more than
-// 8 goes to the store with others within a second, and Report does not wait for that. A refusal that is probably stray pauses nothing: it
-// widens the margin of a limit (see [policies.Policy.Margin]), and only the refused call has to wait for the wait that the upstream
-// requested. Any other refusal pauses the limits that it concerns, for the requested wait, or else for a guess. If the upstream refused a
-// call of a [Pool] and requested no wait, and named no policy of others, the limits of the call's credential are paused: for a second, and
-// twice as long after each further refusal in a row, up to a minute. Without feedback, Report records that the upstream reported nothing,
-// or that the call failed. Report each call, at any time after Wait. Report again what you learn later of the same answer, such as from the
-// end of a long body.
+// Report records that the upstream answered the call, and what it reported of limits. It does what [Pacer.Report] does, and more: it knows
+// which calls are under way, if they were made with [Tracked]. With a shared store, a good answer that leaves more than 8 goes to the store
+// with others within a second, and Report does not wait for that. A refusal that is probably stray pauses nothing: it widens the margin of
+// a limit (see [policies.Policy.Margin]), and only the refused call waits as long as the upstream requested. Any other refusal pauses the
+// limits that it concerns, for the requested wait, or else for a guess. If the upstream refused a call of a [Pool] and requested no wait,
+// and named no policy of others, the limits of the call's credential are paused: for a second, and twice as long after each further refusal
+// in a row, up to a minute. Without feedback, Report records that the upstream reported nothing, or that the call failed. Report each call,
+// at any time after Wait. Report again what you learn later of the same answer, such as from the end of a long body.
 func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error {
 	now := time.Now()
 	a := r.call.Answered(ctx, now)
@@ -77,7 +74,7 @@ func (r *Reservation) Report(ctx context.Context, fs ...policies.Feedback) error
 	return r.pacer.apply(ctx, set, &a, now, fs...)
 }
 
-// withObserved adds the limits that are observed to those that an answer is about.
+// withObserved adds the observed limits to those that an answer is about.
 func (p *Pacer) withObserved(a *readings.Answer, k binding.Ask) {
 	k.Which = binding.All
 	_, lacking := p.calls.Bind(&k, nil)
@@ -96,7 +93,7 @@ func (p *Pacer) withObserved(a *readings.Answer, k binding.Ask) {
 	}
 }
 
-// apply gives the store what was reported of a call.
+// apply passes a report about a call to the store.
 func (p *Pacer) apply(ctx context.Context, set *binding.Set, a *readings.Answer, now time.Time, fs ...policies.Feedback) error {
 	for i := range fs {
 		if err := checkFeedback(&fs[i]); err != nil {
@@ -118,7 +115,8 @@ func checkFeedback(f *policies.Feedback) error {
 	return nil
 }
 
-// notApplied makes the error of feedback that names a policy that does not bind the call, or that the store did not receive; nil for none.
+// notApplied makes the error of feedback that names a policy that does not bind the call, or that the store did not receive; nil without
+// one.
 func (p *Pacer) notApplied(err error) error {
 	if err == nil {
 		return nil

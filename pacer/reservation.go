@@ -15,8 +15,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A Reservation is a slot that was granted and charged. Use it once: call [Reservation.Wait], or sleep for [Reservation.Delay] and make
-// the call, or call [Reservation.Cancel]. It is safe for concurrent use.
+// A Reservation is a slot that was granted and charged. Use it once: call [Reservation.Wait], or sleep for [Reservation.Delay] and make the
+// call, or call [Reservation.Cancel]. It is safe for concurrent use.
 //
 // Only Wait moves a reservation: behind a pause that is reported while it waits, to a new slot if it wakes far too late, or forward in a
 // queue.
@@ -43,26 +43,26 @@ func (r *Reservation) reserve(ctx context.Context, a *binding.Ask) error {
 }
 
 // Delay returns how long from now until the call may go, at least 0. While a call moves to another slot, such as behind a pause, Delay is
-// an estimate. For a call that is queued in the store, Delay returns how long until [Reservation.Wait], which such a call needs, polls the
-// store again.
+// an estimate. For a call that is queued in the store, it is how long until [Reservation.Wait], which such a call needs, polls the store
+// again.
 func (r *Reservation) Delay() time.Duration { return r.call.Delay() }
 
-// Queued reports whether the call has no slot yet, because it is queued, or moves to another slot.
+// Queued reports whether the call has no slot yet, because it is queued, or is moving to another slot.
 func (r *Reservation) Queued() bool { return r.call.Due().IsZero() }
 
 // Cancel gives the slot back, so that another call can have it. Once the slot has come, a reservation without a running Wait counts as
-// used, because you may have slept for [Reservation.Delay] and made the call. Cancel then only releases its permits, if it has any, so
-// you can defer Cancel. If you did not make the call, use [Reservation.NotUsed]. Cancel does nothing if the reservation was used or
-// cancelled before. It uses the context's values, but not its deadline or cancellation: what was charged is given back even if the
-// context is done. It returns a [*StoreError] if the store fails, in which case the slot is lost.
+// used, because you may have slept for [Reservation.Delay] and made the call. Cancel then only releases its permits, so you can defer
+// Cancel. If you did not make the call, use [Reservation.NotUsed]. Cancel does nothing if the reservation was used or cancelled before. It
+// uses the context's values, but not its deadline or cancellation: the charge is given back even if the context is done. It returns a
+// [*StoreError] if the store fails, in which case the slot is lost.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	err := r.call.Cancel(ctx)
 	r.notGoing(ctx)
 	return r.pacer.toUser(err)
 }
 
-// NotUsed is [Reservation.Cancel] for a call that you did not make and will not make, although its slot may have come. The part of the
-// charge whose time has passed stays charged. NotUsed does nothing after [Reservation.Wait] has returned nil: that call counts as made.
+// NotUsed is [Reservation.Cancel] for a call that you did not make and will not make, although its slot may have come. The elapsed part of
+// the charge stays. NotUsed does nothing after [Reservation.Wait] has returned nil: that call counts as made.
 func (r *Reservation) NotUsed(ctx context.Context) error {
 	err := r.call.NotUsed(ctx)
 	r.notGoing(ctx)
@@ -72,8 +72,8 @@ func (r *Reservation) NotUsed(ctx context.Context) error {
 // Wait sleeps until the call may go, and returns nil: make the call now. If the context ends or the Pacer is closed first, Wait gives the
 // slot back and returns the context's error or [ErrClosed]. If the reservation is being moved at that moment, its slot is given back after
 // Wait has returned. If a pause is reported meanwhile that ends after the slot, the reservation moves behind the pause. If the process was
-// suspended and wakes long after the slot (see Config.MaxLate), it moves to the next free slot. If that slot is further away than the
-// deadline or MaxWait allows, Wait returns a [*LimitError]. If no credential of the reservation's [Pool] is in use any more, it returns a
+// suspended and wakes long after the slot (see Config.MaxLate), it moves to the next free slot. If that is further away than the deadline
+// or MaxWait allows, Wait returns a [*LimitError]. If no credential of the reservation's [Pool] is in use any more, it returns a
 // [*LimitError] for [NoCredential]. If the reservation was used or cancelled before, Wait returns [ErrSpent].
 func (r *Reservation) Wait(ctx context.Context) error {
 	err := r.pool.whileInUse(ctx, r.call.Wait)
@@ -86,7 +86,7 @@ func (r *Reservation) Wait(ctx context.Context) error {
 	return r.pacer.toUser(err)
 }
 
-// goes picks the credential of a call that goes now, and records what the observed policies would have done to it, unless that is done.
+// goes picks the credential of a call that goes now, and records once what the observed policies would have done to it.
 func (r *Reservation) goes(ctx context.Context) {
 	r.call.Pick()
 	if r.observed.Load() == nil && r.call.Observes() {
@@ -95,7 +95,7 @@ func (r *Reservation) goes(ctx context.Context) {
 	}
 }
 
-// notGoing gives back what observed policies were charged for a call that was given back, and their permits.
+// notGoing gives back the charges of observed policies, and their permits, for a call that was given back.
 func (r *Reservation) notGoing(ctx context.Context) { r.observed.Load().Cancel(ctx, r.call.HasGone()) }
 
 // Release records that the call is over, so that other calls can have its permits. Call it on every path: it does nothing if the
@@ -112,9 +112,9 @@ func (r *Reservation) HasPermits() bool {
 	return r.pacer.leases.Holds(r.call.Lease()) || r.observed.Load() != nil
 }
 
-// Context returns a context for the work of this call. It carries the call until [Reservation.Release]. A call made under it is nested:
-// it is refused if it [WaitsForItself], and with [Nested] it takes none. Call Context when the call may go,
-// that is, after Wait has returned nil, or after [Pacer.Acquire] or [Pacer.TryAcquire]. [Pacer.Do] and package transport do this for you.
+// Context returns a context for the work of this call. It carries the call until [Reservation.Release]. A call made under it is nested: it
+// is refused if it [WaitsForItself], and with [Nested] it takes no permit. Call Context when the call may go: after Wait has returned nil,
+// or after [Pacer.Acquire] or [Pacer.TryAcquire]. [Pacer.Do] and package transport do this for you.
 //
 // Work that continues in the background after the call is not nested: give it the original context. If the call holds no permit, Context
 // returns ctx itself.
@@ -122,7 +122,7 @@ func (r *Reservation) Context(ctx context.Context) context.Context {
 	return r.pacer.calls.WithCall(ctx, &r.call.Call)
 }
 
-// reservationKey is the key by which a context carries a reservation for the next call of a Pacer.
+// reservationKey is the context key of a reservation for the next call of a Pacer.
 type reservationKey struct{ p *Pacer }
 
 // WithReservation returns a context under which the next call goes by r, and is not charged again. Use it if you have redeemed a booking,
@@ -130,9 +130,9 @@ type reservationKey struct{ p *Pacer }
 // [Pool.Acquire] and a transport with a pool, if r is of [Pool.Redeem]. The cost is that of r, until it is settled. Each call after the
 // first, such as a retry, is charged as usual.
 //
-// A call is charged as usual, too, if it is of another Pacer or pool, if its scopes or its lane give it other limits than those of r, if r
-// may not go yet, if it was released or cancelled, or if its slot passed so long ago that r may not go any more (see Config.MaxLate): r
-// is released then. WithReservation returns ctx itself if r is nil.
+// A call is also charged as usual, and r released, if it is of another Pacer or pool, if its scopes or its lane give it other limits than
+// those of r, if r may not go yet, was released or cancelled, or if its slot passed too long ago (see Config.MaxLate). WithReservation
+// returns ctx itself if r is nil.
 func WithReservation(ctx context.Context, r *Reservation) context.Context {
 	if r == nil {
 		return ctx
@@ -140,7 +140,7 @@ func WithReservation(ctx context.Context, r *Reservation) context.Context {
 	return context.WithValue(ctx, reservationKey{r.pacer}, r)
 }
 
-// carried returns the reservation that a context carries for a call, of a pool or nil; nil if the call needs one of its own.
+// carried returns the reservation that a context carries for a call, of a pool or nil; nil if the call needs its own.
 func (p *Pacer) carried(ctx context.Context, opts []Option, l *Pool) *Reservation {
 	r, _ := ctx.Value(reservationKey{p}).(*Reservation)
 	if r == nil || r.pool != l || r.made.Load() || !r.call.HasGone() || ctx.Err() != nil || p.isClosed() {
@@ -163,21 +163,20 @@ func (p *Pacer) carried(ctx context.Context, opts []Option, l *Pool) *Reservatio
 	return r
 }
 
-// WhileAlive sets a function that reports whether the call is still running, for as long as [Reservation.Release] has not been called. If
-// it returns false when a lease is due for renewal, the lease is not renewed, and the permit becomes free when the lease runs out. The
-// function is called from another goroutine and must not block. If it panics, slog's default logger logs that, and the call counts as
-// running. Defaults to one that always returns true.
+// WhileAlive sets a function that reports whether the call is still running, until [Reservation.Release]. If it returns false when a lease
+// is due for renewal, the lease is not renewed, and the permit is free when it runs out. The function is called from another goroutine and
+// must not block. If it panics, slog's default logger logs that, and the call counts as running. Defaults to one that always returns true.
 func (r *Reservation) WhileAlive(alive func() bool) {
 	r.pacer.leases.WhileAlive(r.call.Lease(), alive)
 }
 
 // Settle sets what the call actually cost, if you learn that only afterwards, as with tokens or points. A [policies.Cost] without a Policy
 // is for every policy that has none of its own; Learned makes no difference. If the call was charged too much, Settle gives the difference
-// back: calls that reserve a slot afterwards can use it, and those that have one keep theirs, so that a rate whose burst is no larger than
-// the estimate cannot use it. If it was charged too little, Settle charges the difference, even beyond the limits, and later calls wait for
-// it. A policy that is not mentioned keeps its charge. A policy that the call cost nothing at first is charged now if a cost names it.
-// Settle a reservation once, after Wait: it returns [ErrSpent] if it was settled or cancelled before. It returns a [*ConfigError] for a
-// cost that is negative or above specs.MaxLimit and for an unknown policy, and a [*StoreError] if the store fails.
+// back to calls that reserve a slot afterwards; those that have one keep theirs, so a rate whose burst is no larger than the estimate
+// cannot use it. If it was charged too little, Settle charges the difference, even beyond the limits, and later calls wait for it. A policy
+// that is not mentioned keeps its charge. A policy for which the call cost 0 is charged now if a cost names it. Settle a reservation once,
+// after Wait: it returns [ErrSpent] if it was settled or cancelled before. It returns a [*ConfigError] for a cost that is negative or above
+// specs.MaxLimit and for an unknown policy, and a [*StoreError] if the store fails.
 func (r *Reservation) Settle(ctx context.Context, costs ...policies.Cost) error {
 	p := r.pacer
 	set, known := r.call.Settling()
@@ -217,8 +216,7 @@ func (r *Reservation) Settle(ctx context.Context, costs ...policies.Cost) error 
 	return nil
 }
 
-// spares are calls of plain Waits that are over. Their callers never saw them, so they can serve again, for the same
-// Pacer.
+// spares are calls of plain Waits that are over. Their callers never saw them, so the same Pacer can use them again.
 type spares struct {
 	off  bool      // the store is one that could keep what it is given
 	pool sync.Pool // of *spare
@@ -240,8 +238,8 @@ func (s *spares) get() *spare {
 	return new(spare)
 }
 
-// put takes back a call that went at its first slot, if no other goroutine can have it any more. No Report or Settle
-// can come, because the caller has no handle.
+// put takes back a call that went at its first slot and that no other goroutine has. No Report or Settle can come, because the caller has
+// no handle.
 func (s *spares) put(one *spare) {
 	if s.off || !one.call.IsReusable() {
 		return

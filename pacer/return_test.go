@@ -18,8 +18,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A fleet that loses its store makes no more calls than the limit in any second, not even in the one in which it is lost. From one second
-// after the store's return it makes at least 95 % of them again in every second, but for one call at its ends.
+// A fleet that loses its store makes no more calls than the limit in any second, not even in that of the loss. From one second after the
+// store's return it makes at least 95 % of them again in every second, except for one call at its ends.
 func TestAnOutageCostsLittle(t *testing.T) {
 	t.Parallel()
 	for name, list := range map[string][]policies.Policy{
@@ -162,7 +162,7 @@ func (w *outing) judgeLeast(t *testing.T, aligned bool) {
 	}
 }
 
-// judgeAll judges all seconds together from one second after the return on, but for one that may have been missed.
+// judgeAll judges all seconds together from one second after the return on, except for one call that may be missing.
 func (w *outing) judgeAll(t *testing.T) {
 	t.Helper()
 	n := 0
@@ -172,8 +172,8 @@ func (w *outing) judgeAll(t *testing.T) {
 	require.GreaterOrEqual(t, n, 6*50*95/100)
 }
 
-// A store that is there for a moment only, between two losses, gives no share to processes that came just before the first: those that have
-// had one since then, and miss that moment, have not counted them.
+// A store that returns for a moment only, between two losses, gives no share to processes that came just before the first: processes that
+// have had a share since then, and miss that moment, have not counted them.
 func TestAMomentBetweenTwoLosses(t *testing.T) {
 	t.Parallel()
 	for seed := range extent(uint64(4), 100) {

@@ -10,10 +10,10 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Declare replaces the policies of the Config, which this process has from its code or from a file. The new ones apply at once, to this
-// process. They bind waiting calls too, in order of arrival, and none of them fails; a call that lacks a scope of a new
-// policy keeps the limits that it has. Earlier calls still count: see docs/policies.md. While an operator has set policies for the whole
-// fleet (see package fleet), those apply; the declared ones apply again when that ends.
+// Declare replaces the policies of the Config, which this process has from its code or from a file, at once. The new ones bind waiting
+// calls too, in order of arrival, and none of them fails; a call that lacks a scope of a new policy keeps its limits. Earlier calls still
+// count: see docs/policies.md. Policies that an operator has set for the whole fleet (see package fleet) go first; the declared ones apply
+// when those end.
 //
 // Declare returns a [*ConfigError] and changes nothing if a policy is not valid or the policies cannot be combined.
 func (p *Pacer) Declare(list ...policies.Policy) error {
@@ -27,7 +27,7 @@ func (p *Pacer) Declare(list ...policies.Policy) error {
 	return nil
 }
 
-// reread reads what operators have set, of a store that no member stands in front of.
+// reread reads operators' settings from a store without a member in front of it.
 func (p *Pacer) reread() {
 	if s, ok := p.store.(store.Settable); ok {
 		if all, err := s.Settings(context.Background(), p.upstream); err == nil {
@@ -36,7 +36,7 @@ func (p *Pacer) reread() {
 	}
 }
 
-// policiesChanged makes what depends on the policies follow them.
+// policiesChanged adapts what depends on the policies.
 func (p *Pacer) policiesChanged(before, now *binding.Set) {
 	if m, ok := p.member.(*failover.Store); ok {
 		m.SetPolicies(now.Bound)

@@ -14,8 +14,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Calls that cost half of their estimates use the whole rate if its burst holds what is charged too much until it is given back. Otherwise
-// what they cost has to be learned.
+// Calls that cost half of their estimates use the whole rate if its burst holds the excess until it is given back. Otherwise their costs
+// have to be learned.
 func TestEstimatesThatAreTooHigh(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

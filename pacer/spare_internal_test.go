@@ -33,7 +33,7 @@ func newSparing(t *testing.T, store store.Store) *Pacer {
 // otherStore is a store of which nothing is known.
 type otherStore struct{ store.Store }
 
-// A reservation serves again only if nobody can have it any more. (The race detector makes a pool forget at random.)
+// A reservation serves again only if no goroutine can have it. (The race detector makes a pool forget at random.)
 func TestWhichReservationsServeAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

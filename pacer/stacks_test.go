@@ -38,7 +38,7 @@ func played(t *testing.T, s *stacks.Stack, lasts time.Duration) (w *stacks.Show)
 // promisedReach is how far ahead processes hold slots of a store that is near.
 const promisedReach = 40 * ms
 
-// figures are what is known of some stacks: how much of each was used.
+// figures are the used part of some stacks.
 type figures struct {
 	mu   sync.Mutex
 	used map[stacks.Class][]float64
@@ -83,15 +83,15 @@ func (f *figures) judge(t *testing.T) {
 const (
 	// leastUsed is how much of what any schedule can send goes at least, in each stack.
 	leastUsed = 0.985
-	// leastStrict is the same where a shared rate has a burst of 1: gaps shorter than its interval are of no use, and it may take some
-	// seconds until slots of different tenants come so that there are none.
+	// leastStrict is the same if a shared rate has a burst of 1: gaps shorter than its interval are of no use, and it may take some seconds
+	// until slots of different tenants leave none.
 	leastStrict = 0.96
 	// meanUsed is how much goes on average.
 	meanUsed = 0.99
 )
 
-// Of what any schedule could send, next to nothing is lost, whatever the limits are and whatever calls; no limit is ever broken; and
-// who has no line of its own waits for slots and not for the lines of others.
+// Of what any schedule could send, next to nothing is lost, whatever the limits and the callers are; no limit is ever broken; and a caller
+// without a queue waits for slots and not for the queues of others.
 func TestRandomStacks(t *testing.T) {
 	t.Parallel()
 	n, calls := extentOfStacks()

@@ -27,7 +27,7 @@ type Status struct {
 	_ struct{}
 }
 
-// An Allowance is what is left of one of the upstream's limits by its replies, and what calls may use of that.
+// An Allowance is what an upstream stated as left of one of its limits, and what calls may use of that.
 type Allowance struct {
 	Policy string        // that it is about; "" for a limit that fits no policy
 	Limit  string        // of one without a policy: its name, or how much it allows; "" if unknown
@@ -51,27 +51,27 @@ type PolicyStatus struct {
 	// Next is how long until the next call of cost 1 may go; 0 for now.
 	Next time.Duration
 	// Backlog is the cost that is charged to future slots. With PerSecond(10) and 35 calls requested at once it is 34, and shrinks by one
-	// each 100 ms. With more than 512 gaps between these slots it is an estimate: those further ahead are taken to be as long on average.
+	// each 100 ms. With more than 512 gaps between these slots it is an estimate: the further ones count as long as the average.
 	Backlog int64
 	// PausedFor is how much longer this policy is paused; 0 if it is not paused.
 	PausedFor time.Duration
-	// PausedBy is where the upstream stated that, such as "Retry-After"; "" if that is not known.
+	// PausedBy is where the upstream stated that, such as "Retry-After"; "" if unknown.
 	PausedBy string
 	// Pace is the current limit: the microseconds between two calls of a rate, or the limit of a window. It differs from the policy's own
-	// number while the upstream reports that it allows less, or after an adaptive rate has slowed down. For a policy of calls in flight
-	// it is how many calls may run; if no permit is free, Next is how long until the first lease runs out at the latest.
+	// number while the upstream reports that it allows less, or after an adaptive rate has slowed down. For calls in flight it is how many
+	// may run; if no permit is free, Next is the longest time until the first lease runs out.
 	Pace int64
 	// Queued is how many calls are queued: for a permit, in a lane, or for their fair share.
 	Queued int64
-	// Margin is the time that the fleet adds to the policy's period at present: see [policies.Policy.Margin].
+	// Margin is what the fleet adds to the policy's period at present: see [policies.Policy.Margin].
 	Margin time.Duration
-	// Full is how long until Remaining is back at its maximum, which is the burst of a rate or the limit of a window, if nothing else is
-	// charged, given back or reported until then; 0 if that is so now. It takes into account pauses, a limit that the upstream lowered,
-	// an adaptive rate that has slowed down, and future slots. It ignores the margin, which is small and shrinks slowly. For a policy of
-	// calls in flight it is how long until the last lease runs out at the latest.
+	// Full is how long until Remaining is back at its maximum, the burst of a rate or the limit of a window, if nothing else is charged,
+	// given back or reported until then; 0 if it is. It takes into account pauses, a limit that the upstream lowered, an adaptive rate that
+	// has slowed down, and future slots. It ignores the margin, which is small and shrinks slowly. For calls in flight it is the longest
+	// time until the last lease runs out.
 	Full time.Duration
 	// Gone is how long until nothing is left of a [policies.Fixed] or calendar window, at its mean pace so far; 0 if it lasts to its end at
-	// that pace, as one with a burst does, or if not even a tenth is spent, which shows little. Of what is kept for a party, it is that.
+	// that pace, as one with a burst does, or if not even a tenth is spent, which shows little. For a party's part, it is about the part.
 	Gone time.Duration
 
 	_ struct{}
@@ -117,10 +117,10 @@ func (s *Status) attribute(stated []store.Statement) {
 	}
 }
 
-// statedTolerance is how much later or earlier than stated a wait ends, by the clocks of processes that were without their store.
+// statedTolerance is how far the end of a wait may differ from the stated one, by the clocks of processes that were without their store.
 const statedTolerance = 2 * time.Second
 
-// statedBy returns where it was stated that a wait lasts for d.
+// statedBy returns the statement that a wait lasts for d.
 func (s *Status) statedBy(stated []store.Statement, policy, scope string, d time.Duration) (source string) {
 	nearest := statedTolerance + 1
 	for i := range stated {
@@ -133,7 +133,7 @@ func (s *Status) statedBy(stated []store.Statement, policy, scope string, d time
 	return source
 }
 
-// addLimit adds what is known of a limit, and what it means for the limit's policy, which comes before it.
+// addLimit adds a limit, and what it means for the policy before it.
 func (s *Status) addLimit(l *store.Limit, scope string, seen *store.LimitStatus) {
 	now := store.Instant(s.At.UnixMicro())
 	one := Allowance{Policy: readings.PolicyOf(l.Policy), Limit: readings.TagOf(l.Policy), Scope: scope, Left: seen.Pace, Free: seen.Remaining}
@@ -212,7 +212,7 @@ func newStatus(upstream string, seen *store.StackStatus) *Status {
 	}
 }
 
-// policyStatus converts what a store reports of a policy, for people.
+// policyStatus converts a store's report on a policy, for people.
 func policyStatus(policy policies.Policy, scope string, seen *store.LimitStatus, now store.Instant) PolicyStatus {
 	return PolicyStatus{
 		Policy:    policy,
@@ -247,14 +247,14 @@ func goneIn(s specs.Spec, seen *store.LimitStatus, now int64) time.Duration {
 	return time.Duration(left) * time.Microsecond
 }
 
-// marginOf returns a margin in millionths of a policy's period as a time.
+// marginOf converts a margin in millionths of a policy's period to a time.
 func marginOf(p policies.Policy, share int64) time.Duration {
 	_, period := p.Limit()
 	return time.Duration(share) * period / 1_000_000
 }
 
-// Binding returns the policy for which the next call of cost 1 has to wait longest; nil if the call may go now, or waits only for the
-// pause of the whole upstream.
+// Binding returns the policy for which the next call of cost 1 has to wait longest; nil if the call may go now, or waits only for a pause
+// of the whole upstream.
 func (s *Status) Binding() *PolicyStatus {
 	var binding *PolicyStatus
 	longest := s.PausedFor
@@ -319,8 +319,8 @@ const readyTimeout = 10 * time.Second
 // [*StoreError] that names what is missing and what to do about it, and wraps a *redisstore.NotReadyError. If the Pacer is closed, it
 // returns [ErrClosed].
 //
-// Ready returns when its context ends, or after ten seconds. It does not depend on Config.Outage, and its result does not affect pacing:
-// the store may be lost right after a successful check. Do not check before each call.
+// Ready returns when its context ends, or after ten seconds. It does not depend on Config.Outage, and does not affect pacing: the store may
+// be lost right after a successful check. Do not check before each call.
 func (p *Pacer) Ready(ctx context.Context) error {
 	if p.isClosed() {
 		return ErrClosed

@@ -49,7 +49,7 @@ func randomRush(rng *rand.Rand, groups bool) (r rush) {
 	return r
 }
 
-// play returns for how long each call waited that may wait for so long, and what became of it.
+// play returns how long each call waited, by how long it may wait, and its outcome.
 func (r *rush) play(t *testing.T, maxWait time.Duration) (waits []time.Duration, errs []error) {
 	t.Helper()
 	waits, errs = make([]time.Duration, len(r.costs)), make([]error, len(r.costs))

@@ -7,19 +7,17 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// TryAcquire is [Pacer.Acquire] for callers that would rather drop a call than wait. If all policies admit the call now, permits
-// included, TryAcquire charges it and returns its reservation: make the call now, and call [Reservation.Release] when it is over. The
-// reservation counts as used: its Wait returns [ErrSpent], and its Cancel does nothing.
+// TryAcquire is [Pacer.Acquire] for callers that would rather drop a call than wait. If all policies admit the call now, permits included,
+// it charges the call and returns its reservation: make the call now, and call [Reservation.Release] when it is over. The reservation
+// counts as used: its Wait returns [ErrSpent], and its Cancel does nothing.
 //
 // Otherwise TryAcquire returns at once a [*LimitError] that matches [ErrNotYet]. [RetryAfter] returns how long to sleep before you try
-// again: the time until the next slot if that is known, or a tenth of a second if there is no permit. Nothing is charged, and the call is
-// not queued: trying again does not improve its position. TryAcquire does not overtake queued calls: a permit or a slot that a queued
-// call is about to get is not free. Under fair shares, it comes behind the queued calls of its tenant. In a lane, RetryAfter is the time
-// until a waiting call would get its slot, and that slot is then still about 40 ms away: expect a second refusal.
+// again: until the next slot if that is known, or a tenth of a second without a permit. Nothing is charged, and the call is not queued:
+// trying again does not improve its position. TryAcquire does not overtake queued calls: a permit or a slot that a queued call is about to
+// get is not free. Under fair shares, it comes behind the queued calls of its tenant. In a lane, RetryAfter is the time until a waiting
+// call would get its slot, which is then still about 40 ms away: expect a second refusal.
 //
-// TryAcquire waits only for the store's reply, for as long as Config.StoreTimeout allows. It returns the same errors as Acquire: a
-// [*LimitError] of another [Reason], a [*ConfigError],
-// a [*StoreError], [ErrClosed], or the context's error.
+// TryAcquire waits only for the store's reply, for as long as Config.StoreTimeout allows. It returns the same errors as Acquire.
 //
 // If you keep no reservation, [Pacer.Wait] with a [MaxWait] of 0 does the same, and its permit returns when the lease runs out.
 func (p *Pacer) TryAcquire(ctx context.Context, opts ...TryOption) (*Reservation, error) {

@@ -9,11 +9,11 @@ import (
 
 // Defaults of an [Adaptation].
 const (
-	// defaultFloor is the smallest part of its rate to which an adaptive policy slows down, in per cent.
+	// defaultFloor is the smallest part of its rate, in per cent, to which an adaptive policy slows down.
 	defaultFloor = 5
 	// defaultDecrease is the part of its rate that a refusal leaves, in per cent.
 	defaultDecrease = 50
-	// defaultHold is how long an adaptive policy keeps to a rate that proved too fast before it tries a faster one.
+	// defaultHold is how long an adaptive policy keeps a rate after a refusal before it speeds up.
 	defaultHold = 5 * time.Second
 	// defaultRecovery is how long a rate takes to grow from nothing to the whole limit: a third of the limit a second.
 	defaultRecovery = 3 * time.Second
@@ -25,30 +25,29 @@ const maxAdaptation = time.Hour
 // An Adaptation defines how a policy adapts to an upstream whose limit changes without notice: by additive increase and multiplicative
 // decrease, shared by the whole fleet.
 //
-// A single refusal may be stray, and does not change the rate: see [Policy.Margin]. A second refusal within the period multiplies the
-// rate by Decrease. Refusals of calls that had their slot before the decrease count as part of it. After Hold the rate grows again,
-// evenly over time. A refusal while it grows shows how much the upstream admits: the rate returns at once to what was admitted in the last
-// period, but not below the rate before it grew, and other calls are not paused. The rate never exceeds the policy's limit and never
-// falls below Floor. Zero fields mean their defaults.
+// A single refusal may be stray, and does not change the rate: see [Policy.Margin]. A second one within the period multiplies the rate by
+// Decrease. Refusals of calls that already had their slots count as part of it. After Hold the rate grows again, evenly over time. A
+// refusal meanwhile shows how much the upstream admits: the rate returns at once to what was admitted in the last period, but not below the
+// rate before it grew, and other calls are not paused. The rate never exceeds the policy's limit and never falls below Floor. Zero fields
+// mean their defaults.
 //
-// This is the additive increase and multiplicative decrease of TCP, with two properties of TCP CUBIC and of the adaptive mode of the AWS
-// SDKs: it remembers the rate that was admitted, and the time until it tries a faster rate does not depend on how far the rate fell.
+// This is TCP's additive increase and multiplicative decrease, with two properties of TCP CUBIC and of the adaptive mode of the AWS SDKs:
+// it remembers the admitted rate, and the time until it tries a faster one does not depend on how far the rate fell.
 type Adaptation struct {
 	// Floor is the smallest part of the rate, in per cent, from 1 to 99. Defaults to 5.
 	Floor int
 	// Decrease is the part of the rate that a refusal leaves, in per cent, from 1 to 99. Defaults to 50.
 	Decrease int
-	// Hold is how long after a refusal the rate begins to grow, at most an hour. Defaults to 5 s.
+	// Hold is how long after a refusal the rate starts to grow, at most an hour. Defaults to 5 s.
 	Hold time.Duration
-	// Recovery is how long a rate takes to grow from nothing to the whole limit, at most an hour: growing back from
-	// one half takes half of it. Defaults to 3 s.
+	// Recovery is how long a rate would take to grow from nothing to the whole limit, at most an hour. Defaults to 3 s.
 	Recovery time.Duration
 
 	_ struct{}
 }
 
-// Adaptive returns a copy of a rate that slows down when the upstream refuses calls because of it, and recovers over time: see
-// [Adaptation]. Only rates can be adaptive ([Rate], [AtMost] and similar constructors), with an emission interval of at most an hour.
+// Adaptive returns a copy of a rate that slows down when the upstream refuses calls, and recovers over time: see [Adaptation]. Only rates
+// can be adaptive ([Rate], [AtMost] and similar constructors), with an emission interval of at most an hour.
 func (p Policy) Adaptive(a Adaptation) Policy {
 	p.adaptation = &a
 	if !p.isRate() {

@@ -2,31 +2,30 @@ package policies
 
 import "time"
 
-// A Feedback is one thing that an upstream reported about one of its limits. Fields that it did not report stay zero.
+// A Feedback is one report of an upstream about one of its limits. Fields that it did not report stay zero.
 type Feedback struct {
-	// Source is where the report was found, such as "Retry-After". It is for people to read.
+	// Source is where the report was found, such as "Retry-After", for people.
 	Source string
 
-	// Policies names the policies that the feedback is about, as the constructors of the vendor's package name them, for the scopes of
-	// the call that was answered. Calls that these policies do not bind are not affected. Defaults to the policies with the widest scope
-	// that bind the call.
+	// Policies names the policies that the feedback is about, as the vendor's package names them, for the scopes of the answered call.
+	// Calls that these policies do not bind are not affected. Defaults to the policies with the widest scope that bind the call.
 	Policies []string
 	// Otherwise sets which calls are affected if the stack has none of these policies.
 	Otherwise Otherwise
-	// Within names a scope that bounds a feedback about an unknown limit: the feedback then affects only policies that are Per this
-	// scope, and of those that bind the call, the widest. It is ignored if no such policy binds the call. Package transport sets it to
-	// the endpoint scope; profiles do not set it. Defaults to no bound.
+	// Within names a scope that bounds a feedback about an unknown limit: it then affects only policies that are Per this scope, and of
+	// those that bind the call, the widest. It is ignored if no such policy binds the call. Package transport sets it to the endpoint
+	// scope; profiles do not set it. Defaults to no bound.
 	Within string
 
 	// Refused means that the upstream refused the call because of this limit. An adaptive policy slows down.
 	Refused bool
 	// Certain means that a refusal cannot be stray, for example because the upstream bans clients that continue: it affects all calls at
-	// once. Otherwise a single refusal that requests a wait of no more than the limit's period may be stray: see [Policy.Margin].
+	// once. Otherwise a single refusal that requests no longer wait than the limit's period may be stray: see [Policy.Margin].
 	Certain bool
-	// Wait is how long no call may start; 0 if the upstream did not request a wait.
+	// Wait is how long no call may start; 0 if the upstream requested none.
 	Wait time.Duration
 
-	// Limit is how much the upstream allows: in each Window, or at once if it reported no Window.
+	// Limit is how much the upstream allows in each Window; without a Window, at once.
 	Limit Count
 	// Window is the period of Limit; 0 if not reported.
 	Window time.Duration
@@ -51,7 +50,7 @@ const (
 	Everyone
 	// TheCall: the limit is narrower than the account. Only the answered call waits, and counts are ignored.
 	TheCall
-	// Unknown: it is not known whose limit it is, so the feedback is treated as if it named no policy.
+	// Unknown: the limit may be anyone's, so the feedback is treated as if it named no policy.
 	Unknown
 )
 

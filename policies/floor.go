@@ -5,20 +5,21 @@ import (
 	"strconv"
 )
 
-// Reserve returns a copy that keeps a percentage, from 1 to 100, for a party: the calls that name it with pacer.Lane. All parts together are
-// 100 per cent at most. Calls that name no party have what is not reserved. A party may use more than its part, as everybody may.
+// Reserve returns a copy that keeps a percentage, from 1 to 100, for a party: the calls that name it with pacer.Lane. All parts add up to
+// 100 per cent at most; calls without a party have the rest. Like everybody, a party may use more than its part.
 //
-// Of a Fixed or calendar window, the others get none of a party's part until the party has used it or the last quarter of the window begins:
-// from then on it is let go evenly, so that nothing is lost at the end. If the party does not call for three whole windows in which others do,
-// its part halves with each further one, to a 32nd, and is whole again in the window after its next call. A desk that works from 9 to 17 finds
-// its part of a daily quota, whatever a batch job has done at night. The part is a policy of its own, named after both ("daily.support").
+// In a Fixed or calendar window, others get none of a party's part until the party has used it or the last quarter of the window begins:
+// from then on it is released evenly, so that nothing is lost at the end. If the party does not call for three whole windows in which
+// others do, its part halves with each further one, to a 32nd, and is whole again in the window after its next call. A desk that works from
+// 9 to 17 finds its part of a daily quota, whatever a batch job has done at night. The part is a policy of its own, named after both
+// ("daily.support").
 //
-// A Sliding window keeps nothing free. It spreads evenly what is beyond the parts, but for a fiftieth of the limit, and a party that comes back
-// has its part within a period.
+// A Sliding window keeps nothing free. It spreads the rest evenly, except a fiftieth of the limit, and a party that comes back has its part
+// within a period.
 //
-// A rate and InFlight keep nothing free, either. While calls of several parties wait, each party has its part, of a rate by what its calls
-// cost. The others have what it does not need, by their own parts: see [Policy.Fair]. A party that comes back has its part of a rate within a
-// second, and its part of the permits when calls of others have ended.
+// A rate and InFlight keep nothing free, either. While calls of several parties wait, each party has its part, of a rate by its calls'
+// costs. The others divide what it does not need by their own parts: see [Policy.Fair]. A party that comes back has its part of a rate
+// within a second, and its part of the permits when calls of others have ended.
 func (p Policy) Reserve(party string, percent int64) Policy {
 	sum := percent
 	for _, l := range p.lanes {
@@ -43,10 +44,11 @@ func (p Policy) Reserve(party string, percent int64) Policy {
 	return p
 }
 
-// frontPart is what part of a sliding window that keeps parts may start ahead of its pace. With less, estimates that are too high leave some unused.
+// frontPart divides the limit of a sliding window that keeps parts: so much may start ahead of its pace. With less, estimates that are too
+// high leave some unused.
 const frontPart = 50
 
-// floor returns what is kept of the policy for a party that has so many per cent, as InLane makes it.
+// floor returns the policy of a party's part, by its per cent, as InLane makes it.
 func (p Policy) floor(percent int64) Policy {
 	p = p.Reserve("party", percent)
 	p.lanes, p.percent, p.kept = nil, percent, true

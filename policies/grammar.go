@@ -2,7 +2,7 @@ package policies
 
 import "time"
 
-// A form is one way in which an item of a policy's text may be written. N stands for a word, and * for all the remaining words.
+// A form is one way to write an item of a policy's text. N stands for a word, and * for all the remaining words.
 type form struct {
 	words   string
 	example string
@@ -10,7 +10,7 @@ type form struct {
 	many    bool // may be written several times
 }
 
-// limitForms are those of the first item: the constructors.
+// limitForms are the forms of the first item: the constructors.
 func limitForms() []form {
 	return []form{
 		{words: "at most N in any *", example: "at most 50 in any 1s", read: func(_ Policy, w *words) Policy { return AtMost(w.number(), w.duration()) }},
@@ -27,7 +27,7 @@ func limitForms() []form {
 	}
 }
 
-// settingForms are those of the items after the limit, in the order in which they are applied.
+// settingForms are the forms of the other items, in the order in which they are applied.
 func settingForms() []form {
 	return []form{
 		{words: "in N buckets", example: "in 10 buckets", read: func(p Policy, w *words) Policy {
@@ -75,7 +75,7 @@ func settingForms() []form {
 	}
 }
 
-// adaptationForms are those of the items in parentheses after "adaptive". A 0 is refused, because it would mean the default.
+// adaptationForms are the forms in the parentheses after "adaptive". They refuse 0, which would mean the default.
 func adaptationForms() []form {
 	return []form{
 		{words: "floor N %", example: "floor 10 %", read: func(p Policy, w *words) Policy {

@@ -9,9 +9,9 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// defaultLease is how long a permit of [InFlight] stays taken after the last renewal, unless [Policy.Lease] sets another duration. A
-// running process renews the leases of its calls after each third of this time, so the lease does not bound how long a call may take. It
-// bounds how long the permits of a killed process stay unused.
+// defaultLease is how long a permit of [InFlight] stays taken after its last renewal, unless [Policy.Lease] sets another duration. A
+// running process renews it after each third of this time, so a lease does not bound how long a call may take, only how long the permits of
+// a killed process stay unused.
 const defaultLease = 15 * time.Second
 
 // Bounds of a lease.
@@ -20,20 +20,19 @@ const (
 	maxLease = time.Hour
 )
 
-// InFlight lets at most n calls run at once. A call takes a permit when it starts, together with the slots of all other policies, and holds
-// it until it is over. A call that finds all permits taken is queued, in order. It holds no slot of any rate meanwhile, and is woken when
-// its turn comes.
+// InFlight lets at most n calls run at once. A call takes a permit when it starts, together with its slots, and holds it until it is over.
+// If all permits are taken, it is queued, in order: it holds no slot of any rate meanwhile, and is woken when its turn comes.
 //
-// A permit is a lease, so a crash loses no permit for good: see [Policy.Lease]. A call takes one permit, whatever it costs. Calls of
+// A permit is a lease, so a crash loses none for good: see [Policy.Lease]. A call takes one permit, whatever it costs. Calls of
 // pacer.Pacer.Wait are never released: they keep their permits until the leases run out.
 //
-// InFlight(25) and PerSecond(50) in one stack send up to 50 calls a second as long as no more than 25 of them run.
+// InFlight(25) and PerSecond(50) in one stack send up to 50 calls a second while no more than 25 of them run.
 func InFlight(n int64) Policy {
 	return Policy{shape: shapeInFlight, limit: n, lease: defaultLease, skew: notSet}
 }
 
-// Lease returns a copy of an in-flight policy whose permits become free again this long after their last renewal, from one second to an
-// hour. Defaults to 15 s.
+// Lease returns a copy of an in-flight policy whose permits are free again this long after their last renewal, from one second to an hour.
+// Defaults to 15 s.
 func (p Policy) Lease(d time.Duration) Policy {
 	p.lease = d
 	switch {
@@ -46,8 +45,8 @@ func (p Policy) Lease(d time.Duration) Policy {
 }
 
 // LongerThan returns a copy of an in-flight policy that counts a call only once it has run for d. It is for upstreams that admit any number
-// of short calls, and refuse new ones while too many long ones run. Because nobody knows beforehand how long a call will run, more than n
-// long calls may run at once; but no call starts while n long calls run. Defaults to 0: every call counts from the start.
+// of short calls, and refuse new ones while too many long ones run. More than n calls may become long at once; but no call starts while n
+// long calls run. Defaults to 0: every call counts from the start.
 //
 // InFlight(25).LongerThan(20 * time.Second) is the limit of a Salesforce org.
 func (p Policy) LongerThan(d time.Duration) Policy {
@@ -61,29 +60,29 @@ func (p Policy) LongerThan(d time.Duration) Policy {
 	return p
 }
 
-// maxLanes is how many lanes a policy may name.
+// maxLanes is the most lanes of a policy.
 const maxLanes = 16
 
-// lane is a part of a policy to which some calls are limited, or that is kept for them.
+// lane is the part of a policy to which some calls are limited, or that is kept for them.
 type lane struct {
 	name    string
 	percent int64
 	kept    bool
 }
 
-// Lane returns a copy in which a lane's calls may use only the given percentage, from 1 to 100. The rest is kept free for calls of other
-// lanes and for calls without a lane, which may use all of it. Call Lane once for each lane. Set the lane of a call with pacer.Lane. A
-// lane's part is a policy of its own, named after both ("peak.batch"), which binds calls of that lane in addition to this one.
+// Lane returns a copy in which a lane's calls may use only the given percentage, from 1 to 100. The rest is kept free for other lanes and
+// for calls without a lane, which may use all of it. Call Lane once for each lane. Set the lane of a call with pacer.Lane. A lane's part is
+// a policy of its own, named after both ("peak.batch"), which binds calls of that lane in addition to this one.
 //
 // Calls in a lane of a rate queue, and get their slots shortly before they start, so that other calls, which get their slots at once, need
-// not wait behind them. They may also use slots that other calls leave unused, at the last moment before these would be lost. A lane of a
-// window never uses more than its part, because a quota that is spent does not return.
+// not wait behind them. They may also use slots that others leave, at the last moment before these would be lost. A lane of a window never
+// uses more than its part, because a spent quota does not return.
 //
-// The slots that a lane leaves free can be used only if the rate has a burst of at least 2, which is the default for a rate with lanes that
-// allows two calls or more per period. Set the burst of [Every].
+// The slots that a lane leaves free are usable only if the rate has a burst of at least 2, the default of a rate with lanes and two calls
+// or more per period. Set the burst of [Every].
 //
-// PerSecond(100).Burst(10).Lane("batch", 80) keeps 20 a second for what is not batch work. Daily(100_000, time.UTC).Lane("batch", 80) keeps
-// 20,000 a day.
+// PerSecond(100).Burst(10).Lane("batch", 80) keeps 20 a second for other work than the batch. Daily(100_000, time.UTC).Lane("batch", 80)
+// keeps 20,000 a day.
 func (p Policy) Lane(name string, percent int64) Policy {
 	for _, l := range p.lanes {
 		if l.name == name {
@@ -104,7 +103,7 @@ func (p Policy) Lane(name string, percent int64) Policy {
 	return p
 }
 
-// Lanes returns the names of the lanes that have a share of the policy, in the order given.
+// Lanes returns the names of the policy's lanes, in the order given.
 func (p Policy) Lanes() []string {
 	names := make([]string, 0, len(p.lanes))
 	for _, l := range p.lanes {
@@ -113,8 +112,8 @@ func (p Policy) Lanes() []string {
 	return names
 }
 
-// InLane returns the policy that binds the calls of a lane in addition to p, or false if there is none, because p does not name the lane
-// or lets it use everything.
+// InLane returns the policy that also binds the calls of a lane, or false if there is none, because p does not name the lane or lets it use
+// everything.
 func (p Policy) InLane(name string) (Policy, bool) {
 	for _, l := range p.lanes {
 		if l.name == name && (l.kept && !p.isRate() && p.shape != shapeInFlight || !l.kept && l.percent < 100) {
@@ -126,7 +125,7 @@ func (p Policy) InLane(name string) (Policy, bool) {
 	return Policy{}, false
 }
 
-// part returns the part of the policy that a lane of so many per cent has, as InLane makes it.
+// part returns a lane's part of the policy, by its per cent, as InLane makes it.
 func (p Policy) part(percent int64) Policy {
 	p.percent = percent
 	switch {
@@ -186,13 +185,13 @@ func (p Policy) cut(s specs.Spec) specs.Spec {
 	return s
 }
 
-// Fair returns a copy of a rate or an in-flight policy that is shared equally among the values of a scope, such as the tenants, no matter
-// which of them calls first or how much. With pacer.Weight some get more. A tenant that needs less than its share leaves the rest to the
-// others, and a single tenant may use everything: this is weighted max-min fairness.
+// Fair returns a copy of a rate or an in-flight policy that is divided equally among the values of a scope, such as the tenants, no matter
+// which of them calls first or how much. pacer.Weight gives some more. A tenant leaves to the others what it does not need, and a single
+// tenant may use everything: this is weighted max-min fairness.
 //
-// While calls queue, the next slot goes to the call that comes first by start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996):
-// while two tenants both have queued calls, what each gets in proportion to its weight differs by no more than one call of each, plus the
-// calls that have just been given a slot. A call that finds no queue starts at once. Calls must carry the scope.
+// While calls queue, the next slot goes to the first call by start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996): while two
+// tenants both have queued calls, what each gets in proportion to its weight differs by no more than one call of each, plus the calls that
+// have just got a slot. A call that finds no queue starts at once. Calls must carry the scope.
 func (p Policy) Fair(scope string) Policy {
 	p.fair = scope
 	switch {
@@ -204,7 +203,7 @@ func (p Policy) Fair(scope string) Policy {
 	return p
 }
 
-// FairBy returns the scope whose values share the policy; "" if the policy serves calls in the order of arrival. For a rate or InFlight with
+// FairBy returns the scope among whose values the policy is divided; "" if it serves calls in order of arrival. For a rate or InFlight with
 // parts for parties ([Policy.Reserve]) that is [specs.PartyScope].
 func (p Policy) FairBy() string {
 	if p.fair == "" && (p.isRate() || p.shape == shapeInFlight) && slices.ContainsFunc(p.lanes, func(l lane) bool { return l.kept }) {
@@ -213,8 +212,8 @@ func (p Policy) FairBy() string {
 	return p.fair
 }
 
-// Weight returns the weight of a party in a policy that is fair by [specs.PartyScope]: its part in tenths of a per cent. For any other name,
-// such as "", it returns the weight of the calls of no party.
+// Weight returns the weight of a party in a policy that is fair by [specs.PartyScope]: its part in tenths of a per cent. For any other
+// name, such as "", it returns the weight of calls without a party.
 func (p Policy) Weight(party string) int64 {
 	rest := int64(100)
 	for _, l := range p.lanes {

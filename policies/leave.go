@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Leave returns a copy of the profile that leaves n of what the upstream reports to other programs: wherever a reply reports what is left,
-// it reports n less, and n less as the limit, but at least 1. Limits stay as they are if replies do not report what is left of them. If
-// replies report several limits of different size, use [Profile.LeavePercent].
+// Leave returns a copy of the profile that leaves n of what the upstream reports to other programs: it reports n less as left, and n less
+// as the limit, but at least 1. Limits stay if replies do not report what is left of them. If replies report several limits of different
+// size, use [Profile.LeavePercent].
 //
 // A limit of n or less lets one call through in each window. Leave panics with an [*Error] if n is negative.
 func (p Profile) Leave(n int64) Profile {
@@ -22,9 +22,9 @@ func (p Profile) Leave(n int64) Profile {
 	})
 }
 
-// LeavePercent returns a copy of the profile that leaves a part of what the upstream reports to other programs: a percentage of every limit,
-// rounded up. If a reply reports what is left, but not of which limit, it leaves that percentage of what is left. LeavePercent panics with an
-// [*Error] unless the percentage is 0 to 99.
+// LeavePercent returns a copy of the profile that leaves a percentage of every reported limit, rounded up, to other programs. If a reply
+// reports what is left, but not of which limit, it leaves that percentage of what is left. LeavePercent panics with an [*Error] unless the
+// percentage is 0 to 99.
 func (p Profile) LeavePercent(percent int) Profile {
 	if percent < 0 || percent > 99 {
 		panic(&Error{Field: "LeavePercent", Value: strconv.Itoa(percent), Reason: "give the percentage that other programs need, 0 to 99"})
@@ -38,9 +38,9 @@ func (p Profile) LeavePercent(percent int) Profile {
 	})
 }
 
-// BackOff returns a copy of the profile in which a refusal that requests no wait makes all calls that it concerns wait for d. Without it, the
-// store guesses how long they wait, and if the refusal may be stray, only the refused call backs off. BackOff panics with an [*Error] unless
-// d is positive.
+// BackOff returns a copy of the profile in which a refusal that requests no wait makes all calls that it concerns wait for d. Without it,
+// the store guesses the wait, and if the refusal may be stray, only the refused call backs off. BackOff panics with an [*Error] unless d is
+// positive.
 func (p Profile) BackOff(d time.Duration) Profile {
 	if d <= 0 {
 		panic(&Error{Field: "BackOff", Value: d.String(), Reason: "give how long calls wait, more than 0"})
@@ -52,7 +52,7 @@ func (p Profile) BackOff(d time.Duration) Profile {
 	})
 }
 
-// keep takes n from what was reported as the limit and as left.
+// keep subtracts n from the reported limit and what is left of it.
 func (f *Feedback) keep(n int64) {
 	if f.Limit.reported {
 		f.Limit.n = max(min(1, f.Limit.n), f.Limit.n-n)
@@ -62,7 +62,7 @@ func (f *Feedback) keep(n int64) {
 	}
 }
 
-// reporting returns a copy of the profile whose reports are changed.
+// reporting returns a copy of the profile that changes its reports.
 func (p Profile) reporting(change func(*Feedback)) Profile {
 	changed := func(fs []Feedback) []Feedback {
 		fs = slices.Clone(fs) // the profile may return the same one each time

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// overrideMark begins a line that has the numbers of one key: for "acme": 50 per 1s.
+// overrideMark begins a line with the numbers of one key: for "acme": 50 per 1s.
 const overrideMark = "for "
 
-// Lines returns the policy as text that has its overrides, too: the line that [Policy.MarshalText] returns for a policy without them, and
-// then a line for each [Policy.Override], in order of their keys, with the quoted value of each scope:
+// Lines returns the policy as text with its overrides: the line that [Policy.MarshalText] returns without them, and then a line for each
+// [Policy.Override], in order of their keys, with the quoted value of each scope:
 //
 //	tenant: 5 per 1s, per tenant
 //	for "acme": 50 per 1s, burst 10
 //
-// It returns an [*Error] where MarshalText does, and for a policy with [Policy.OverrideBy]: no text can hold a function.
+// It returns an [*Error] where MarshalText does, and for a policy with [Policy.OverrideBy], since no text can hold a function.
 func (p Policy) Lines() ([]string, error) {
 	own := p
 	own.overrides = nil

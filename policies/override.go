@@ -11,10 +11,10 @@ import (
 	"sync"
 )
 
-// maxOverrides is how many keys of one policy may have a [Policy.Override].
+// maxOverrides is the most keys of a policy with a [Policy.Override].
 const maxOverrides = 10_000
 
-// overrides are the keys of a policy that have numbers of their own. They never change: a method that adds one makes new ones.
+// overrides are a policy's keys with numbers of their own. They never change: adding one makes new ones.
 type overrides struct {
 	last *override // and those before it
 	n    int
@@ -37,13 +37,12 @@ type override struct {
 //
 //	policies.PerSecond(5).Per("tenant").Override(policies.PerSecond(50).Burst(10), "acme")
 //
-// The key uses all numbers of the policy in with, and none of p's: limit, period, burst, skew, buckets, adaptation and lease. It keeps
-// p's name, scopes, lanes and fairness, and whether p is observed. So the policy in with must set none of these, and must be of the same
-// kind as p: a rate for a rate, a window for a window, calls in flight for calls in flight. [Policy.Validate] returns an error if it is
-// not.
+// The key uses all numbers of the policy in with, and none of p's: limit, period, burst, skew, buckets, adaptation and lease. It keeps p's
+// name, scopes, lanes and fairness, and whether p is observed. So the policy in with must set none of these, and must be of the same kind
+// as p: a rate, a window, or calls in flight. [Policy.Validate] returns an error otherwise.
 //
-// Call it once for each key, at most 10,000 times. For more keys, or if the numbers are in a table of yours, use [Policy.OverrideBy].
-// [Policy.String] and [Policy.Spec] return those of p; [Policy.Lines] writes them together.
+// Call it once for each key, at most 10,000 times. For more keys, or numbers in a table of yours, use [Policy.OverrideBy]. [Policy.String]
+// and [Policy.Spec] return those of p; [Policy.Lines] writes them together.
 func (p Policy) Override(with Policy, values ...string) Policy {
 	o := &overrides{n: 1}
 	one := &override{values: slices.Clone(values), with: with}
@@ -57,7 +56,7 @@ func (p Policy) Override(with Policy, values ...string) Policy {
 	return p
 }
 
-// OverrideBy returns a copy that calls f for the numbers of each key that has no [Policy.Override]. If f returns false, the key has the
+// OverrideBy returns a copy that calls f for the numbers of each key without an [Policy.Override]. If f returns false, the key has the
 // numbers of p. f gets the scope values in the order of [Policy.Per], in a slice that it must not keep or change. It is called often and
 // concurrently, so it must be fast and must not block: let it read a table that something else keeps current. The policies that f returns
 // must fit as those of Override must; [Policy.For] reports one that does not. The last OverrideBy counts.
@@ -76,8 +75,8 @@ func (p Policy) OverrideBy(f func(values []string) (Policy, bool)) Policy {
 // HasOverrides reports whether some keys may have numbers of their own: see [Policy.For].
 func (p Policy) HasOverrides() bool { return p.overrides != nil }
 
-// Overrides returns the scope values of each [Policy.Override], in the order of [Policy.Per], and the policy whose numbers these have. They
-// come in order of their keys; change none of the values.
+// Overrides returns the scope values of each [Policy.Override], in the order of [Policy.Per], and the policy whose numbers they have, in
+// order of their keys. Do not change the values.
 func (p Policy) Overrides() iter.Seq2[[]string, Policy] {
 	return func(yield func([]string, Policy) bool) {
 		if p.overrides == nil {
@@ -92,12 +91,12 @@ func (p Policy) Overrides() iter.Seq2[[]string, Policy] {
 	}
 }
 
-// For returns the policy that holds for the key with these scope values, in the order of [Policy.Per]: with the numbers of its
-// [Policy.Override], or else those that the function of [Policy.OverrideBy] returns, or else those of p. Its name, scopes, lanes and
-// fairness are p's, and it has no overrides.
+// For returns the policy for the key with these scope values, in the order of [Policy.Per]: with the numbers of its [Policy.Override], or
+// else those that the function of [Policy.OverrideBy] returns, or else those of p. Its name, scopes, lanes and fairness are p's, and it has
+// no overrides.
 //
 // If there are not as many values as scopes, or the function's policy does not fit, For returns an [*Error] and the policy with the numbers
-// of p. The result is meaningful only if p is valid. A key's own numbers are checked each time, which takes some microseconds: keep the
+// of p. The result is meaningful only if p is valid. For checks a key's own numbers each time, which takes some microseconds: keep the
 // result if you need it often.
 func (p Policy) For(values ...string) (Policy, error) {
 	own := p
@@ -126,7 +125,7 @@ func (p Policy) For(values ...string) (Policy, error) {
 	return q, nil
 }
 
-// find returns the override of a key; nil if it has none.
+// find returns the override of a key; nil without one.
 func (o *overrides) find(values []string) *override {
 	o.once.Do(func() {
 		o.index = make(map[string]*override, o.n)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// maxText is how long a policy's text may be, in bytes. The longest that String writes is about half of it.
+// maxText bounds a policy's text, in bytes: about twice the longest that String writes.
 const maxText = 4096
 
 // fieldText is the Field of errors about a text.

@@ -79,7 +79,7 @@ func windows(c *specs.Calendar) (all []int64) {
 	return all
 }
 
-// roundTrip returns what is lost of a valid policy, or of a lane's part of it, when it is written and read.
+// roundTrip returns what a valid policy, or a lane's part of it, loses when it is written and read.
 func roundTrip(p policies.Policy) error {
 	q, err := policies.Parse(p.String())
 	if err != nil {

@@ -17,9 +17,8 @@ const (
 //
 //	peak: 25/s, burst 10; 100000 daily (UTC)
 //
-// Each is written as [Parse] reads it. Semicolons and ends of lines separate them, blank ones are skipped, and what comes after a '#' on
-// a line is a comment. A text without policies is an empty list. ParseAll does not compare the policies: pacer.New checks that their
-// names differ.
+// It reads each as [Parse] does. Semicolons and ends of lines separate them, blank ones are skipped, and a '#' begins a comment. A text
+// without policies is an empty list. ParseAll does not compare the policies: pacer.New checks that their names differ.
 //
 // It returns an [*Error] for a text of more than 256 KiB or 1,000 policies, and otherwise the errors of the first ten policies that [Parse]
 // cannot read, joined: their Number is the policy's.

@@ -10,19 +10,18 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// defaultSkew is the skew of [AtMost] unless [Policy.Skew] sets another one: calls may arrive up to 10 ms closer together than they were
-// sent. Calls start up to 2 ms after their slots (docs/benchmarks, Precision: the 99th percentile of the runtime's timers, with up to 1,000
-// waiters); the rest is for the network and for short stalls.
+// defaultSkew is the skew of [AtMost] unless [Policy.Skew] sets another one. Calls start up to 2 ms after their slots (docs/benchmarks,
+// Precision: the 99th percentile of the runtime's timers, with up to 1,000 waiters); the rest is for the network and for short stalls.
 const defaultSkew = 10 * time.Millisecond
 
-// defaultBuckets is how many buckets [Sliding] divides its period into, unless [Policy.Buckets] sets another number. A full window
-// becomes available one bucket late, so 1 % of the limit is lost.
+// defaultBuckets is the number of buckets of [Sliding] unless [Policy.Buckets] sets another one. A full window is available again one
+// bucket late, so 1 % of the limit is lost.
 const defaultBuckets = 100
 
-// maxScopes is how many scopes one policy may name.
+// maxScopes is the most scopes of a policy.
 const maxScopes = 8
 
-// shape is which constructor made a policy, and with it which settings it takes.
+// shape is the constructor that made a policy. It determines the possible settings.
 type shape uint8
 
 const (
@@ -75,9 +74,9 @@ type Policy struct {
 // notSet marks a skew that was not set.
 const notSet = time.Duration(-1)
 
-// Named returns a copy with this name, which errors, Status and the store's keys use. A name starts with a letter or digit and has at
-// most 64 letters, digits, '.', '_' or '-'. A renamed policy starts with an empty account. Defaults to a name made of the constructor and
-// the scopes, such as "per-second" or "per-second.tenant".
+// Named returns a copy with this name, which errors, Status and the store's keys use. A name starts with a letter or digit and has at most
+// 64 letters, digits, '.', '_' or '-'. A renamed policy starts with an empty account. Defaults to a name made of the constructor and the
+// scopes, such as "per-second" or "per-second.tenant".
 func (p Policy) Named(name string) Policy {
 	p.name = name
 	if name == "" {
@@ -86,9 +85,9 @@ func (p Policy) Named(name string) Policy {
 	return p
 }
 
-// Per returns a copy that applies to each value of the scopes separately: Per("tenant") gives every tenant a limit of its own,
-// Per("user", "ticket") every pair of a user and a ticket. A call must carry a value for each of them, unless the policy is
-// [Policy.Optional]. Defaults to one limit for the whole upstream.
+// Per returns a copy that applies to each value of the scopes separately: Per("tenant") gives every tenant a limit of its own, Per("user",
+// "ticket") every pair of a user and a ticket. A call must carry a value for each, unless the policy is [Policy.Optional]. Defaults to one
+// limit for the whole upstream.
 func (p Policy) Per(scopes ...string) Policy {
 	p.scopes = slices.Clone(scopes)
 	if len(scopes) == 0 {
@@ -97,27 +96,27 @@ func (p Policy) Per(scopes ...string) Policy {
 	return p
 }
 
-// Optional returns a copy that binds only the calls which carry a value for all of its scopes; other calls are not limited by it. Without
-// Optional, a call that lacks a scope is refused with an error.
+// Optional returns a copy that binds only calls with a value for all of its scopes. Without Optional, a call that lacks a scope is refused
+// with an error.
 func (p Policy) Optional() Policy {
 	p.optional = true
 	return p
 }
 
 // Observed returns a copy that a Pacer observes and does not enforce: it delays and refuses no call. Calls are charged as if it were
-// enforced, and hooks and metrics report how long each call would have waited for it: see docs/observe.md. The other policies of the
-// stack are enforced as always. The copy keeps the name, so that its account continues if you enforce it later.
+// enforced, and hooks and metrics report how long each would have waited: see docs/observe.md. The other policies of the stack are
+// enforced. The copy keeps the name, so its account continues if you enforce it later.
 func (p Policy) Observed() Policy {
 	p.observed = true
 	return p
 }
 
 // Burst returns a copy of a rate that lets b calls start at once after idling. The long-run rate stays. The burst is also the highest cost
-// that one call can have. [AtMost] keeps its limit with any burst.
+// of one call. [AtMost] keeps its limit with any burst.
 //
-// For a rate it defaults to 1, or to 2 for one of two or more calls per period that come at uneven times: calls of different keys share it, it has
-// lanes, or they also wait for permits of an [InFlight] policy. [Stacked] has the exact rule. The gaps between such calls are usually
-// shorter than the rate's interval, and with a burst of 1 they could not be used. Set Burst(1) for a strict spacing.
+// For a rate it defaults to 1, or to 2 for one of two or more calls per period that come at uneven times: calls of different keys share it,
+// it has lanes, or they also wait for permits of an [InFlight] policy. [Stacked] has the exact rule. The gaps between such calls are
+// usually shorter than the rate's interval, and a burst of 1 could not use them. Set Burst(1) for a strict spacing.
 func (p Policy) Burst(b int64) Policy {
 	p.burst = b
 	switch {
@@ -129,14 +128,13 @@ func (p Policy) Burst(b int64) Policy {
 	return p
 }
 
-// Skew returns a copy of a strict policy that still holds at the upstream if the network brings calls up to d closer together, or
-// delivers them up to d later, than they were sent: [AtMost] and [Sliding] keep their limit over period + d, and a fixed or calendar
-// window sends nothing in the last d of a window. Allow for the spread of your latency, and a little for late timers. An in-flight policy
-// gives a permit to the next call only d after the last one was over, for upstreams that count a call for a little longer than its caller
-// sees it.
+// Skew returns a copy of a strict policy that still holds at the upstream if the network brings calls up to d closer together, or delivers
+// them up to d later, than they were sent: [AtMost] and [Sliding] keep their limit over period + d, and a fixed or calendar window sends
+// nothing in its last d. Allow for the spread of your latency, and a little for late timers. An in-flight policy passes a permit on only d
+// after its call was over, for upstreams that count a call for longer than its caller sees it.
 //
-// Defaults to 10 ms for AtMost and to 0 for the others, plus the margin that the fleet learns: see [Policy.Margin]. A policy
-// whose Skew you set learns no margin.
+// Defaults to 10 ms for AtMost and to 0 for the others, plus the margin that the fleet learns: see [Policy.Margin]. A policy with a Skew of
+// yours learns no margin.
 func (p Policy) Skew(d time.Duration) Policy {
 	p.skew = d
 	if p.shape == shapeRate {
@@ -148,9 +146,9 @@ func (p Policy) Skew(d time.Duration) Policy {
 	return p
 }
 
-// Buckets returns a copy of a sliding window that is divided into m buckets, from 1 to 100. More buckets waste less of the
-// limit: a full window becomes available after period·(m+1)/m, so 1/(m+1) of the limit is lost. Buckets cost the store memory, some bytes
-// for each bucket with calls (a hundred of them take less than 1 KB in Redis), and hardly any time. Defaults to 100.
+// Buckets returns a copy of a sliding window that is divided into m buckets, from 1 to 100. A full window is available after
+// period·(m+1)/m, so 1/(m+1) of the limit is lost. Each bucket with calls costs the store some bytes (a hundred take less than 1 KB in
+// Redis), and hardly any time. Defaults to 100.
 func (p Policy) Buckets(m int64) Policy {
 	p.buckets = m
 	if p.shape != shapeSliding {
@@ -214,7 +212,7 @@ func compact(d time.Duration) string {
 }
 
 // Limit returns how many calls the policy allows per period, as passed to the constructor. The period of a calendar window is nominal: a
-// day has 24 hours, a month 30 days. The period of an in-flight policy is 0.
+// day has 24 hours, a month 30 days. That of an in-flight policy is 0.
 func (p Policy) Limit() (n int64, period time.Duration) { return p.limit, p.period }
 
 // The largest margin of a policy: see [Policy.Margin].
@@ -225,10 +223,9 @@ const (
 )
 
 // Margin returns the largest margin that a fleet may add to the policy's period: a tenth of the period, at most a second. The network
-// brings some calls closer together than they were sent, and a fleet does not know by how much until a call is refused although there was
-// room for it (a stray refusal). Each such refusal raises the margin that all processes keep by a step, and a step fades in about a
-// minute and a half. Margin is 0 for policies that keep no margin: those whose [Policy.Skew] was set, calendars, calls in flight, and
-// periods of more than an hour.
+// brings some calls closer together than they were sent. A fleet learns by how much from stray refusals, which come although there was room
+// for the call. Each raises the margin that all processes keep by a step, and a step fades in about a minute and a half. Margin is 0 for
+// policies that keep no margin: those whose [Policy.Skew] was set, calendars, calls in flight, and periods of more than an hour.
 func (p Policy) Margin() time.Duration {
 	if p.skew != notSet || p.period > longestMargins {
 		return 0
@@ -241,8 +238,8 @@ func (p Policy) Margin() time.Duration {
 	return 0
 }
 
-// Lowered returns a copy that allows at most n calls per period, at least 1; a policy that already allows no more is unchanged. The
-// copy's Spec applies while the upstream reports that its limit is n.
+// Lowered returns a copy that allows at most n calls per period, at least 1; a policy that allows no more is unchanged. Its Spec applies
+// while the upstream reports n as its limit.
 func (p Policy) Lowered(n int64) Policy {
 	if n < p.limit {
 		p.loose = p.loose || p.limit > specs.MaxExact // the store keeps the same account
@@ -311,7 +308,7 @@ func (p Policy) whole() specs.Spec {
 	return specs.Spec{}
 }
 
-// ceilDiv divides two non-negative integers and rounds up: against the caller.
+// ceilDiv divides two non-negative integers and rounds up.
 func ceilDiv(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return a / b

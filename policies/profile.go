@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// A Profile describes one vendor's API: which scopes a request has, what it costs, and what a reply reports about limits. It consists of
-// plain data and pure functions; package transport uses it. Each vendor has a package below this one, with a Profile and constructors for
-// its limits.
+// A Profile describes one vendor's API: the scopes and costs of a request, and what a reply reports about limits. It consists of plain data
+// and pure functions; package transport uses it. Each vendor has a package below this one, with a Profile and constructors for its limits.
 //
 // All functions are called concurrently. They must not change their arguments, and may read a request's body only through GetBody. A nil
 // function reports nothing.
@@ -18,24 +17,23 @@ type Profile struct {
 	// Scopes are read from each request.
 	Scopes []Scope
 
-	// Credentials names the header fields that hold a request's credential, such as Authorization, if Scopes distinguishes callers by it.
-	// If no request has any of them, authentication happens below the transport, too late, and all callers share one limit.
+	// Credentials names the header fields that hold a request's credential, such as Authorization, if Scopes distinguishes callers by it. A
+	// request without any of them is authenticated below the transport, too late, so all callers share one limit.
 	Credentials []string
 
 	// Costs returns what a request costs; policies that are not named charge 1. If Settle is set, the costs are estimates, and a policy
 	// charges no more than it admits at once. [Cost].Learned sets whether earlier calls improve the estimate.
 	Costs func(*http.Request) []Cost
 
-	// Peek returns how many bytes of a reply's body Read needs, at most [MaxPeek], counted after decoding if the body has a content
-	// coding. The caller still gets the whole body. If the body is slow to arrive, the reply is held back until these bytes have arrived,
-	// for at most a second; after that, Read gets no body.
+	// Peek returns how many bytes of a reply's body Read needs, at most [MaxPeek], after decoding. The caller still gets the whole body.
+	// The reply is held back until these bytes have arrived, for at most a second; after that, Read gets no body.
 	Peek func(*http.Response) int
 
 	// Read returns what a reply means for the limits.
 	Read func(*Reply) Reading
 
 	// Settle returns what the call actually cost, whether it succeeded or failed. It is first called when the response has arrived, without
-	// Body: costs that status and header show are settled at once. If it then returns nil and there is a body, it is called again when the
+	// Body: costs in the status and header are settled at once. If it then returns nil and there is a body, it is called again when the
 	// caller has read the body to its end or closes it. [Reply].Body documents how much of the body it gets. Policies that it does not name
 	// keep their charge. If it returns costs that are empty but not nil, all policies do.
 	Settle func(*Reply) []Cost
@@ -54,8 +52,8 @@ const MaxPeek = 64 << 10
 // A Scope reads one scope value from a request: a tenant from the host, an endpoint from the path.
 type Scope struct {
 	Name string
-	// Value returns the value; "" if the request does not carry the scope. It is called once for each request, however
-	// often that is repeated.
+	// Value returns the value; "" if the request does not carry the scope. It is called once for each request, however often that is
+	// repeated.
 	Value func(*http.Request) string
 }
 
@@ -63,23 +61,23 @@ type Scope struct {
 type Cost struct {
 	// Policy is the policy's name. "" means every policy that has no Cost of its own.
 	Policy string
-	// N is the cost, at least 0. A policy that the call costs nothing does not bind the call.
+	// N is the cost, at least 0. A policy for which it is 0 does not bind the call.
 	N int64
-	// Learned sets how the actual cost of earlier calls improves N, an estimate. The zero value means not at all.
+	// Learned sets how actual costs of earlier calls improve N, an estimate. The zero value means not at all.
 	Learned Learned
 }
 
-// A Learned is how the actual cost of earlier calls improves the estimate of a cost, once about 20 calls that count against the same limit
-// were settled: see pacer.EstimateOf.
+// A Learned is how actual costs of earlier calls improve an estimate, once about 20 calls of the same limit were settled: see
+// pacer.EstimateOf.
 //
 // Do not use it if the upstream charges what a request reserves and not what it uses: then the estimate is the cost.
 type Learned struct {
 	// Known is the part of the cost that the request determines, such as the tokens of its prompt: at least 0.
 	Known int64
 	// Times is how many equal parts the rest of the cost has, such as the number of answers: the cost of one part is learned. With 0,
-	// nothing is learned.
+	// nothing is.
 	Times int64
-	// Most is the highest possible cost of the call; 0 if that is not known.
+	// Most is the highest possible cost of the call; 0 if unknown.
 	Most int64
 }
 
@@ -92,14 +90,13 @@ type Reply struct {
 	Now      time.Time // when the response arrived; for Body, when it was read
 
 	// Body is the start of the body for Read: what Peek requested, or less. For Settle and ReadEnd it is what the caller has read, up to
-	// twice [MaxPeek]. Of more, it is the first MaxPeek bytes, a zero byte, which no JSON contains, and the last MaxPeek bytes. The bytes
-	// between them are not seen. Of a body with a content coding, this applies to the first 8 MiB that are decoded. If more than 512 KiB
-	// arrive encoded, Body is empty.
+	// twice [MaxPeek]; of more, the first MaxPeek bytes, a zero byte, which no JSON contains, and the last MaxPeek bytes. Of a body with a
+	// content coding, this applies to the first 8 MiB after decoding. If more than 512 KiB arrive encoded, Body is empty.
 	Body []byte
 }
 
 // A Reading is what a [Profile] reads from a [Reply]. If you call an upstream without net/http, make one for pacer.Pacer.Do: with the
-// Profile's Read, from status, header and body, or by hand, from the client's error. This Reading means that a call was refused and may be
+// Profile's Read, from status, header and body, or by hand, from the client's error. This Reading reports a refused call that may be
 // repeated after wait:
 //
 //	policies.Reading{Feedback: []policies.Feedback{{Refused: true, Wait: wait}}, Verdict: policies.Limited}

@@ -6,13 +6,13 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// maxShares is how many shares a policy is divided into at most: it keeps sums below 2^63.
+// maxShares is the most shares of a policy: it keeps sums below 2^63.
 const maxShares = 10_000
 
 // Share returns the part of the policy that one of n processes may use so that all of them together keep it, in the store's units. It is
-// for processes that cannot reach their store. If the limit per period or the burst is below n, it cannot be divided so finely: each
-// process then gets one call, and with a rate waits n/limit periods for the next. If an in-flight policy has fewer permits than there are
-// processes, each process gets 0. The result is meaningful only if the policy is valid.
+// for processes that cannot reach their store. If the limit per period or the burst is below n, each process gets one call, and with a rate
+// waits n/limit periods for the next. If an in-flight policy has fewer permits than there are processes, each process gets 0. The result is
+// meaningful only if the policy is valid.
 func (p Policy) Share(n int) specs.Spec {
 	if n <= 1 {
 		return p.Spec()

@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// A rate whose calls come at uneven times has a burst of 2, unless one was given: calls of different keys share it, or wait for permits.
+// A rate whose calls come at uneven times has a burst of 2 by default: calls of different keys share it, or wait for permits.
 func TestStacked(t *testing.T) {
 	t.Parallel()
 	tenant := policies.PerSecond(2).Per("tenant")

@@ -7,9 +7,8 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// String describes the policy in one line, for people and for [Parse]: its name, its limit, and what else was set. Settings that have
-// their default values are left out, except the skew of AtMost and the buckets of Sliding. The burst is written if it was set.
-// Overrides are left out.
+// String describes the policy in one line, for people and for [Parse]: its name, its limit, and its other settings. It omits overrides and
+// defaults, except the skew of AtMost and the buckets of Sliding, and writes a burst that was set.
 //
 //	peak: 25 per 1s, burst 10, adaptive (floor 10 %), per tenant, optional
 func (p Policy) String() string {
@@ -107,7 +106,7 @@ func (a *Adaptation) text() string {
 }
 
 // MarshalText returns the policy as [Policy.String] writes it, so that JSON and other files can hold it. It returns an [*Error] if the
-// policy is not valid, or if [Parse] would not read the same policy from the text. So a calendar window must have a named time zone, not
+// policy is not valid, or if [Parse] would not read the same policy from the text: a calendar window must have a named time zone, not
 // [time.Local] or one of [time.FixedZone], and the policy must have no overrides.
 func (p Policy) MarshalText() ([]byte, error) {
 	if err := p.Validate(); err != nil {

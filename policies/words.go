@@ -18,7 +18,7 @@ func newItem(text string) item {
 	return item{text, strings.Fields(strings.ReplaceAll(strings.ReplaceAll(text, "%", " % "), "(", " ("))}
 }
 
-// limitItem returns the first item of a text: "25/s" is 25 per s.
+// limitItem returns the first item of a text: "25/s" becomes 25 per s.
 func limitItem(text string) item {
 	limit, zone, inZone := strings.Cut(text, "(") // whose name may have a slash
 	if limit = strings.Replace(limit, "/", " per ", 1); inZone {
@@ -27,14 +27,14 @@ func limitItem(text string) item {
 	return newItem(limit)
 }
 
-// words are the words of an item that its form leaves open, read from first to last. The first one that is not as expected sets the error.
+// words are the words of an item that its form leaves open, read from first to last. The first wrong one sets the error.
 type words struct {
 	item string
 	open []string
 	err  *Error
 }
 
-// match returns the words of an item that the form leaves open, and whether the item has the form.
+// match returns the open words of an item, and whether the item has the form.
 func (f form) match(one item) (*words, bool) {
 	rest, open := one.words, []string(nil)
 	for want := range strings.FieldsSeq(f.words) {
@@ -76,7 +76,7 @@ func (w *words) number() int64 {
 	return n
 }
 
-// duration reads a duration. The number of a second, minute or hour may be left out.
+// duration reads a duration. A second, minute or hour may have no number.
 func (w *words) duration() time.Duration {
 	s := w.rest()
 	switch s {
@@ -164,7 +164,7 @@ func split(text string) []item {
 	return append(items, newItem(text[begin:]))
 }
 
-// notUnderstood returns an error with examples of what would have been understood.
+// notUnderstood returns an error with examples of valid text.
 func notUnderstood(one item, what string, forms []form) *Error {
 	examples := make([]string, 0, len(forms))
 	for _, f := range forms {
@@ -173,7 +173,7 @@ func notUnderstood(one item, what string, forms []form) *Error {
 	return &Error{Field: fieldText, Value: quote(one.text), Reason: "not understood: " + what + ", such as " + strings.Join(examples, ", ")}
 }
 
-// quote quotes a text, and cuts a long one short.
+// quote quotes a text, and shortens a long one.
 func quote(s string) string {
 	const most = 80
 	if len(s) > most {

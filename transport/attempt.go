@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// attempt is one request that may be repeated, and the outcome of its last attempt. Only one goroutine uses it.
+// attempt is a request that may be repeated, and the outcome of its last attempt. One goroutine uses it.
 type attempt struct {
 	req    *http.Request      // the caller's, never changed
 	number int                // of the attempts made
@@ -32,11 +32,10 @@ type attempt struct {
 	room [fewOptions]pacer.Option // for opts
 }
 
-// drainTime bounds how long the rest of a response that is not returned may take, so that its connection can be used again. It
-// is closed then.
+// drainTime bounds the draining of a response that is not returned, so that its connection can be reused. Then it is closed.
 const drainTime = 100 * time.Millisecond
 
-// drainInTime closes the response that is about to be drained, if that takes too long.
+// drainInTime closes the response that is to be drained if that takes too long.
 func (a *attempt) drainInTime() {
 	if a.resp != nil && a.resp.Body != nil {
 		body := a.resp.Body
@@ -47,7 +46,7 @@ func (a *attempt) drainInTime() {
 	}
 }
 
-// send sends a request, the caller's or a copy of it, and keeps the outcome.
+// send sends the caller's request, or a copy, and keeps the outcome.
 func (a *attempt) send(t *Transport, req *http.Request) {
 	a.number++
 	a.verdict, a.wait = policies.Unjudged, 0
@@ -57,8 +56,8 @@ func (a *attempt) send(t *Transport, req *http.Request) {
 	}
 }
 
-// repeat makes the next attempt: a copy of the caller's request, with a body of its own. If there is none to be had, the
-// slot is left, and the error is the outcome.
+// repeat makes the next attempt: a copy of the caller's request, with a body of its own. Without one, it leaves the slot, and the error is
+// the outcome.
 func (a *attempt) repeat(t *Transport) {
 	if a.drained != nil {
 		a.drained.Stop()
@@ -73,8 +72,7 @@ func (a *attempt) repeat(t *Transport) {
 	a.send(t, &again)
 }
 
-// observe keeps what a response means for repeating the request. The request waits even if the pacer has applied the wait
-// to no limit.
+// observe keeps what a response means for repeating the request. The request waits even if the pacer applied the wait to no limit.
 func (a *attempt) observe(r policies.Reading) {
 	a.verdict = r.Verdict
 	for i := range r.Feedback {
@@ -82,8 +80,7 @@ func (a *attempt) observe(r policies.Reading) {
 	}
 }
 
-// stub returns a response that go-retryablehttp takes as it is. Its body is the real one, which is drained before the next
-// attempt.
+// stub returns a response that go-retryablehttp takes unchanged. Its body is the real one, which is drained before the next attempt.
 func (a *attempt) stub() *http.Response {
 	s := &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}
 	if a.resp != nil && a.resp.Body != nil {
@@ -105,7 +102,7 @@ func (a *attempt) repeatable(ctx context.Context) bool {
 		if refused(a.err) || !idempotent(a.req) {
 			return false
 		}
-		// It knows the errors that do not go away, as http.Client wraps them: bad schemes, bad certificates.
+		// It recognises lasting errors, as http.Client wraps them: bad schemes, bad certificates.
 		again, _ := retryablehttp.DefaultRetryPolicy(ctx, nil, &url.Error{Op: a.req.Method, Err: a.err})
 		return again
 	}
@@ -133,8 +130,8 @@ func refused(err error) bool {
 	return config || store || sign
 }
 
-// idempotent reports whether a request may be repeated without knowing its outcome: by its method (RFC 9110 section 9.2.2), or by a header,
-// as for net/http's own transport.
+// idempotent reports whether a request is safe to repeat whatever its outcome: by its method (RFC 9110 section 9.2.2), or by a header, as
+// for net/http's own transport.
 func idempotent(req *http.Request) bool {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:

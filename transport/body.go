@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// peekTime bounds how long a response is held back for the start of its body. A body that has not come by then is not shown to
-// the profile, which goes by status and header.
+// peekTime bounds how long a response is held back for the start of its body. The profile does not see a later body.
 const peekTime = time.Second
 
-// peek reads the first n bytes of a response's body, decoded, and puts back what it read of the body. All of it is there if
-// complete. An error while reading is kept for the caller of the transport, who gets it where it happened.
+// peek returns the first n decoded bytes of a response's body, and puts back what it read. complete reports that they are all. The caller
+// of the transport gets an error while reading at its place.
 func peek(resp *http.Response, n int) (body []byte, complete bool) {
 	if resp.Body == nil || resp.Body == http.NoBody {
 		return nil, true
@@ -49,7 +48,7 @@ func peek(resp *http.Response, n int) (body []byte, complete bool) {
 	return start, all
 }
 
-// recorder keeps what is read through it, and the error at the end of that.
+// recorder keeps what is read through it, and the final error.
 type recorder struct {
 	io.Reader
 
@@ -67,7 +66,7 @@ func (r *recorder) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// replay is a body whose start is read already, once it is ready.
+// replay is a body whose start was read before, once it is ready.
 type replay struct {
 	rest  io.ReadCloser
 	ready <-chan struct{}
@@ -93,10 +92,10 @@ func (r *replay) Read(p []byte) (int, error) {
 	return r.rest.Read(p)
 }
 
-// Close implements [io.Closer]. It ends a look ahead that has not come to its end.
+// Close implements [io.Closer]. It ends a pending look ahead.
 func (r *replay) Close() error { return r.rest.Close() }
 
-// A tee is a body that shows its ends once: when it has been read to its end or to an error, or is closed.
+// A tee is a body that shows what was read, once: at its end, at an error, or when it is closed.
 type tee struct {
 	io.ReadCloser
 
@@ -105,7 +104,7 @@ type tee struct {
 	done func(body []byte, complete bool)
 }
 
-// memory keeps some of the bytes written to it, and returns those that it can show, and whether they are all.
+// memory keeps some of the bytes written to it. It returns those, and whether they are all.
 type memory interface {
 	io.Writer
 
@@ -133,7 +132,7 @@ func (b *tee) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// show shows what was read, if that has not been done.
+// show shows what was read, once.
 func (b *tee) show(end bool) {
 	b.mu.Lock()
 	seen := b.seen

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// maxCodings is how many content codings of one body are decoded. More than one is rare.
+	// maxCodings bounds the content codings of a body. More than one is rare.
 	maxCodings = 3
-	// decodeOverhead is how many bytes beyond the requested ones a decoder may read of a body: headers, and what it reads ahead.
+	// decodeOverhead is how many extra bytes of a body a decoder may read: headers, and what it reads ahead.
 	decodeOverhead = 16 << 10
-	// maxWindow is the largest window of zstd that is decoded: the most that a content coding may need (RFC 9659 section 3).
+	// maxWindow is the largest window of zstd: the most that a content coding may need (RFC 9659 section 3).
 	maxWindow = 8 << 20
 )
 
-// errCoding means that nobody here knows a content coding.
+// errCoding means that a content coding is unknown.
 var errCoding = errors.New("transport: unknown content coding")
 
 // codings returns the content codings of a body, in the order in which they were applied (RFC 9110 section 8.4).
@@ -41,8 +41,8 @@ func codings(h http.Header) []string {
 	return all
 }
 
-// decoder returns a reader of what is encoded in r. It must be closed, which leaves r open. Decoders read r in the goroutine
-// of their caller, and use a bounded amount of memory.
+// decoder returns a reader that decodes r. Closing it leaves r open. Decoders read r in the goroutine of their caller, and use a bounded
+// amount of memory.
 func decoder(r io.Reader, names []string) (io.ReadCloser, error) {
 	if len(names) > maxCodings {
 		return nil, errCoding
@@ -57,7 +57,7 @@ func decoder(r io.Reader, names []string) (io.ReadCloser, error) {
 	return chain, nil
 }
 
-// decoders is a chain of decoders, the last of which is read.
+// decoders is a chain of decoders. The last one is read.
 type decoders struct {
 	io.Reader
 
@@ -118,9 +118,9 @@ func (d *decoders) Close() error {
 	return nil
 }
 
-// decode returns the first n bytes of what is encoded in the body that seen reads, and whether that is all of it. It reads little more than
-// that takes. A body that does not match its Content-Encoding, as if a proxy had decoded it, is taken as it is. One with a coding that is
-// not known shows nothing.
+// decode returns the first n decoded bytes of the body that seen reads, and whether they are all. It reads little more than that takes. A
+// body that does not match its Content-Encoding, for example because a proxy has decoded it, is taken as it is. An unknown coding shows
+// nothing.
 func decode(seen *recorder, names []string, n int) (body []byte, complete bool) {
 	d, err := decoder(io.LimitReader(seen, int64(n)+decodeOverhead), names)
 	if errors.Is(err, errCoding) {
@@ -136,7 +136,7 @@ func decode(seen *recorder, names []string, n int) (body []byte, complete bool) 
 	return body, complete
 }
 
-// head reads the first n bytes, and reports whether there is no more. It returns no error at the end.
+// head returns the first n bytes, and whether they are all. The end is no error.
 func head(r io.Reader, n int) (body []byte, complete bool, err error) {
 	buf := make([]byte, n+1) // one more, to see whether that is all
 	got := 0
@@ -154,13 +154,13 @@ func head(r io.Reader, n int) (body []byte, complete bool, err error) {
 }
 
 const (
-	// maxEncoded is how much of an encoded body is kept. Nothing is shown of a longer one: its end cannot be decoded without the rest.
+	// maxEncoded is how much of an encoded body is kept. A longer one shows nothing: its end cannot be decoded without the rest.
 	maxEncoded = 512 << 10
-	// maxDecoded bounds how much is decoded in search of the end of a body.
+	// maxDecoded bounds the decoding in search of a body's end.
 	maxDecoded = 8 << 20
 )
 
-// encoded keeps an encoded body, and shows the ends of what it decodes to.
+// encoded keeps an encoded body, and shows the ends of the decoded one.
 type encoded struct {
 	codings []string
 	kept    []byte

@@ -62,7 +62,7 @@ func randomBytes(n int) []byte {
 	return b
 }
 
-// A profile sees what is in an encoded body, and the caller gets the body as it came.
+// A profile sees the content of an encoded body, and the caller gets the body as it came.
 func TestAProfileSeesIntoEncodedBodies(t *testing.T) {
 	t.Parallel()
 	short, long := `{"error":"slow down"}`, strings.Repeat("slow down, ", 100_000)

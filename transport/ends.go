@@ -2,7 +2,7 @@ package transport
 
 import "github.com/headway-go/headway/policies"
 
-// ends keeps the first and the last MaxPeek bytes that are written to it.
+// ends keeps the first and the last MaxPeek bytes written to it.
 type ends struct {
 	kept []byte // in order, and once something is lost, the second half is a ring
 	next int    // where the oldest byte of the ring is
@@ -20,7 +20,7 @@ func (e *ends) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// show returns what was kept, with a zero byte where something was lost.
+// show returns the kept bytes, with a zero byte in place of lost ones.
 func (e *ends) show() (body []byte, all bool) {
 	if !e.lost {
 		return e.kept, true

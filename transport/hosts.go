@@ -57,15 +57,15 @@ func (h *hosts[V]) of(u *url.URL) (v V, ok bool) {
 // hostname returns the name of a URL's host, without its port.
 func hostname(u *url.URL) string { return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".") }
 
-// routedKey marks the contexts of requests that a Router sends to a host that it names.
+// routedKey marks the contexts of requests that a Router sends to a host with a route.
 type routedKey struct{}
 
-// maxHops is the longest chain of redirects that is followed back to its first request. An http.Client follows 10 by default.
+// maxHops is the longest chain of redirects that is traced back to its first request. An http.Client follows 10 by default.
 const maxHops = 100
 
-// isForeign reports whether a redirect has led a request to a host that is not the API's. The host of the first request of the chain is
-// the API's, and so are those that WithAPIHosts and a Router name; none is over a connection that is less secure than the first.
-// A chain whose first request is unknown is foreign.
+// isForeign reports whether a redirect has led a request to a host that is not the API's. The API's hosts are that of the first request of
+// the chain, and those that WithAPIHosts and a Router name; none is over a connection that is less secure than the first. A chain whose
+// first request is unknown is foreign.
 func (t *Transport) isForeign(req *http.Request) bool {
 	if req.Response == nil || req.URL == nil {
 		return false

@@ -15,8 +15,8 @@ import (
 	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
-// A fleet without policies learns from replies what it may do: it uses nine tenths of each limit from the second window on, and next to no
-// call is refused. Of two limits, replies state the one of which less is left.
+// A fleet without policies learns the limits from replies: it uses nine tenths of each from the second window on, and next to no call is
+// refused. Of two limits, replies state the one of which less is left.
 func TestLimitsAreLearnedWithoutPolicies(t *testing.T) { //nolint:tparallel // what comes of all is counted
 	t.Parallel()
 	fixed, first, log, bucket := upstreamtest.Fixed, upstreamtest.FromFirst, upstreamtest.Sliding, upstreamtest.Bucket
@@ -90,7 +90,7 @@ func statesNames(h http.Header, r upstreamtest.Reply) {
 	h.Del("Ratelimit-Policy")
 }
 
-// statesUse states what is left in decimals, and what is used, and no limit.
+// statesUse states what is left in decimals, and the use, and no limit.
 func statesUse(h http.Header, r upstreamtest.Reply) {
 	s := r.Tightest()
 	h.Set("X-Ratelimit-Used", strconv.Itoa(s.Limit-s.Remaining))
@@ -98,7 +98,8 @@ func statesUse(h http.Header, r upstreamtest.Reply) {
 	h.Set("X-Ratelimit-Reset", upstreamtest.Seconds(s.Reset, r.Now))
 }
 
-// An upstream that admits four calls at once, and states that nowhere, is not taken for one of few calls a second: what it states is used.
+// An upstream that admits four calls at once, and states that nowhere, does not count as one of few calls a second: its statements are
+// used.
 func TestFewCallsAtOnceTeachNoSlowPace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -2,7 +2,6 @@ package transport_test
 
 import (
 	"net/http"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/ietf"
 	"github.com/headway-go/headway/transport"
+	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
 // Of an upstream's 100 calls a minute, half stay for other programs, whatever the stack would let through.
@@ -21,19 +21,20 @@ func TestHalfOfAMinuteIsLeftToOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var minutes [5]int
-				u := newUpstream(nil)
-				u.answer = func(_ int, req *http.Request) (*http.Response, error) {
-					at := time.Since(u.start)
-					minutes[at/time.Minute]++
-					return reply(req, http.StatusOK, "{}", "RateLimit-Limit", "100", "RateLimit-Remaining", strconv.Itoa(100-minutes[at/time.Minute]),
-						"RateLimit-Reset", strconv.Itoa(int((time.Minute-at%time.Minute+time.Second-1)/time.Second))), nil
+				u := &upstreamtest.Upstream{
+					Limits: []upstreamtest.Limit{upstreamtest.Fixed(100, time.Minute)},
+					State:  upstreamtest.Fields("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", upstreamtest.Seconds),
 				}
+				start := time.Now()
 				client := newClient(t, newPacer(t, policies.Fixed(1000, time.Minute)), u, transport.WithProfile(profile))
-				for time.Since(u.start) < 4*time.Minute {
+				for time.Since(start) < 4*time.Minute {
 					resp, err := client.Do(request(t.Context(), t, http.MethodGet, nil))
 					require.NoError(t, err)
 					require.NoError(t, resp.Body.Close())
+				}
+				var minutes [5]int
+				for _, c := range u.Calls() {
+					minutes[c.At.Sub(start)/time.Minute]++
 				}
 				for _, n := range minutes[:4] {
 					require.LessOrEqual(t, n, 51) // the first of a minute reports what is left

@@ -131,7 +131,7 @@ func TestTheMarginOfAMinuteFindsItself(t *testing.T) {
 	})
 }
 
-// One refusal that the fleet has not deserved holds back the call that was refused, and nobody else.
+// One refusal that the fleet has not caused holds back only the refused call.
 func TestAStrayRefusalPausesNobody(t *testing.T) {
 	t.Parallel()
 	for _, list := range [][]policies.Policy{

@@ -14,13 +14,13 @@ import (
 
 // Defaults of [NewClient].
 const (
-	// DefaultRetries is the largest number of times that a request is repeated.
+	// DefaultRetries is how often a request is repeated at most.
 	DefaultRetries = 4
-	// DefaultMinBackoff and DefaultMaxBackoff bound the back-off before a retry if there is no Retry-After. It doubles each time; jitter
+	// DefaultMinBackoff and DefaultMaxBackoff bound the back-off before a retry without a Retry-After. It doubles each time; jitter
 	// shortens it by up to half.
 	DefaultMinBackoff = 500 * time.Millisecond
 	DefaultMaxBackoff = 30 * time.Second
-	// maxRetries is the most that WithRetries takes.
+	// maxRetries is the highest value of WithRetries.
 	maxRetries = 100
 )
 
@@ -72,8 +72,8 @@ func bad(field, value, reason string) error {
 	return &pacer.ConfigError{In: "transport", Field: field, Value: value, Reason: reason}
 }
 
-// WithProfile sets the profile of a vendor's API: which scopes a request has, what it costs, and what replies mean for the limits. Costs
-// of policies that the stack does not have are ignored. A profile without Read reads replies as the generic profile does. [WithScope] and
+// WithProfile sets the profile of a vendor's API: the scopes and costs of a request, and what replies mean for the limits. Costs of
+// policies that the stack does not have are ignored. A profile without Read reads replies as the generic profile does. [WithScope] and
 // [WithCost] override the profile. Defaults to the generic profile, [ietf.Profile].
 func WithProfile(p policies.Profile) Option {
 	return func(o *options) error {
@@ -105,8 +105,8 @@ func WithBase(rt http.RoundTripper) Option {
 
 // WithScope sets a scope of each call to the value that the function reads from its request: a tenant from the host, an endpoint from the
 // path, an account that several credentials share. An empty value means that the call does not carry the scope, even if the profile sets
-// it. The function is called once for each request, however often the request is repeated, and must not change the request or read its
-// body. It overrides the profile. Defaults to the value in the request's context: see [pacer.With].
+// it. The function is called once for each request, however often that is repeated, and must not change the request or read its body. It
+// overrides the profile. Defaults to the value in the request's context: see [pacer.With].
 func WithScope(name string, value func(*http.Request) string) Option {
 	return func(o *options) error {
 		switch {
@@ -123,12 +123,12 @@ func WithScope(name string, value func(*http.Request) string) Option {
 // ScopeEndpoint is the scope whose values [WithEndpoint] sets.
 const ScopeEndpoint = "endpoint"
 
-// WithEndpoint sets each call's endpoint, which the function reads from the request. Like [WithScope], it sets a scope: ScopeEndpoint. It
-// also bounds the effect of replies: a pause, or a count of what is left, applies only to calls of the endpoint whose call was answered.
-// There are two exceptions: feedback that names a policy of the stack, and a limit that the profile knows to be that of the whole
-// account. The function is called once for each request, and must not change the request or read its body. It should return one value for
-// all objects of a kind, such as "tickets" for /tickets/7. An empty value means that the call has no endpoint. The endpoint policies do
-// not bind such a call, and must be Optional to admit it; what its reply reports applies to all calls.
+// WithEndpoint sets each call's endpoint, which the function reads from the request, as the scope ScopeEndpoint. It also bounds the effect
+// of replies: a pause, or a count of what is left, applies only to calls of the answered call's endpoint, unless it names a policy of the
+// stack, or the profile knows that the limit is the whole account's. The function is called once for each request, and must not change the
+// request or read its body. It should return one value for all objects of a kind, such as "tickets" for /tickets/7. An empty value means
+// that the call has no endpoint. Endpoint policies do not bind such a call, and must be Optional to admit it; its reply applies to all
+// calls.
 //
 // At least one policy of the pacer must be Per endpoint, so that an endpoint can be paused on its own; otherwise New returns a
 // [*pacer.ConfigError]. If you do not know the endpoints' own limits, use a rate that no endpoint reaches:
@@ -146,9 +146,9 @@ func WithEndpoint(endpoint func(*http.Request) string) Option {
 	}
 }
 
-// WithCost sets what a call costs, read from its request: at least 1. The function is called once for each request, and every attempt is
-// charged the result. It must not change the request or read its body. If the profile has a cost of its own for a policy, that policy
-// charges the profile's cost. Defaults to 1.
+// WithCost sets what a call costs, read from its request: at least 1. The function is called once for each request, every attempt of which
+// is charged the result. It must not change the request or read its body. A policy for which the profile has a cost of its own charges
+// that. Defaults to 1.
 func WithCost(cost func(*http.Request) int64) Option {
 	return func(o *options) error {
 		if cost == nil {
@@ -159,9 +159,9 @@ func WithCost(cost func(*http.Request) int64) Option {
 	}
 }
 
-// WithLane puts each call in the lane that the function reads from its request, such as "batch" for requests with a header of your
-// choice. With "", the lane in the request's context counts: see [pacer.WithLane] and [policies.Policy.Lane]. The function is called once
-// for each request and must not change it or read its body.
+// WithLane puts each call in the lane that the function reads from its request, such as "batch" for requests with a header of your choice.
+// With "", the lane in the request's context counts: see [pacer.Lane] and [policies.Policy.Lane]. The function is called once for each
+// request and must not change it or read its body.
 func WithLane(lane func(*http.Request) string) Option {
 	return func(o *options) error {
 		if lane == nil {
@@ -172,9 +172,9 @@ func WithLane(lane func(*http.Request) string) Option {
 	}
 }
 
-// WithCallOptions adds options of the call that the function reads from its request: a MaxWait of its own, a cost only for some requests, or
-// scopes whose names are not known beforehand. They override the profile and the other options. The function is called once for each
-// request, and must not change it or read its body. Defaults to none.
+// WithCallOptions adds options of the call that the function reads from its request: a MaxWait of its own, a cost only for some requests,
+// or scopes whose names vary. They override the profile and the other options. The function is called once for each request, and must not
+// change it or read its body. Defaults to none.
 func WithCallOptions(call func(*http.Request) []pacer.Option) Option {
 	return func(o *options) error {
 		if call == nil {
@@ -186,13 +186,12 @@ func WithCallOptions(call func(*http.Request) []pacer.Option) Option {
 }
 
 // WithSigner sets a function that signs each attempt after its wait, directly before it is sent. Use it to add what expires: a signature
-// with a date, a nonce or a short-lived token. A signature made above the transport is older by the length of the wait. The function gets
-// a copy of the request, with headers of its own, which it may change; it should replace what a signer above has set. To hash the
-// payload, read a body from GetBody, and do not touch Body.
+// with a date, a nonce or a short-lived token. The function gets a copy of the request, with headers of its own, which it may change; it
+// should replace what a signer above has set. To hash the payload, read a body from GetBody, and do not touch Body.
 //
-// Scopes and costs are read before, so a profile does not see the credentials that the function adds: name the account with [WithScope].
-// If the function returns an error, the attempt is not sent and not charged, and the caller gets a [*SignError]. A redirect to a foreign
-// host is not signed: see [WithAPIHosts]. Defaults to none.
+// Scopes and costs are read before, so a profile does not see the credentials that the function adds: name the account with [WithScope]. If
+// the function returns an error, the attempt is not sent and not charged, and the caller gets a [*SignError]. A redirect to a foreign host
+// is not signed: see [WithAPIHosts]. Defaults to none.
 func WithSigner(sign func(*http.Request) error) Option {
 	return func(o *options) error {
 		if sign == nil {
@@ -204,9 +203,9 @@ func WithSigner(sign func(*http.Request) error) Option {
 }
 
 // WithAPIHosts names further hosts of the API, by patterns as in [WithHost]. A redirect from the API to one of them is a call of the API:
-// it is paced and charged, has the credential of [WithSigner] or [WithPool], and its reply is read. The names of your own regional hosts
-// fit; those of a host that anyone can rent, such as a wildcard of a hosting service, give your credential away. A redirect from https to
-// http never has a credential. Defaults to the host of the first request of each chain of redirects: see package transport.
+// it is paced and charged, has the credential of [WithSigner] or [WithPool], and its reply is read. Name your own regional hosts, not hosts
+// that anyone can rent, such as a wildcard of a hosting service, which would get your credential. A redirect from https to http never has a
+// credential. Defaults to the host of the first request of each chain of redirects: see package transport.
 func WithAPIHosts(patterns ...string) Option {
 	return func(o *options) error {
 		for _, pattern := range patterns {
@@ -246,8 +245,8 @@ func WithLogger(l *slog.Logger) Option {
 	}
 }
 
-// WithRetries sets how many times [NewClient] repeats a request at most, from 0 to 100; 0 turns retries off. Only NewClient uses this
-// option. Defaults to [DefaultRetries].
+// WithRetries sets how often [NewClient] repeats a request at most, from 0 to 100; 0 turns retries off. Only NewClient uses this option.
+// Defaults to [DefaultRetries].
 func WithRetries(n int) Option {
 	return func(o *options) error {
 		if n < 0 || n > maxRetries {
@@ -258,8 +257,8 @@ func WithRetries(n int) Option {
 	}
 }
 
-// WithBackoff sets the wait before a retry if there is no Retry-After: shortest before the first retry, then doubling up to longest.
-// Jitter shortens it by up to half. Only [NewClient] uses this option. Defaults to [DefaultMinBackoff] and [DefaultMaxBackoff].
+// WithBackoff sets the wait before a retry without a Retry-After: shortest before the first retry, then doubling up to longest. Jitter
+// shortens it by up to half. Only [NewClient] uses this option. Defaults to [DefaultMinBackoff] and [DefaultMaxBackoff].
 func WithBackoff(shortest, longest time.Duration) Option {
 	return func(o *options) error {
 		if shortest < 0 || longest < shortest {

@@ -27,8 +27,8 @@ func TestAPanickingFeedbackClosesTheResponse(t *testing.T) {
 	})
 }
 
-// A function of the user's that panics harms nobody else, wherever it does: other calls go on, nothing is charged to a call
-// that was not made, no permit is kept, and the pacer can be closed.
+// A function of the user's that panics harms no other call, wherever it does: others go on, a call that was not made is not charged and
+// keeps no permit, and the pacer can be closed.
 func TestAPanicHarmsNobodyElse(t *testing.T) {
 	t.Parallel()
 	fine := func(*policies.Reply) policies.Reading { return policies.Reading{} }

@@ -9,9 +9,9 @@ import (
 	"github.com/headway-go/headway/pacer"
 )
 
-// A permit lets one call be in flight: see policies.InFlight. SDKs do not always close a body, or read it to its end, so
-// whatever comes first returns the permit: an error, the end of the body, its Close, or the end of the request's context.
-// A body that nobody reads any more does not keep its permit: the lease is not renewed, and runs out.
+// A permit lets one call be in flight: see policies.InFlight. SDKs do not always close a body, or read it to its end, so the first of these
+// returns the permit: an error, the end of the body, its Close, or the end of the request's context. If no one reads a body any more, the
+// lease is not renewed, and runs out.
 type permit struct {
 	slot     *pacer.Reservation
 	forget   func() bool  // stops waiting for the end of the context
@@ -20,7 +20,7 @@ type permit struct {
 	read     atomic.Bool  // there were some since the lease was last renewed
 }
 
-// hold returns the permit of a call that has its slot; nil if it has none.
+// hold returns the permit of a call with a slot; nil if it has none.
 func (t *Transport) hold(ctx context.Context, slot *pacer.Reservation) *permit {
 	if !slot.HasPermits() {
 		return nil
@@ -31,12 +31,12 @@ func (t *Transport) hold(ctx context.Context, slot *pacer.Reservation) *permit {
 	return p
 }
 
-// alive reports whether the call is still in flight, as far as can be seen.
+// alive reports whether the call seems to be in flight.
 func (p *permit) alive() bool {
 	return !p.answered.Load() || p.reading.Load() > 0 || p.read.Swap(false)
 }
 
-// release returns the permit to the pacer. It may be called often, and on nil.
+// release returns the permit to the pacer. Calling it again, or on nil, is harmless.
 func (p *permit) release() {
 	if p == nil {
 		return
@@ -59,7 +59,7 @@ func (p *permit) watch(resp *http.Response) {
 	resp.Body = instead(&permitBody{resp.Body, p}, resp.Body)
 }
 
-// permitBody is the body of a call that is in flight.
+// permitBody is the body of a call in flight.
 type permitBody struct {
 	io.ReadCloser
 
@@ -88,7 +88,7 @@ func (b *permitBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// instead returns a body in place of another. If that is of a protocol switch, which can be written to, so is this.
+// instead returns a body that replaces another. It can be written to if the other can, as that of a protocol switch.
 func instead(body, old io.ReadCloser) io.ReadCloser {
 	w, writes := old.(io.Writer)
 	if !writes {
@@ -107,5 +107,5 @@ func instead(body, old io.ReadCloser) io.ReadCloser {
 	}{body, w}
 }
 
-// writeCloser is a connection with a direction that can be closed by itself, such as [net.TCPConn].
+// writeCloser is a connection one direction of which can be closed, such as [net.TCPConn].
 type writeCloser interface{ CloseWrite() error }

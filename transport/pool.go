@@ -8,19 +8,18 @@ import (
 	"github.com/headway-go/headway/pacer"
 )
 
-// CredentialRest is how long a credential of a pool is not used after the upstream has answered one of its calls with 401 Unauthorized.
-// After that, it is tried again.
+// CredentialRest is how long a pool does not use a credential after a 401 Unauthorized. Then it tries it again.
 const CredentialRest = time.Minute
 
 // WithPool makes each request use one of several credentials: the one that is available soonest. The limits are charged first. Then set
-// receives the credential's ID, and sets the credential on a copy of the request that shares only the body with the caller's request. So
-// do not authenticate above the transport, and do not set the pool's scope with [WithScope]. If set returns an error, the request is not
-// sent and not charged, and the caller gets a [*SignError]. The function of [WithSigner] runs after set. A redirect to a foreign host gets
-// no credential: see [WithAPIHosts].
+// receives the credential's ID, and sets the credential on a copy of the request that shares only the body with the caller's request. So do
+// not authenticate above the transport, and do not set the pool's scope with [WithScope]. If set returns an error, the request is not sent
+// and not charged, and the caller gets a [*SignError]. The function of [WithSigner] runs after set. A redirect to a foreign host gets no
+// credential: see [WithAPIHosts].
 //
-// If the upstream answers 401 Unauthorized, every process stops using the credential for [CredentialRest]. For other replies that mean
-// the same, call [pacer.Pool.Leave]. [NewClient] repeats such a request with another credential. It also repeats a request that was
-// refused because of its credential's limits, after a back-off, even if those limits are paused for longer.
+// After a 401 Unauthorized, every process stops using the credential for [CredentialRest]. For other replies that mean the same, call
+// [pacer.Pool.Leave]. [NewClient] repeats such a request with another credential. It also repeats a request that was refused because of its
+// credential's limits, after a back-off, even if those limits are paused for longer.
 //
 // The pool must belong to the transport's pacer. Defaults to none: requests already carry their credentials.
 func WithPool(pool *pacer.Pool, set func(req *http.Request, credential string) error) Option {
@@ -52,8 +51,7 @@ func (t *Transport) reserve(ctx context.Context, opts []pacer.Option) (*pacer.Re
 	return t.pacer.Reserve(ctx, opts...)
 }
 
-// leaveRefused leaves a credential that the upstream does not accept. The next call by it would be refused, too, but this one has its answer,
-// whatever becomes of that.
+// leaveRefused leaves a credential that the upstream does not accept. This call has its answer, whether that works or not.
 func (t *Transport) leaveRefused(ctx context.Context, resp *http.Response, slot *pacer.Reservation) {
 	if t.pool == nil || resp.StatusCode != http.StatusUnauthorized {
 		return

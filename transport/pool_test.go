@@ -24,43 +24,22 @@ import (
 	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
-// strictKeys is an upstream that lets each key make so many calls in any second, and does not know others.
-type strictKeys struct {
-	mu      sync.Mutex
-	limits  map[string]int
-	revoked map[string]bool
-	silent  bool // a 429 does not state how long to wait
-	hits    map[string][]time.Time
-	refused map[string]int // by key and status
+// keys has the upstream of each key.
+type keys map[string]*upstreamtest.Upstream
+
+func (k keys) RoundTrip(req *http.Request) (*http.Response, error) {
+	return k[strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer secret-of-")].RoundTrip(req)
 }
 
-func (u *strictKeys) RoundTrip(req *http.Request) (*http.Response, error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	key := strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer secret-of-")
-	if u.hits == nil {
-		u.hits, u.refused = make(map[string][]time.Time), make(map[string]int)
-	}
-	limit, known := u.limits[key]
-	if !known || u.revoked[key] {
-		u.refused[key+" 401"]++
-		return reply(req, http.StatusUnauthorized, "who?"), nil
-	}
-	now, n := time.Now(), 0
-	for _, at := range u.hits[key] {
-		if now.Sub(at) < time.Second {
-			n++
-		}
-	}
-	if n >= limit {
-		u.refused[key+" 429"]++
-		if u.silent {
-			return reply(req, http.StatusTooManyRequests, ""), nil
-		}
-		return reply(req, http.StatusTooManyRequests, "", "Retry-After", "60"), nil
-	}
-	u.hits[key] = append(u.hits[key], now)
-	return reply(req, http.StatusOK, "hello"), nil
+// strictly admits so many calls of a key in any second.
+func strictly(n int) *upstreamtest.Upstream {
+	return &upstreamtest.Upstream{Limits: []upstreamtest.Limit{upstreamtest.Sliding(n, time.Second)}}
+}
+
+// revoked refuses the next n calls of a key.
+func revoked(n int, u *upstreamtest.Upstream) *upstreamtest.Upstream {
+	u.Inject(n, upstreamtest.Refusal(http.StatusUnauthorized, 0))
+	return u
 }
 
 // bearer sets a key's secret on a request.
@@ -74,7 +53,11 @@ func bearer(req *http.Request, key string) error {
 func TestAPoolThroughTheTransport(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		u := &strictKeys{limits: map[string]int{"a": 40, "b": 20, "c": 10, "d": 7}, revoked: make(map[string]bool)}
+		most := map[string]int{"a": 40, "b": 20, "c": 10, "d": 7}
+		u := make(keys)
+		for key, n := range most {
+			u[key] = strictly(n)
+		}
 		shared := memstore.New()
 		limits := policies.AtMost(40, time.Second).Skew(0).Per("key").Override(policies.AtMost(20, time.Second).Skew(0), "b").
 			Override(policies.AtMost(10, time.Second).Skew(0), "c").Override(policies.AtMost(7, time.Second).Skew(0), "d")
@@ -100,27 +83,15 @@ func TestAPoolThroughTheTransport(t *testing.T) {
 				})
 			}
 		}
-		sent := func(key string) int {
-			u.mu.Lock()
-			defer u.mu.Unlock()
-			return len(u.hits[key])
-		}
 		time.Sleep(10 * time.Second)
-		for key, limit := range u.limits {
-			require.GreaterOrEqual(t, sent(key)*1000, 10*limit*985, key)
+		for key, n := range most {
+			require.GreaterOrEqual(t, u[key].Admitted()*1000, 10*n*985, key)
+			require.Zero(t, u[key].Refused(), key)
 		}
-		u.mu.Lock()
-		require.Empty(t, u.refused)
-		u.revoked["a"] = true
-		u.mu.Unlock()
-		before := map[string]int{"a": sent("a"), "b": sent("b")}
+		a, b := revoked(1, u["a"]).Admitted(), u["b"].Admitted()
 		time.Sleep(10 * time.Second)
-		u.mu.Lock()
-		require.Equal(t, map[string]int{"a 401": 1}, u.refused)
-		u.revoked["a"] = false
-		u.mu.Unlock()
-		require.Equal(t, before["a"], sent("a"))
-		require.GreaterOrEqual(t, (sent("b")-before["b"])*1000, 10*20*985)
+		require.Equal(t, []int{a, 1}, []int{u["a"].Admitted(), u["a"].Refused()})
+		require.GreaterOrEqual(t, (u["b"].Admitted()-b)*1000, 10*20*985)
 		cancel()
 		calls.Wait()
 
@@ -140,7 +111,8 @@ func TestAPoolThroughTheTransport(t *testing.T) {
 func TestARefusedCallGoesByAnotherKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		u := &strictKeys{limits: map[string]int{"a": 0, "b": 50}}
+		none := &upstreamtest.Upstream{Limits: []upstreamtest.Limit{upstreamtest.FromFirst(0, time.Minute)}}
+		u := keys{"a": none, "b": strictly(50)}
 		p := newPacer(t, policies.PerSecond(10).Per("key"))
 		pool, err := p.Pool([]pacer.Credential{{ID: "a"}, {ID: "b"}}, "key")
 		require.NoError(t, err)
@@ -155,11 +127,11 @@ func TestARefusedCallGoesByAnotherKey(t *testing.T) {
 			require.Less(t, time.Since(began), 2*time.Second)
 			require.Empty(t, req.Header.Get("Authorization"))
 		}
-		require.Equal(t, 1, u.refused["a 429"])
+		require.Equal(t, 1, none.Refused())
 	})
 }
 
-// A key that is refused without a Retry-After rests longer each time, alone, and is used again when the upstream accepts it.
+// A key that is refused without a Retry-After rests longer each time, without the others, and is used again when the upstream accepts it.
 func TestARefusedKeyBacksOff(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -169,7 +141,7 @@ func TestARefusedKeyBacksOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				u := &strictKeys{limits: map[string]int{"a": 0, "b": 100}, silent: true}
+				u := keys{"a": strictly(0), "b": strictly(100)} // that is silent about how long to wait
 				p := newPacer(t, c.per.Per("key"), policies.PerSecond(1000).Named("all"))
 				pool, err := p.Pool([]pacer.Credential{{ID: "a"}, {ID: "b"}}, "key")
 				require.NoError(t, err)
@@ -187,24 +159,16 @@ func TestARefusedKeyBacksOff(t *testing.T) {
 						}
 					})
 				}
-				counts := func() (refused, a, b int) {
-					u.mu.Lock()
-					defer u.mu.Unlock()
-					return u.refused["a 429"], len(u.hits["a"]), len(u.hits["b"])
-				}
 				time.Sleep(60 * time.Second)
-				refused, _, b := counts()
+				refused := u["a"].Refused()
 				require.LessOrEqual(t, refused, 8*c.together, "one that is stray, and after 1, 2, 4, 8, 16 and 32 s")
-				require.Greater(t, b, 590)
-				u.mu.Lock()
-				u.limits["a"] = 100
-				u.mu.Unlock()
+				require.Greater(t, u["b"].Admitted(), 590)
+				u["a"].SetLimits(upstreamtest.Sliding(100, time.Second))
 				time.Sleep(30 * time.Second) // the rest that has begun
-				_, a, _ := counts()
+				a := u["a"].Admitted()
 				time.Sleep(30 * time.Second)
-				again, after, _ := counts()
-				require.Greater(t, after-a, 290)
-				require.LessOrEqual(t, again, refused+c.together)
+				require.Greater(t, u["a"].Admitted()-a, 290)
+				require.LessOrEqual(t, u["a"].Refused(), refused+c.together)
 				cancel()
 				calls.Wait()
 			})
@@ -216,11 +180,14 @@ func TestARefusedKeyBacksOff(t *testing.T) {
 // tried more often than once in a process. Later they are tried again.
 func TestAllKeysAreRevoked(t *testing.T) {
 	t.Parallel()
-	for _, keys := range [][]string{{"a"}, {"a", "b", "c"}} {
-		t.Run(strings.Join(keys, " "), func(t *testing.T) {
+	for _, ids := range [][]string{{"a"}, {"a", "b", "c"}} {
+		t.Run(strings.Join(ids, " "), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				u := &strictKeys{revoked: make(map[string]bool)}
+				u, all := make(keys), []pacer.Credential(nil)
+				for _, id := range ids {
+					u[id], all = revoked(2, strictly(9)), append(all, pacer.Credential{ID: id})
+				}
 				shared := memstore.New()
 				var clients []*http.Client
 				for range 2 {
@@ -228,10 +195,6 @@ func TestAllKeysAreRevoked(t *testing.T) {
 						Upstream: "api", Store: shared, Policies: []policies.Policy{policies.Every(20 * time.Second).Per("key")}, Jitter: pacer.NoJitter, MaxWait: time.Hour,
 					})
 					require.NoError(t, err)
-					var all []pacer.Credential
-					for _, id := range keys {
-						all = append(all, pacer.Credential{ID: id})
-					}
 					pool, err := p.Pool(all, "key")
 					require.NoError(t, err)
 					clients = append(clients, newClient(t, p, u, transport.WithPool(pool, bearer)))
@@ -256,16 +219,14 @@ func TestAllKeysAreRevoked(t *testing.T) {
 				calls.Wait()
 				require.Less(t, time.Since(began), 2*time.Second, "only the back-off, for the next key")
 				require.Zero(t, get(clients[0]))
-				require.Len(t, u.refused, len(keys))
-				for _, n := range u.refused {
-					require.Equal(t, 1, n)
+				for _, id := range ids {
+					require.Equal(t, []int{0, 1}, []int{u[id].Admitted(), u[id].Refused()})
 				}
-				if len(keys) > 1 {
+				if len(ids) > 1 {
 					return // the other process waits for the first key that the store has paused
 				}
 				require.Equal(t, http.StatusUnauthorized, get(clients[1]))
 				require.LessOrEqual(t, time.Since(began), 21*time.Second, "the slot after that of the first process, and no pause")
-				u.revoked["a"], u.limits = false, map[string]int{"a": 9}
 				time.Sleep(transport.CredentialRest)
 				require.Equal(t, http.StatusOK, get(clients[0]))
 				require.Equal(t, http.StatusOK, get(clients[1]))
@@ -278,7 +239,7 @@ func TestAllKeysAreRevoked(t *testing.T) {
 func TestACredentialThatCannotBeSet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		u := &strictKeys{limits: map[string]int{"a": 5}}
+		u := keys{"a": strictly(5)}
 		p := newPacer(t, policies.PerSecond(10).Per("key"))
 		pool, err := p.Pool([]pacer.Credential{{ID: "a"}}, "key")
 		require.NoError(t, err)
@@ -293,7 +254,7 @@ func TestACredentialThatCannotBeSet(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 1, st.Policies[0].Remaining, "what is not sent is not charged")
 		require.True(t, body.closed)
-		require.Empty(t, u.hits)
+		require.Empty(t, u["a"].Calls())
 	})
 }
 
@@ -483,8 +444,8 @@ func TestAPoolOfOpenAIsKeys(t *testing.T) {
 			openai.Limits(60, 1_000_000)[0].Burst(10), openai.Limits(60, 1_000_000)[1],
 		}})
 		require.NoError(t, err)
-		keys := []pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}, {ID: "e"}}
-		pool, err := p.Pool(keys, openai.ScopeProject)
+		all := []pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}, {ID: "e"}}
+		pool, err := p.Pool(all, openai.ScopeProject)
 		require.NoError(t, err)
 		client := newClient(t, p, u, transport.WithProfile(openai.Profile), transport.WithPool(pool, bearer))
 		var calls sync.WaitGroup
@@ -508,7 +469,7 @@ func TestAPoolOfOpenAIsKeys(t *testing.T) {
 		for _, c := range u.Calls() {
 			served[keyAndModel(c.Request)]++
 		}
-		for _, key := range keys {
+		for _, key := range all {
 			require.InDelta(t, 20, served[key.ID+" large"], 1)
 			require.InDelta(t, 20, served[key.ID+" small"], 1)
 		}

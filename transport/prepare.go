@@ -8,8 +8,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// prepare makes an attempt ready that was admitted: what must not be older than the wait, or depends on the admission, is added here. It
-// returns the request to send: a copy, if something is added, since the caller's is never changed.
+// prepare adds to an admitted attempt what depends on the admission, or must not be older than the wait. It returns the request to send: a
+// copy if it adds anything, since the caller's is never changed.
 func (t *Transport) prepare(req *http.Request, slot *pacer.Reservation) (*http.Request, error) {
 	if t.sign == nil && t.pool == nil {
 		return req, nil
@@ -28,8 +28,7 @@ func (t *Transport) prepare(req *http.Request, slot *pacer.Reservation) (*http.R
 	return ready, nil
 }
 
-// giveUp gives back what an attempt was charged that was admitted and is not sent, and closes its body, which the base transport does not
-// get.
+// giveUp gives back the charge of an admitted attempt that is not sent, and closes its body.
 func (t *Transport) giveUp(req *http.Request, slot *pacer.Reservation) {
 	if req.Body != nil {
 		_ = req.Body.Close()

@@ -23,7 +23,7 @@ import (
 	"github.com/headway-go/headway/transport"
 )
 
-// peeking is a profile that wants to see n bytes of each body, and notes what it saw.
+// peeking is a profile that reads n bytes of each body, and records them.
 func peeking(n int, saw *[]policies.Reply) policies.Profile {
 	return policies.Profile{
 		Peek: func(*http.Response) int { return n },
@@ -209,7 +209,7 @@ func TestACallIsSettledWhenItsCostIsKnown(t *testing.T) {
 	}
 }
 
-// A call whose cost was in its header is settled before its body is read, and one whose body breaks, by what there is of it.
+// A call with its cost in the header is settled before its body is read, and one whose body breaks, by the part that came.
 func TestACallIsSettledAtOnceOrAsFarAsItsBodyGoes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -317,7 +317,7 @@ func TestAProfileWithoutReadStillReadsARefusal(t *testing.T) {
 	})
 }
 
-// An estimate that a policy never admits at once is what it admits, and the rest is charged afterwards.
+// An estimate that a policy never admits at once is charged as far as it admits, and the rest afterwards.
 func TestAnEstimateThatIsTooHighIsNotRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,10 +9,10 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// fewOptions is how many options most requests need at most. For so many, nothing is allocated.
+// fewOptions is the most options that requests usually need. So many take no allocation.
 const fewOptions = 4
 
-// describe appends to opts what the pacer has to know of a request: scopes, lane and costs.
+// describe appends a request's scopes, lane and costs to opts.
 func (t *Transport) describe(opts []pacer.Option, req *http.Request) []pacer.Option {
 	opts = append(opts, pacer.Tracked())
 	t.checkCredential(req)
@@ -46,11 +46,11 @@ func (t *Transport) describe(opts []pacer.Option, req *http.Request) []pacer.Opt
 	return opts
 }
 
-// firstCalls is after how many calls without a credential none is expected.
+// firstCalls is how many calls without a credential show that none will come.
 const firstCalls = 3
 
-// checkCredential warns once if the profile distinguishes callers by credentials, and the first calls have none. Scopes of the user's show
-// that callers are distinguished in another way.
+// checkCredential warns once if the profile distinguishes callers by credentials, and the first calls have none, unless the user's own
+// scopes distinguish them.
 func (t *Transport) checkCredential(req *http.Request) {
 	if t.unknown.Load() < 0 {
 		return
@@ -83,8 +83,8 @@ func (t *Transport) overrides(name string) bool {
 	return false
 }
 
-// appendCosts turns costs into options, as far as the stack has a policy for them. An estimate is at most what the policy admits at once: a
-// call that is estimated too high must not be refused for ever, and is settled afterwards.
+// appendCosts appends costs of policies of the stack. An estimate is at most what the policy admits at once: a high estimate must not
+// refuse a call for ever, and is settled afterwards.
 func (t *Transport) appendCosts(opts []pacer.Option, costs []policies.Cost, estimate bool) []pacer.Option {
 	if len(costs) == 0 {
 		return opts
@@ -105,8 +105,7 @@ func (t *Transport) appendCosts(opts []pacer.Option, costs []policies.Cost, esti
 	return opts
 }
 
-// appendEstimates turns an estimate for every policy into options: each policy that has no cost of its own is charged what it admits at
-// most. WithCost overrides it.
+// appendEstimates appends an estimate for every policy without a cost of its own, at most what it admits. WithCost overrides it.
 func (t *Transport) appendEstimates(opts []pacer.Option, list []policies.Policy, costs []policies.Cost, n int64) []pacer.Option {
 	if t.cost != nil {
 		return opts

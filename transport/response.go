@@ -10,10 +10,10 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// reportTimeout bounds how long a response is held back while the store takes note of its "slow down".
+// reportTimeout bounds how long a response is held back while the store records its "slow down".
 const reportTimeout = 5 * time.Second
 
-// read shows a response to the profile, with as much of its body as the profile wants to see, and reports whether that is all of it.
+// read shows a response to the profile, with as much of its body as it needs, and reports whether that is all of it.
 func (t *Transport) read(req *http.Request, resp *http.Response) (reading policies.Reading, whole bool) {
 	reply := &policies.Reply{Request: req, Status: resp.StatusCode, Header: resp.Header}
 	if t.profile.Peek != nil && resp.StatusCode != http.StatusSwitchingProtocols { // that body is a connection
@@ -39,8 +39,8 @@ func (t *Transport) confine(fs []policies.Feedback) []policies.Feedback {
 	return fs
 }
 
-// report gives the pacer what was read from a response. It must not be lost when the caller leaves, and its failure is no
-// reason to withhold the response: the next caller will read the same.
+// report passes what a response stated to the pacer, also if the caller leaves. Its failure does not withhold the response: the next caller
+// will read the same.
 func report(ctx context.Context, slot *pacer.Reservation, fs []policies.Feedback) {
 	if len(fs) == 0 {
 		_ = slot.Report(ctx) // the call only counts as answered: nothing goes to the store
@@ -52,7 +52,7 @@ func report(ctx context.Context, slot *pacer.Reservation, fs []policies.Feedback
 }
 
 // finish corrects the charge when the cost is known: at once, from status and header, or else when the caller has read the body to its end
-// or closes it, from what was read. It then also reports the limits that the rest of the body is about, if Read has not seen the whole.
+// or closes it, from what was read. Then it also reports limits in the rest of the body, if Read has not seen the whole.
 func (t *Transport) finish(req *http.Request, resp *http.Response, slot *pacer.Reservation, whole bool) {
 	settle, readEnd := t.profile.Settle, t.profile.ReadEnd
 	if settle == nil && readEnd == nil {

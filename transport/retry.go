@@ -13,8 +13,8 @@ import (
 	"github.com/headway-go/headway/pacer"
 )
 
-// NewClient returns an http.Client whose requests are paced, and repeated where that is safe. It returns a
-// [*pacer.ConfigError] for a nil pacer or a bad option.
+// NewClient returns an http.Client whose requests are paced, and repeated if that is safe. It returns a [*pacer.ConfigError] for a nil
+// pacer or a bad option.
 func NewClient(p *pacer.Pacer, opts ...Option) (*http.Client, error) {
 	t, err := New(p, opts...)
 	if err != nil {
@@ -47,9 +47,9 @@ func (r *retrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	return a.resp, a.err
 }
 
-// loop has go-retryablehttp repeat a request whose first attempt was made. It shows the library a stub in place of each request and of each
-// response: the body of the caller's request is not read into memory, redirects and errors reach the caller as they are, and the pacer does
-// the waiting. The library decides when to check, to drain and to stop.
+// loop has go-retryablehttp repeat a request after its first attempt. The library gets a stub in place of each request and response: the
+// body of the caller's request is not read into memory, redirects and errors reach the caller unchanged, and the pacer does the waiting.
+// The library decides when to check, to drain and to stop.
 func (r *retrier) loop(ctx context.Context, a *attempt) (*http.Response, error) {
 	defer a.abandon(ctx)
 	client := &retryablehttp.Client{
@@ -63,7 +63,7 @@ func (r *retrier) loop(ctx context.Context, a *attempt) (*http.Response, error) 
 		CheckRetry: func(context.Context, *http.Response, error) (bool, error) { return r.reserve(ctx, a), nil },
 		Backoff:    func(time.Duration, time.Duration, int, *http.Response) time.Duration { return 0 },
 	}
-	// No call of a stub fails: what ends with the caller's context is the wait of the next attempt.
+	// No call of a stub fails: the caller's context ends the wait of the next attempt.
 	_, _ = client.Do(&retryablehttp.Request{Request: &http.Request{URL: new(url.URL)}})
 	return a.resp, a.err
 }
@@ -74,8 +74,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements [http.RoundTripper].
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// reserve decides whether a request is repeated, and if so reserves the slot of the next attempt: no earlier than after
-// the wait that the upstream requested, or else the back-off. If there is no slot in time, the last outcome is the result.
+// reserve decides whether a request is repeated, and if so reserves the slot of the next attempt, after the wait that the upstream
+// requested, or else the back-off. Without a slot in time, the last outcome is the result.
 func (r *retrier) reserve(ctx context.Context, a *attempt) bool {
 	if !r.repeats(ctx, a) {
 		return false
@@ -92,13 +92,13 @@ func (r *retrier) reserve(ctx context.Context, a *attempt) bool {
 	return err == nil
 }
 
-// repeats reports whether to send a request again after its last outcome, if there is a slot for it. An attempt that still has its slot was
-// not made, because its body could not be had again.
+// repeats reports whether to send a request again after its last outcome, if there is a slot. An attempt that still has its slot was not
+// made, because there was no second body.
 func (r *retrier) repeats(ctx context.Context, a *attempt) bool {
 	return a.next == nil && a.number <= r.paced.retries && ctx.Err() == nil && a.repeatable(ctx)
 }
 
-// backoff doubles with each attempt, from the shortest to the longest, and takes a random half to whole of that.
+// backoff doubles with each attempt, from the shortest to the longest, and returns a random half to whole of that.
 func (r *retrier) backoff(number int) time.Duration {
 	d := r.paced.minBackoff
 	for range number - 1 {

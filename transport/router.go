@@ -7,12 +7,11 @@ import (
 	"github.com/headway-go/headway/pacer"
 )
 
-// A Router is an [http.RoundTripper] for clients that call many APIs: it sends each request through the transport of its
-// host. Make one with [NewRouter]. It is safe for concurrent use.
+// A Router is an [http.RoundTripper] for clients that call many APIs: it sends each request through the transport of its host. Make one
+// with [NewRouter]. It is safe for concurrent use.
 //
-// An http.Client that follows a redirect makes a request of its own for each hop. A redirect to a host that [WithHost] names is paced by
-// that host's pacer, and has its credential. The transport of [WithFallback] receives it as any redirect to another host: see package
-// transport.
+// An http.Client makes a request of its own for each hop of a redirect. A redirect to a host that [WithHost] names is paced by that host's
+// pacer, and has its credential. The transport of [WithFallback] receives it as any redirect to another host: see package transport.
 type Router struct {
 	hosts    hosts[http.RoundTripper]
 	fallback http.RoundTripper // nil: refused
@@ -91,8 +90,7 @@ func (r *Router) CloseIdleConnections() {
 	}
 }
 
-// A HostError is the refusal of a [Router] that has no route for a host. It matches [pacer.ErrRefused]: nothing was sent or
-// charged.
+// A HostError is the refusal of a [Router] without a route for a host. It matches [pacer.ErrRefused]: nothing was sent or charged.
 type HostError struct {
 	Host string
 

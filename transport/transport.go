@@ -11,11 +11,11 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A Transport paces requests: an [http.RoundTripper] that waits until the pacer lets a call go. Make one with
-// [New]. It is safe for concurrent use.
+// A Transport paces requests: an [http.RoundTripper] that waits until the pacer lets a call go. Make one with [New]. It is safe for
+// concurrent use.
 //
-// It has no CloseIdleConnections on purpose: one tenant's http.Client would close the connections of all tenants. If you must, close
-// those of the base transport yourself.
+// It has no CloseIdleConnections, because one tenant's http.Client would close the connections of all tenants. If you must, close those of
+// the base transport yourself.
 type Transport struct {
 	pacer    *pacer.Pacer
 	operator *fleet.Operator
@@ -47,7 +47,7 @@ func New(p *pacer.Pacer, opts ...Option) (*Transport, error) {
 // RoundTrip implements [http.RoundTripper]. It returns the errors of [pacer.Pacer.Wait] and of the base transport.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) { return t.send(req, nil) }
 
-// send paces a request and sends it. The attempt is the retry layer's; nil if there is none.
+// send paces a request and sends it. The attempt is the retry layer's, or nil.
 func (t *Transport) send(req *http.Request, a *attempt) (resp *http.Response, err error) {
 	if t.isForeign(req) {
 		return t.exchange(req, req)
@@ -96,8 +96,8 @@ func (t *Transport) send(req *http.Request, a *attempt) (resp *http.Response, er
 	return resp, nil
 }
 
-// exchange sends a request, or the copy of it that is ready to be sent. Its response is that to the request: the next hop of a redirect
-// finds its chain there, and the caller no credential.
+// exchange sends a request, or its prepared copy. The response is that of the original: there the next hop of a redirect finds its chain,
+// and the caller no credential.
 func (t *Transport) exchange(req, ready *http.Request) (*http.Response, error) {
 	resp, err := t.base.RoundTrip(ready)
 	if err != nil {
@@ -110,8 +110,8 @@ func (t *Transport) exchange(req, ready *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// wait blocks until the request may go, and returns its slot. A retry has reserved one already. Without a slot the base
-// transport never gets the request, so its body is closed here: after a refusal, and if a user's function panics.
+// wait blocks until the request may go, and returns its slot. A retry has reserved one already. Without a slot, after a refusal or if a
+// user's function panics, it closes the body, which the base transport never gets.
 func (t *Transport) wait(req *http.Request, a *attempt) (slot *pacer.Reservation, err error) {
 	defer func() {
 		if slot == nil && req.Body != nil {

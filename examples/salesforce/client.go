@@ -17,20 +17,20 @@ import (
 	"github.com/headway-go/headway/transport"
 )
 
-// The SDK takes no context. The timeout of its HTTP client bounds its calls, the wait for a slot included: a call whose slot lies behind
-// that is refused at once.
+// The SDK takes no context. Its HTTP client's timeout bounds its calls with their waits: if a call's slot is further away, it is refused at
+// once.
 const (
 	readerTimeout      = 30 * time.Second
 	interactiveTimeout = 2 * time.Second // somebody sits there and waits
 )
 
-// quiet keeps go-redis from logging: what matters comes back as an error.
+// quiet keeps go-redis from logging: errors are returned.
 type quiet struct{}
 
 // Printf implements go-redis's logger.
 func (quiet) Printf(context.Context, string, ...any) {}
 
-// newPacer returns the pacer of this run, and what must be called in the end.
+// newPacer returns the pacer of this run, and a function to call at the end.
 func newPacer(ctx context.Context, c *config, u *upstream) (*pacer.Pacer, func(), error) {
 	if c.file != "" {
 		return pacerOf(ctx, c.file, upstreamOf(u))
@@ -62,10 +62,10 @@ func newPacer(ctx context.Context, c *config, u *upstream) (*pacer.Pacer, func()
 	return p, func() { _ = p.Close(); closeStore() }, nil
 }
 
-// upstreamOf names the org, of which each run of the stand-in is another one.
+// upstreamOf names the org. Each run of the stand-in is another one.
 func upstreamOf(u *upstream) string { return "salesforce-" + u.org }
 
-// pacerOf returns a pacer with the limits of a file, which it follows, and what must be called in the end.
+// pacerOf returns a pacer with the limits of a file, which it follows, and a function to call at the end.
 func pacerOf(ctx context.Context, file, upstream string) (*pacer.Pacer, func(), error) {
 	all, err := headway.Open(ctx, file, nil, func(_ string, c *pacer.Config) { c.Upstream = upstream })
 	if err != nil {
@@ -78,8 +78,7 @@ func pacerOf(ctx context.Context, file, upstream string) (*pacer.Pacer, func(), 
 	return p, func() { _ = all.Close() }, nil
 }
 
-// newTransport returns what all clients of the SDK send their calls through: paced, and repeated where that is safe. The meter sees every call that
-// leaves.
+// newTransport returns the transport of all clients of the SDK: paced, with repeats if that is safe. The meter sees every call that leaves.
 func newTransport(p *pacer.Pacer, u *upstream, m *meter, reserve int) (http.RoundTripper, error) {
 	base := gauge{meter: m, next: u.client.Transport}
 	client, err := transport.NewClient(p, transport.WithProfile(profileOf(reserve)), transport.WithBase(base))

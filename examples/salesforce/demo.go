@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/pacer"
 )
 
-// run is the program. It returns the exit code: 2 for a mistake on the command line, 1 for what went wrong later. That the day is spent is not wrong.
+// run is the program. It returns the exit code: 2 for a mistake on the command line, 1 for a later error, 0 also when the day is spent.
 func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	c, err := parse(args, env, stderr)
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/headway-go/headway/policies/salesforce"
 )
 
-// Names of this program's own policies, and of the scopes by which they bind.
+// Names of this program's own policies, and of their scopes.
 const (
 	policyPeak      = "peak"
 	policyPeakShare = "peak-share"
@@ -28,7 +28,7 @@ const (
 	tenantRate = 5  // calls per second that read the data of one tenant
 )
 
-// skew is by how much calls may bunch up between here and Salesforce.
+// skew is how much closer together calls may arrive than they were sent.
 const skew = 50 * time.Millisecond
 
 // share returns the readers' part of a limit.
@@ -51,9 +51,8 @@ func profileOf(reserve int) policies.Profile {
 	return p
 }
 
-// readersUsage returns how much of the readers' share of the day is used, by all who spend the allocation. So they stop when the whole org
-// has come so far, no matter who has brought it there: that is what keeps the reserve. Calls that do not carry their scope are not
-// concerned.
+// readersUsage returns how much of the readers' part of the day is used, by all consumers of the allocation. So the readers stop when the
+// whole org has come so far, which keeps the reserve. Calls without their scope are not affected.
 func readersUsage(used, limit int64, reserve int) policies.Feedback {
 	return policies.Feedback{
 		Source:    "share of Sforce-Limit-Info",
@@ -65,7 +64,7 @@ func readersUsage(used, limit int64, reserve int) policies.Feedback {
 	}
 }
 
-// usageBefore returns what was spent of the day before the program began.
+// usageBefore returns the use of the day before the program began.
 func usageBefore(u *upstream, reserve int) []policies.Feedback {
 	used, limit := int64(u.used), int64(u.allocation)
 	return []policies.Feedback{
@@ -74,7 +73,7 @@ func usageBefore(u *upstream, reserve int) []policies.Feedback {
 	}
 }
 
-// readersScopes are those of a reader's call, but for the tenant.
+// readersScopes are the scopes of a reader's call, except the tenant.
 func readersScopes(u *upstream) []pacer.ScopeOption {
 	return []pacer.ScopeOption{pacer.Scope(salesforce.ScopeOrg, u.host), pacer.Scope(scopeBatch, readers)}
 }

@@ -1,7 +1,7 @@
-// Command salesforce reads the records of three customers from one Salesforce org with a real SDK through Headway, until the org's calls of the day are
-// spent.
+// Command salesforce reads the records of three customers from one Salesforce org with a real SDK through Headway, until the org's calls of
+// the day are spent.
 //
-// It calls a strict local stand-in of the REST API, of whose calls another consumer spends its part, or with SALESFORCE_DOMAIN and
+// It calls a strict local stand-in of the REST API, whose calls another consumer spends, too, or with SALESFORCE_DOMAIN and
 // SALESFORCE_ACCESS_TOKEN set a real org, from which it only reads. The readers leave a reserve to interactive calls. When nothing is left,
 // the program ends with Headway's typed error and prints when to come back.
 //
@@ -10,8 +10,8 @@
 //	go run ./examples/salesforce -config examples/salesforce/headway.yaml    # limits from a file, which you can change meanwhile
 //	go run ./examples/salesforce -redis 127.0.0.1:6379     # in several terminals: copies that share the org's calls
 //
-// This file has what a program of your own needs besides pacer.New and transport.NewClient. The others have the stand-in, the flags, the meter
-// and the report.
+// This file has what a program of your own needs besides pacer.New and transport.NewClient. The others have the stand-in, the flags, the
+// meter and the report.
 package main
 
 import (
@@ -28,20 +28,20 @@ import (
 	"github.com/headway-go/headway/policies/salesforce"
 )
 
-// limitsOf returns what binds the calls to an org that allows this many in 24 hours, with so many per cent kept for interactive calls.
+// limitsOf returns the policies for an org with this many calls in 24 hours, of which so many per cent are kept for interactive calls.
 func limitsOf(allocation, reserve int) []policies.Policy {
 	return []policies.Policy{
 		salesforce.Daily(int64(allocation)),
 		policies.AtMost(peakRate, time.Second).Burst(2).Skew(skew).Named(policyPeak),
-		// The readers have a share of both; what they leave is for calls that do not carry their scope.
+		// The readers have a part of both. Calls without their scope have the rest.
 		salesforce.Share(int64(allocation), int64(100-reserve), scopeBatch),
 		policies.AtMost(share(peakRate, reserve), time.Second).Burst(2).Skew(skew).Per(scopeBatch).Optional().Named(policyPeakShare),
 		policies.PerSecond(tenantRate).Per(scopeTenant).Optional().Named(policyTenant),
 	}
 }
 
-// newSDK returns Salesforce's SDK for one kind of calls. Give it an access token: its OAuth flows use http.DefaultClient, which nobody paces. And leave the
-// API version alone, because it follows nextRecordsUrl only with its own.
+// newSDK returns Salesforce's SDK for one kind of calls. Give it an access token: its OAuth flows use http.DefaultClient, which is not
+// paced. Leave the API version as it is, because the SDK follows nextRecordsUrl only with its own.
 func newSDK(u *upstream, rt http.RoundTripper, timeout time.Duration) (*sdk.Salesforce, error) {
 	return sdk.Init(
 		sdk.Creds{Domain: u.url, AccessToken: u.token},

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// interactive is the caller's name of calls that somebody waits for. The other callers are the readers, by tenant.
+// interactive is the caller's name of interactive calls. The other callers are the readers, by tenant.
 const interactive = "interactive"
 
-// A meter counts what this copy does, and remembers the org's last report.
+// A meter counts what this copy does, and keeps the org's last report.
 type meter struct {
 	began time.Time
 
@@ -43,7 +43,7 @@ type trip struct {
 
 type tripKey struct{}
 
-// A gauge sends requests and counts the answers. Only down here can be seen how an answer came: of one that is no success, the SDK keeps the body alone.
+// A gauge sends requests and counts the answers. Only this layer sees the header of a failure: the SDK keeps only the body.
 type gauge struct {
 	*meter
 
@@ -95,7 +95,7 @@ func (m *meter) answer(caller string, resp *http.Response) {
 	m.answered[len(m.answered)-1], m.usedAt[len(m.usedAt)-1] = float64(own), float64(m.used)
 }
 
-// last returns the last of some counts: that of a second in which nothing came, too.
+// last returns the last count, also that of a second without calls.
 func last(ns []float64) float64 {
 	if len(ns) == 0 {
 		return 0
@@ -144,7 +144,7 @@ func (m *meter) tally() tally {
 	return t
 }
 
-// quantile returns the value below which this share of the durations lies; 0 if there is none.
+// quantile returns a quantile of the durations; 0 if there are none.
 func quantile(ds []time.Duration, share float64) time.Duration {
 	if len(ds) == 0 {
 		return 0

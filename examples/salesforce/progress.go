@@ -22,7 +22,7 @@ const (
 	barRest   = 32 // characters of a bar besides its description
 )
 
-// A line is how things stand at one instant.
+// A line is the state at one instant.
 type line struct {
 	tally
 
@@ -76,7 +76,7 @@ func (l *line) callers() string {
 	return strings.Join(by, ", ")
 }
 
-// progress shows how much of the day is used and left, until the context ends: a bar on a terminal, else a line now and then.
+// progress shows how much of the day is used and left, until the context ends: as a bar on a terminal, else as a line now and then.
 func progress(ctx context.Context, out io.Writer, allocation int, now func() (line, error)) {
 	began := time.Now()
 	every, show := lineEvery, func(l, before *line) {
@@ -125,7 +125,7 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// width returns how many characters a line of a terminal has.
+// width returns the width of a terminal.
 func width(w io.Writer) int {
 	if f, ok := w.(*os.File); ok {
 		if n, _, err := term.GetSize(int(f.Fd())); err == nil {
@@ -135,7 +135,7 @@ func width(w io.Writer) int {
 	return 80
 }
 
-// cut shortens what is too long for a line.
+// cut shortens a text to a line.
 func cut(s string, most int) string {
 	if rs := []rune(s); len(rs) > max(1, most) {
 		return string(rs[:max(1, most)-1]) + "…"

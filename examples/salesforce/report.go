@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/policies/salesforce"
 )
 
-// A result is what a run has come to.
+// A result is the outcome of a run.
 type result struct {
 	config   *config
 	upstream *upstream
@@ -30,7 +30,7 @@ type result struct {
 	stats   standin.Stats // as the stand-in counted, for all copies; nothing for a real org
 }
 
-// end fills in how things stand in the end.
+// end adds the final state.
 func (r *result) end(ctx context.Context, p *pacer.Pacer) (*result, error) {
 	r.elapsed = time.Since(r.meter.began)
 	var err error
@@ -103,7 +103,7 @@ func (r *result) refusals() string {
 	return s
 }
 
-// verdict returns how the run has ended, and when to come back.
+// verdict returns how the run ended, and when to come back.
 func (r *result) verdict(now time.Time) string {
 	switch e := r.spent; {
 	case e == nil:

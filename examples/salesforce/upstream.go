@@ -28,13 +28,13 @@ const (
 	otherConsumer = "other"
 )
 
-// exampleToken is what the stand-in takes from this program.
+// exampleToken is the stand-in's token for this program.
 const exampleToken = "example"
 
-// errForeign means that something answers at the address that is no stand-in.
+// errForeign means that something other than a stand-in answers at the address.
 var errForeign = errors.New("something else answers")
 
-// An upstream is the org that is called: that of a stand-in of this copy's, of one of another copy's, or a real one.
+// An upstream is the called org: of this copy's stand-in, of another copy's, or a real one.
 type upstream struct {
 	url        string
 	token      string
@@ -48,7 +48,7 @@ type upstream struct {
 	client *http.Client     // asks for stats and limits; it is not paced. Its transport is the base of what is
 }
 
-// open finds or starts the upstream, and reads its limits. At a real org that is a call, too.
+// open finds or starts the upstream, and reads its limits, which takes a call to a real org.
 func open(ctx context.Context, c *config) (*upstream, error) {
 	u := &upstream{token: exampleToken, client: &http.Client{Transport: &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,

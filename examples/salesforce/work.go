@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// chunk is how many records one query requests: three pages of 200, the smallest that Salesforce has. The SDK hands out all pages of a
-	// query or none, so a refusal in between loses those before; the keyset below loses nothing but them.
+	// chunk is how many records one query requests: three pages of 200, the smallest that Salesforce has. The SDK returns all pages of a
+	// query or none, so a refusal in between loses only those before.
 	chunk = 600
-	// lookEvery is how often somebody looks at a customer's record.
+	// lookEvery is how often an interactive user reads a customer's record.
 	lookEvery = 500 * time.Millisecond
 	// failurePause keeps a broken upstream from being hammered.
 	failurePause = 200 * time.Millisecond
-	// maxFailures is after how many failures in a row an object of a tenant is given up: a token that may not read it, for one.
+	// maxFailures is after how many failures in a row an object of a tenant is given up, for example because the token may not read it.
 	maxFailures = 5
-	// soon is for what a call would rather be repeated than given up: the limits per second come back in no time, the day does not.
+	// soon is the longest wait after which a call is repeated: the limits per second come back soon, the day does not.
 	soon = time.Minute
 )
 
@@ -60,7 +60,7 @@ func findTenants(sf *sdk.Salesforce) ([]*tenant, error) {
 	return all, nil
 }
 
-// A stream is the records of one object that belong to a tenant, and how far they have been read.
+// A stream is a tenant's records of one object, and how far they have been read.
 type stream struct {
 	tenant *tenant
 	object string
@@ -68,7 +68,7 @@ type stream struct {
 	failed int    // how often in a row
 }
 
-// readAll lets readers read all objects of all tenants, over and over, until the context ends or the day's share is spent: then it returns
+// readAll lets readers read all objects of all tenants, over and over, until the context ends or the day's part is spent: then it returns
 // why.
 func readAll(ctx context.Context, all []*tenant, m *meter, workers int) (stopped *pacer.LimitError) {
 	streams := make(chan *stream, len(all)*len(objects()))
@@ -112,7 +112,7 @@ func readAll(ctx context.Context, all []*tenant, m *meter, workers int) (stopped
 	return stopped
 }
 
-// lookNowAndThen makes the calls that somebody waits for, until the context ends or the day is spent: then it returns why.
+// lookNowAndThen makes interactive calls, until the context ends or the day is spent: then it returns why.
 func lookNowAndThen(ctx context.Context, all []*tenant, sf *sdk.Salesforce, m *meter) (stopped *pacer.LimitError) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -133,7 +133,7 @@ func lookNowAndThen(ctx context.Context, all []*tenant, sf *sdk.Salesforce, m *m
 	return nil
 }
 
-// judge counts what went wrong with a call. It is false for a failure: what was refused because of a limit is none.
+// judge counts the errors of calls. It returns false for a failure, which a refusal because of a limit is not.
 func (m *meter) judge(ctx context.Context, err error) bool {
 	switch {
 	case err == nil || ctx.Err() != nil || spent(err) != nil:

@@ -15,13 +15,13 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// quiet keeps go-redis from logging: what matters comes back as an error.
+// quiet keeps go-redis from logging: errors are returned.
 type quiet struct{}
 
 // Printf implements go-redis's logger.
 func (quiet) Printf(context.Context, string, ...any) {}
 
-// newPacer returns the pacer of this run, and what must be called in the end.
+// newPacer returns the pacer of this run, and a function to call at the end.
 func newPacer(ctx context.Context, c *config) (*pacer.Pacer, func(), error) {
 	if c.file != "" {
 		return pacerOf(ctx, c.file)
@@ -53,7 +53,7 @@ func newPacer(ctx context.Context, c *config) (*pacer.Pacer, func(), error) {
 	return p, func() { _ = p.Close(); closeStore() }, nil
 }
 
-// pacerOf returns a pacer with the limits of a file, which it follows, and what must be called in the end.
+// pacerOf returns a pacer with the limits of a file, which it follows, and a function to call at the end.
 func pacerOf(ctx context.Context, file string) (*pacer.Pacer, func(), error) {
 	all, err := headway.Open(ctx, file, nil)
 	if err != nil {
@@ -66,7 +66,7 @@ func pacerOf(ctx context.Context, file string) (*pacer.Pacer, func(), error) {
 	return p, func() { _ = all.Close() }, nil
 }
 
-// newHTTPClient returns the client that the SDK is given: paced, or plain with a nil pacer. The meter sees every call that leaves.
+// newHTTPClient returns the SDK's client: paced, or plain with a nil pacer. The meter sees every call that leaves.
 func newHTTPClient(p *pacer.Pacer, m *meter, base http.RoundTripper) (*http.Client, error) {
 	measured := gauge{meter: m, next: base}
 	if p == nil {

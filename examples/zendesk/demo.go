@@ -14,7 +14,7 @@ import (
 	"github.com/headway-go/headway/pacer"
 )
 
-// run is the program. It returns the exit code: 2 for a mistake on the command line, 1 for what went wrong later.
+// run is the program. It returns the exit code: 2 for a mistake on the command line, 1 for a later error.
 func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	c, err := parse(args, env, stderr)
 	switch {
@@ -127,7 +127,7 @@ func work(ctx context.Context, c *config, u *upstream, p *pacer.Pacer, stderr io
 		wg.Go(func() { s.run(running, workers) })
 	}
 	wg.Wait()
-	// Calls whose slots lie behind the end were refused at once, so the workers may have left before it.
+	// Calls with slots after the end were refused at once, so the workers may have left before it.
 	<-running.Done()
 	r := &result{config: c, meter: m, elapsed: time.Since(m.began)}
 	unwatch()

@@ -22,7 +22,7 @@ const (
 	minDuration = time.Second
 )
 
-// sharedAddress is where the copies that share a Redis look for their one stand-in.
+// sharedAddress is the address of the stand-in that copies with a common Redis share.
 const sharedAddress = "127.0.0.1:8712"
 
 // A config holds the flags and the environment.

@@ -12,18 +12,18 @@ import (
 	zendesklimits "github.com/headway-go/headway/policies/zendesk"
 )
 
-// skew is by how much calls may bunch up between here and Zendesk.
+// skew is how much closer together calls may arrive than they were sent.
 const skew = 50 * time.Millisecond
 
-// limitsOf returns what binds the calls to accounts that may make limit calls a minute: what Zendesk documents, and the stand-in's own
-// guard against more than a few calls a second.
+// limitsOf returns the policies for accounts that may make limit calls a minute: Zendesk's documented ones, and the stand-in's own guard
+// against more than a few calls a second.
 func limitsOf(limit int) []policies.Policy {
 	peak := policies.AtMost(int64(standin.Peak(limit)), time.Second).Burst(2).Skew(skew).Per(zendesklimits.ScopeAccount).Optional().Named("peak")
 	return append(zendesklimits.Limits(zendesklimits.Plan(limit)), peak)
 }
 
-// profile is Zendesk's, which reads the account from the host. The stand-in serves many accounts on one host: it has them as the first
-// element of the path, so they are put where Zendesk has them before the profile looks.
+// profile is Zendesk's, which reads the account from the host. The stand-in serves many accounts on one host, by the first element of the
+// path, so the profile gets requests as at Zendesk.
 func profile() policies.Profile {
 	p := zendesklimits.Profile
 	p.Scopes = slices.Clone(p.Scopes)

@@ -1,7 +1,7 @@
 // Command zendesk syncs tickets with a real Zendesk SDK through Headway: as fast as the account's limits allow, and without a 429.
 //
-// It calls a strict local stand-in of the Zendesk Support API, or with ZENDESK_SUBDOMAIN, ZENDESK_EMAIL and ZENDESK_TOKEN set the real one, from
-// which it only reads. In the end it shows a chart of the calls per second against the limit.
+// It calls a strict local stand-in of the Zendesk Support API, or with ZENDESK_SUBDOMAIN, ZENDESK_EMAIL and ZENDESK_TOKEN set the real one,
+// from which it only reads. In the end it shows a chart of the calls per second against the limit.
 //
 //	go run ./examples/zendesk                           # one process, state in memory
 //	go run ./examples/zendesk -page 127.0.0.1:8711      # and shows live in a browser how the limits stand
@@ -9,8 +9,8 @@
 //	go run ./examples/zendesk -config examples/zendesk/headway.yaml    # limits from a file, which you can change meanwhile
 //	go run ./examples/zendesk -redis 127.0.0.1:6379     # in several terminals: copies that share the limits
 //
-// This file has all that a program of your own needs. The others have the stand-in, the flags, the meter and the chart. For the same without
-// an SDK, in one short file, see examples/zendesk/plain.
+// This file has all that a program of your own needs. The others have the stand-in, the flags, the meter and the chart. For the same
+// without an SDK, in one short file, see examples/zendesk/plain.
 package main
 
 import (
@@ -38,7 +38,7 @@ func pace(shared store.Store, limits []policies.Policy) (*pacer.Pacer, error) {
 	})
 }
 
-// pacedClient makes the http.Client that the SDK is given: zendesk.NewClient(client).
+// pacedClient makes the http.Client for the SDK: zendesk.NewClient(client).
 func pacedClient(p *pacer.Pacer, base http.RoundTripper) (*http.Client, error) {
 	return transport.NewClient(p, transport.WithProfile(profile()), transport.WithBase(base))
 }

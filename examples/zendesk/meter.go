@@ -38,7 +38,7 @@ type trip struct {
 
 type tripKey struct{}
 
-// around notes when a request enters the paced transport; the gauge below notes when it leaves.
+// around records when a request enters the paced transport; the gauge below records when it leaves.
 type around struct {
 	next http.RoundTripper
 }
@@ -114,14 +114,14 @@ func (m *meter) fail(err error) {
 	m.failure = err
 }
 
-// total returns how many calls were admitted and how many were refused.
+// total returns how many calls were admitted and refused.
 func (m *meter) total() (admitted, refused int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.lists + m.gets + m.updates, m.refused
 }
 
-// quantile returns the value below which this share of the durations lies; 0 if there is none.
+// quantile returns a quantile of the durations; 0 if there are none.
 func quantile(ds []time.Duration, share float64) time.Duration {
 	if len(ds) == 0 {
 		return 0

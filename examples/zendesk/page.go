@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/pacer/page"
 )
 
-// serve shows live in a browser how the limits stand, until it is stopped.
+// serve shows the state of the limits live in a browser, until it is stopped.
 func serve(ctx context.Context, p *pacer.Pacer, address string, out io.Writer) (stop func(), err error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

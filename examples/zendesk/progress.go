@@ -16,13 +16,14 @@ const (
 	lineEvery = 2 * time.Second
 )
 
-// A reading is how many calls there were at some time.
+// A reading is the number of calls at some time.
 type reading struct {
 	at    time.Time
 	calls int
 }
 
-// progress shows, until the context ends, the time and the calls per second against the limit: a bar on a terminal, else a line now and then.
+// progress shows, until the context ends, the time and the calls per second against the limit: as a bar on a terminal, else as a line now
+// and then.
 func progress(ctx context.Context, out io.Writer, total time.Duration, limit float64, calls func() (int, bool)) {
 	began := time.Now()
 	every, show := lineEvery, func(elapsed time.Duration, rate float64) {

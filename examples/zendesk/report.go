@@ -14,19 +14,19 @@ import (
 	"github.com/headway-go/headway/examples/zendesk/standin"
 )
 
-// A result is what a run has come to.
+// A result is the outcome of a run.
 type result struct {
 	config  *config
 	meter   *meter
 	elapsed time.Duration
 
-	// As the stand-in counted them, for all copies; as this copy did, for the real API.
+	// For all copies by the stand-in's count; for this copy by its own with the real API.
 	admitted, refused     int
 	admittedAt, refusedAt []int // by second
 	refusedBy             map[string]int
 }
 
-// count fills in the calls of a run, from what the stand-in had recorded before it and after it.
+// count fills in the calls of a run, from the stand-in's records before and after it.
 func (r *result) count(before, after standin.Stats) {
 	r.refusedBy = map[string]int{}
 	from := int(before.UptimeMS / 1000)
@@ -71,7 +71,7 @@ func addFrom(sums, counts []int, from int) {
 // perSecond returns the limit of all accounts together.
 func (c *config) perSecond() float64 { return float64(c.limit*c.tenants) / 60 }
 
-// utilisation returns which share of the limit was used.
+// utilisation returns the used part of the limit.
 func (r *result) utilisation() float64 {
 	return float64(r.admitted) / (r.config.perSecond() * r.elapsed.Seconds())
 }
@@ -146,7 +146,7 @@ func (r *result) chart(colours bool) string {
 	return asciigraph.PlotMany(series, options...)
 }
 
-// scale returns how high the chart is, in lines and in calls per second: each line is a whole number of calls.
+// scale returns the height of the chart, in lines and in calls per second: each line is a whole number of calls.
 func scale(series [][]float64) (lines, top int) {
 	const most = 16
 	highest := 1.0

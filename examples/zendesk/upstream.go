@@ -19,10 +19,10 @@ const (
 	retryJoin = 50 * time.Millisecond
 )
 
-// errForeign means that something answers at the address that is no stand-in.
+// errForeign means that something other than a stand-in answers at the address.
 var errForeign = errors.New("something else answers")
 
-// An upstream is the API that is called: a stand-in of this copy's, one of another copy's, or the real one.
+// An upstream is the called API: this copy's stand-in, another copy's, or the real one.
 type upstream struct {
 	url    string // of the stand-in; "" for the real API
 	server *standin.Server
@@ -114,7 +114,7 @@ func (u *upstream) stats(ctx context.Context) (standin.Stats, error) {
 	return stats, nil
 }
 
-// calls returns how many calls of all copies were admitted so far, or of this copy with the real API; false if that is unknown.
+// calls returns how many calls were admitted so far, of all copies, or of this copy with the real API; false if unknown.
 func (u *upstream) calls(ctx context.Context, m *meter) (int, bool) {
 	if u.url == "" {
 		n, _ := m.total()

@@ -40,7 +40,7 @@ func newSyncer(sdk *zendesk.Client, m *meter, c *config) *syncer {
 // Source: https://developer.zendesk.com/api-reference/introduction/rate-limits/#endpoint-rate-limits
 const endpointLimit = 100
 
-// taggedEvery returns of how many tickets one is tagged: one in ten, or fewer where that were more than four fifths of the updates that Zendesk allows.
+// taggedEvery returns the distance of tagged tickets: ten, or more if that were over four fifths of the updates that Zendesk allows.
 func taggedEvery(limit int) int64 {
 	updates := endpointLimit * 4 / 5
 	return int64(max(10, (limit+updates-1)/updates))
@@ -88,7 +88,7 @@ func (s *syncer) list(ctx context.Context) {
 	}
 }
 
-// call makes a call until it is not answered with a 429. Other failures are counted and returned.
+// call repeats a call until the answer is not a 429. It counts and returns other failures.
 func (s *syncer) call(ctx context.Context, f func() error) error {
 	for {
 		err := f()
@@ -112,7 +112,7 @@ func (s *syncer) call(ctx context.Context, f func() error) error {
 	}
 }
 
-// retryAfter returns the wait that a 429 requests, as plain clients understand it.
+// retryAfter returns the wait that a 429 requests, as plain clients read it.
 func retryAfter(h http.Header) time.Duration {
 	n, err := strconv.Atoi(h.Get("Retry-After"))
 	if err != nil || n < 1 {
@@ -121,8 +121,8 @@ func retryAfter(h http.Header) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// ended reports whether a call did not go, or was given up, because the run is over. Headway refuses a call whose slot would have come
-// after that, with a typed error.
+// ended reports whether a call did not go, or was given up, because the run is over. Headway refuses a call whose slot is after that, with
+// a typed error.
 func ended(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

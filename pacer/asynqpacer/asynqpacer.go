@@ -18,17 +18,17 @@ const (
 	delayHeader = "headway-delay" // what ComesWithin set
 )
 
-// DefaultDelay is how long after it is due a task comes to a worker, at most, with asynq's defaults: asynq looks for due tasks every 5
+// DefaultDelay is the longest time from when a task is due until a worker has it, with asynq's defaults: asynq looks for due tasks every 5
 // seconds, and an idle worker for a task every 1.5 seconds at most.
 const DefaultDelay = 6500 * time.Millisecond
 
-// ErrNoToken is the error of a task without a token that the middleware should pace. It matches [asynq.SkipRetry]: no later attempt would have
-// one.
+// ErrNoToken is the error of a task without a token that the middleware should pace. It matches [asynq.SkipRetry]: no later attempt would
+// have one.
 var ErrNoToken = fmt.Errorf("asynqpacer: the task carries no token: make it with asynqpacer.NewTask: %w", asynq.SkipRetry)
 
-// NewTask is [asynq.NewTask] for a task that carries the token of a booking, and comes to a worker before the slack of its slot is over:
-// tok and wait are what [pacer.Pacer.Book] returned. Its ID begins with the time of the slot, since asynq has tasks that are due in the same
-// second come in the order of their IDs. Options override both.
+// NewTask is [asynq.NewTask] for a task with the token of a booking, which comes to a worker before its slack is over: tok and wait are
+// from [pacer.Pacer.Book]. Its ID begins with the time of the slot, since asynq orders tasks that are due in the same second by their IDs.
+// Options override both.
 func NewTask(typename string, payload []byte, tok string, wait time.Duration, opts ...asynq.Option) *asynq.Task {
 	headers := map[string]string{header: tok}
 	delay := DefaultDelay
@@ -54,8 +54,8 @@ func options(now time.Time, tok string, wait, delay time.Duration) []asynq.Optio
 // comesWithin is an option of NewTask: asynq ignores it.
 type comesWithin time.Duration
 
-// ComesWithin is an option for [NewTask] that sets how long after it is due a task comes to a worker, at most: the servers'
-// DelayedTaskCheckInterval and 1.5 times their TaskCheckInterval. A task whose slack is shorter than that, and a second, is due so much
+// ComesWithin is an option for [NewTask] that sets the longest time from when a task is due until a worker has it: the servers'
+// DelayedTaskCheckInterval and 1.5 times their TaskCheckInterval. A task whose slack is shorter than that and a second is due so much
 // earlier, and waits in the worker for its slot. Defaults to [DefaultDelay].
 func ComesWithin(d time.Duration) asynq.Option { return comesWithin(max(0, d)) }
 
@@ -71,7 +71,7 @@ func (c comesWithin) Value() any { return time.Duration(c) }
 // Token returns the token that a task carries; "" if none.
 func Token(task *asynq.Task) string { return task.Headers()[header] }
 
-// delayOf returns how long after it is due a task comes to a worker, at most.
+// delayOf returns the longest time from when a task is due until a worker has it.
 func delayOf(task *asynq.Task) time.Duration {
 	if d, err := time.ParseDuration(task.Headers()[delayHeader]); err == nil {
 		return d
@@ -79,8 +79,8 @@ func delayOf(task *asynq.Task) time.Duration {
 	return DefaultDelay
 }
 
-// due returns the time from now until a task is due. asynq truncates it to a second: so a task whose slack lasts until it comes is late enough
-// not to be early, and any other is early enough to come in time.
+// due returns the time from now until a task is due. asynq truncates it to a second. So a task whose slack lasts until it comes is due late
+// enough not to be early, and any other early enough to come in time.
 func due(now time.Time, wait, slack, delay time.Duration) time.Duration {
 	at := now.Add(max(0, wait-pacer.RedeemEarly))
 	if at.Equal(now) {
@@ -98,14 +98,14 @@ func due(now time.Time, wait, slack, delay time.Duration) time.Duration {
 
 type reservationKey struct{}
 
-// Reservation returns the reservation of the task that is being processed, to report the upstream's feedback, or to settle what the call
-// cost. It is nil outside of one. It is released when the task has been processed.
+// Reservation returns the reservation of the present task, to report the upstream's feedback, or to settle what the call cost; nil outside
+// of a task. It is released after the task.
 func Reservation(ctx context.Context) *pacer.Reservation {
 	r, _ := ctx.Value(reservationKey{}).(*pacer.Reservation)
 	return r
 }
 
-// Middleware returns a middleware that has each task redeem its booking before it is processed. It panics if the Pacer is nil.
+// Middleware returns a middleware that redeems each task's booking before the task is processed. It panics if the Pacer is nil.
 func Middleware(p *pacer.Pacer) asynq.MiddlewareFunc {
 	return middleware(p, func(context.Context, time.Time, *pacer.Reservation, error) {})
 }
@@ -133,8 +133,8 @@ func middleware(p *pacer.Pacer, turn func(context.Context, time.Time, *pacer.Res
 	}
 }
 
-// RetryDelay returns an [asynq.RetryDelayFunc] that puts a task back until its slot if that comes later, and is other for all other errors.
-// A nil other is [asynq.DefaultRetryDelayFunc].
+// RetryDelay returns an [asynq.RetryDelayFunc] that puts an early task back until its slot, and is other for all other errors. A nil other
+// is [asynq.DefaultRetryDelayFunc].
 func RetryDelay(other asynq.RetryDelayFunc) asynq.RetryDelayFunc {
 	if other == nil {
 		other = asynq.DefaultRetryDelayFunc
@@ -147,8 +147,8 @@ func RetryDelay(other asynq.RetryDelayFunc) asynq.RetryDelayFunc {
 	}
 }
 
-// IsFailure returns a function for [asynq.Config] by which a task that goes later has not failed. It is other for all other errors; a nil other
-// takes every error for a failure.
+// IsFailure returns a function for [asynq.Config] by which a task that goes later has not failed. It is other for all other errors; a nil
+// other counts every error as a failure.
 func IsFailure(other func(error) bool) func(error) bool {
 	return func(err error) bool {
 		if errors.Is(err, pacer.TooEarly) {

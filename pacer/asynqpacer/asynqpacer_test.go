@@ -100,8 +100,7 @@ func TestAFleetOfWorkers(t *testing.T) {
 		f.Blocked <= 50*time.Millisecond && float64(f.Turns) <= 1.05*float64(tasks) && f.Rate >= 0.98*perSecond)
 }
 
-// An attempt after a failure goes, too, and has a slot of its own, by which it calls the upstream; permits come back in any case; to be put
-// back is no attempt.
+// An attempt after a failure also goes, at a slot of its own; permits return in any case; being put back is no attempt.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Start(t).Addr

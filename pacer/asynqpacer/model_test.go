@@ -89,7 +89,7 @@ func (m *model) forward(ctx context.Context) {
 	}
 }
 
-// process has workers process what is pending, for which it looks every second on average when nothing is.
+// process lets workers process pending tasks, for which an idle worker looks every second on average.
 func (m *model) process(ctx context.Context, workers int, h asynq.Handler) {
 	var busy sync.WaitGroup
 	defer busy.Wait()

@@ -13,8 +13,8 @@ import (
 )
 
 // An attempt was admitted, and holds its permits until it is over and its response has been read. The first of these ends the reading: the
-// end of the body, an error, its Close, or the end of the context. A body that nobody reads any more does not keep the permits: their lease
-// is not renewed, and runs out.
+// end of the body, an error, its Close, or the end of the context. If no one reads a body any more, the lease is not renewed, and the
+// permits return when it runs out.
 type attempt struct {
 	call     *pacer.Reservation
 	forget   func() bool // stops waiting for the end of the context
@@ -34,12 +34,12 @@ func hold(ctx context.Context, call *pacer.Reservation) *attempt {
 	return a
 }
 
-// alive reports whether the attempt goes on, as far as can be seen.
+// alive reports whether the attempt seems to go on.
 func (a *attempt) alive() bool {
 	return !a.returned.Load() || a.reading.Load() > 0 || a.read.Swap(false)
 }
 
-// over records that the SDK has the outcome. Its pause is reported by then, so that no call gets the permits before it.
+// over records that the SDK has the outcome. Its pause was reported before, so that no call gets the permits first.
 func (a *attempt) over(err error) {
 	a.read.Store(true)
 	a.returned.Store(true)
@@ -61,7 +61,7 @@ func (a *attempt) release() {
 	a.call.Release()
 }
 
-// deserialize sees the response before all others do.
+// deserialize sees the response first.
 func (m *pacing) deserialize(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 	a, ok := middleware.GetStackValue(ctx, attemptKey{m}).(*attempt)
 	if !ok {
@@ -76,7 +76,7 @@ func (m *pacing) deserialize(ctx context.Context, in middleware.DeserializeInput
 	return out, metadata, err
 }
 
-// body is that of a response of an attempt.
+// body is the body of an attempt's response.
 type body struct {
 	io.ReadCloser
 

@@ -111,7 +111,7 @@ func status(t *testing.T, p *pacer.Pacer, opts ...pacer.ScopeOption) *pacer.Stat
 	return s
 }
 
-// Calls carry their service, region and operation, and what is read from their input.
+// Calls carry their service, region and operation, and options from their input.
 func TestScopesAndCosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

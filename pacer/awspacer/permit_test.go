@@ -86,7 +86,7 @@ func TestABodyHoldsThePermit(t *testing.T) {
 	}
 }
 
-// A body that came a moment ago keeps its permit for as long as a lease is, at least.
+// A body that came a moment ago keeps its permit for a lease at least.
 func TestAFreshBodyKeepsThePermit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -216,7 +216,7 @@ func TestAPanicReturnsThePermit(t *testing.T) {
 	})
 }
 
-// An attempt that fails before it is sent gives back what it was charged.
+// An attempt that fails before it is sent gives back its charge.
 func TestWhatIsNotSentIsNotCharged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

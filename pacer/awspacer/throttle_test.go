@@ -44,7 +44,7 @@ func answers(status int, code string, headers ...string) func(int, http.Response
 	}
 }
 
-// A throttling error pauses calls for its requested wait; any other error pauses nobody.
+// A throttling error pauses calls for its requested wait; any other error pauses none.
 func TestThrottlingErrors(t *testing.T) {
 	t.Parallel()
 	const year = 365 * 24 * time.Hour

@@ -117,7 +117,7 @@ func (c *countedConn) Send(command string, args ...any) error {
 	return c.Conn.Send(command, args...)
 }
 
-// usage is what a server has spent so far, and what it was sent.
+// usage is what a server has spent and received so far.
 type usage struct {
 	cpu      float64 // µs of the whole process
 	scripts  float64 // µs inside of EVAL and EVALSHA

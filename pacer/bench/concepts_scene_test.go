@@ -61,7 +61,7 @@ func (s *scene) at(d time.Duration) { time.Sleep(d - s.now()) }
 
 func (s *scene) now() time.Duration { return time.Since(s.began) }
 
-// ask makes calls, one after the other at the same instant, each of which waits for its turn and then runs for a time.
+// ask makes calls, one after the other at the same instant. Each waits for its turn and then runs for a time.
 func (s *scene) ask(n int, who string, runs time.Duration, opts ...pacer.Option) {
 	s.askUntil(context.Background(), n, who, runs, opts...)
 }

@@ -20,8 +20,8 @@ const localPictureName = "concept-local.svg"
 // pictures is where they belong.
 const pictures = "../../docs/pictures"
 
-// TestConceptPictures draws what a Pacer does in virtual time. The pictures in docs are the same to the byte, but for one; with
-// HEADWAY_PICTURES they are written there instead. Under the race detector the Pacer does the same, and nothing is drawn.
+// TestConceptPictures draws a Pacer in virtual time. The pictures in docs are the same to the byte, except one; with HEADWAY_PICTURES they
+// are written there instead. Under the race detector the Pacer does the same, and nothing is drawn.
 func TestConceptPictures(t *testing.T) {
 	dir := os.Getenv(picturesEnv)
 	for _, picture := range []struct {

@@ -93,8 +93,7 @@ const (
 	lead        = 10 // reservations before the first gap, so that none passes while it is measured
 )
 
-// gappy returns a Pacer with one key that has gaps, into each of which fits one call of cost 1, and behind them another,
-// into which fits one of cost 2.
+// gappy returns a Pacer with one key whose gaps each hold one call of cost 1, and behind them another, whose gaps hold one of cost 2.
 func gappy(t *testing.T, gaps int, upstream string, store store.Store) *pacer.Pacer {
 	t.Helper()
 	p := newPacer(t, upstream, store, []policies.Policy{policies.Every(gapInterval).Burst(3)})

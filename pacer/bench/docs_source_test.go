@@ -44,35 +44,47 @@ func goBlocks(text string) []string {
 	return blocks
 }
 
-// readSource reads what the packages below a folder export.
+// readSource reads what the packages below a folder export, except internal ones.
 func readSource(t *testing.T, root string) exported {
 	t.Helper()
 	all := make(exported)
+	walkSource(t, root, func(path string, file *ast.File) {
+		if !strings.Contains(path, "/internal/") {
+			all.add(file.Name.Name, file)
+		}
+	})
+	return all
+}
+
+// add adds what a file of a package declares.
+func (e exported) add(pkg string, file *ast.File) {
+	if e[pkg] == nil {
+		e[pkg] = make(names)
+	}
+	for _, decl := range file.Decls {
+		e[pkg].add(decl)
+	}
+}
+
+// walkSource calls visit with each file of Go below a folder, except tests.
+func walkSource(t *testing.T, root string, visit func(path string, file *ast.File)) {
+	t.Helper()
 	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && len(d.Name()) > 2 || d.Name() == "internal" || d.Name() == "testdata" || d.Name() == "examples") {
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && len(d.Name()) > 2 || d.Name() == "testdata" || d.Name() == "examples") {
 			return filepath.SkipDir
 		}
 		if d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return nil
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution|parser.ParseComments)
+		if err == nil {
+			visit(path, file)
 		}
-		of := all[file.Name.Name]
-		if of == nil {
-			of = make(names)
-			all[file.Name.Name] = of
-		}
-		for _, decl := range file.Decls {
-			of.add(decl)
-		}
-		return nil
+		return err
 	}))
-	return all
 }
 
 // add adds what a declaration declares.
@@ -86,6 +98,9 @@ func (n names) add(decl ast.Decl) {
 		of := d.Recv.List[0].Type
 		if star, ok := of.(*ast.StarExpr); ok {
 			of = star.X
+		}
+		if generic, ok := of.(*ast.IndexExpr); ok {
+			of = generic.X
 		}
 		if id, ok := of.(*ast.Ident); ok {
 			n[id.Name+"."+d.Name.Name] = true

@@ -1,6 +1,7 @@
 package bench_test
 
 import (
+	"go/ast"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -54,6 +55,34 @@ func TestThePagesNameWhatExists(t *testing.T) {
 			}
 		}
 		require.Positive(t, checked, page)
+	}
+}
+
+// TestTheCommentsNameWhatExists requires that what comments name of packages, in brackets or qualified, is in the source.
+func TestTheCommentsNameWhatExists(t *testing.T) {
+	t.Parallel()
+	folders, packages, files := make(exported), make(exported), make(map[string]*ast.File)
+	walkSource(t, "../..", func(path string, file *ast.File) {
+		files[path] = file
+		folders.add(filepath.Dir(path), file)
+		packages.add(file.Name.Name, file)
+	})
+	link := regexp.MustCompile(`\[\*?((?:[A-Z]\w*\.)?[A-Z]\w*)\]`)
+	qualified := regexp.MustCompile(`\b(pacer|policies|specs|store|hooks|fleet|transport|inbound|upstreamtest|redisstore|memstore)\.([A-Z]\w*(?:\.[A-Z]\w*)?)`)
+	require.Greater(t, len(files), 300)
+	for path, file := range files {
+		for _, group := range file.Comments {
+			for _, m := range link.FindAllStringSubmatch(group.Text(), -1) {
+				if !folders[filepath.Dir(path)][m[1]] {
+					t.Errorf("%s: %s does not exist", path, m[0])
+				}
+			}
+			for _, m := range qualified.FindAllStringSubmatch(group.Text(), -1) {
+				if !packages[m[1]][m[2]] {
+					t.Errorf("%s: %s does not exist", path, m[0])
+				}
+			}
+		}
 	}
 }
 
@@ -114,6 +143,23 @@ func TestThePagesLinkToWhatExists(t *testing.T) {
 			require.NoError(t, err, "%s links to %s", page, link[0])
 			if anchor != "" {
 				require.Contains(t, anchors(string(target)), anchor, "%s links to %s", page, link[0])
+			}
+		}
+	}
+}
+
+// TestThePathsExist requires that the files and folders that the pages name in backticks exist.
+func TestThePathsExist(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("../../docs/*.md")
+	require.NoError(t, err)
+	for _, page := range append(pages, "../../README.md", "../../ARCHITECTURE.md", "../../CONTRIBUTING.md") {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile("`((?:pacer|policies|transport|luascripts|docs|examples|\\.ci)/[\\w./-]*)`").FindAllStringSubmatch(string(text), -1) {
+			if !strings.Contains(m[1], "/vX.Y.Z") { // a tag
+				_, err := os.Stat(filepath.Join("../..", m[1]))
+				require.NoError(t, err, page)
 			}
 		}
 	}

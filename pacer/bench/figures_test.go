@@ -56,7 +56,7 @@ func writeFigures(t *testing.T, dir string) {
 	}
 }
 
-// figures returns a page as it is, and with what it quotes made of the report in a folder.
+// figures returns a page, and the same page with its quotations from the report in a folder.
 func figures(t *testing.T, dir string, p quotingPage) (page, made string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "benchmarks.md"))

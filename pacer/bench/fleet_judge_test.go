@@ -149,8 +149,8 @@ func (o *outcome) closest(n int) (sent, arrived time.Duration) {
 	return nearest(sends), nearest(arrivals)
 }
 
-// ownLine returns the sorted waits that the calls of each tenant would have had if each had its own line, out of which one call goes each
-// interval: of those requested from one time to another.
+// ownLine returns the sorted waits of each tenant's calls, requested from one time to another, if each tenant had a queue of its own, from
+// which one call goes each interval.
 func (o *outcome) ownLine(interval, from, to time.Duration, of func(call) bool) []time.Duration {
 	lines := make(map[string][]time.Duration)
 	for _, r := range o.tallies {

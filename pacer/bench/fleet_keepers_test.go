@@ -66,7 +66,7 @@ func byHeadway(stack ...policies.Policy) func(*redis.Client) (gate, error) {
 	}
 }
 
-// byTransport is it for those who put it under their client, so that it sees the replies.
+// byTransport is the keeper below a client, where it sees the replies.
 func byTransport(stack ...policies.Policy) func(*redis.Client) (gate, error) {
 	return func(rdb *redis.Client) (gate, error) {
 		p, err := fleetPacer(rdb, stack)

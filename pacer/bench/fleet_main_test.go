@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The fleet benchmarks run this test binary again: as the upstream, and as the processes that call it. Such a process receives JSON by its
-// standard input, in this order: its job; and, once it has reported that it is ready, when to begin. Its results go out by its standard
+// The fleet benchmarks run this test binary again: as the upstream, and as the processes that call it. Such a process reads JSON from its
+// standard input, in this order: its job; and, once it has reported that it is ready, when to begin. It writes its results to its standard
 // output.
 
 const roleEnv = "HEADWAY_BENCH_ROLE"

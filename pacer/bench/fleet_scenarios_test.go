@@ -16,8 +16,8 @@ var (
 	threeHundred   = rule{Kind: fixedWindow, N: 300, Period: 10 * time.Second}
 )
 
-// The peers' means to keep them. A strict upstream leaves no room for chance, so they get the room that AtMost has by default, but for
-// those that are named "as it comes".
+// The peers' means to keep the limits. A strict upstream leaves no room for chance, so they get the room that AtMost has by default, except
+// those named "as it comes".
 var (
 	asReported = pace{n: 50, period: time.Second, burst: 50}
 	evenly     = pace{n: 50, period: time.Second, burst: 1}

@@ -111,7 +111,7 @@ func (o *outcome) goodput(allowed float64) float64 {
 	return perSecond(o.admitted(""), o.scenario.from, o.scenario.to) / allowed
 }
 
-// patience is for how long before the end of a run no call is requested whose wait counts, so that the others have time to wait.
+// patience is the time before the end of a run in which no call starts whose wait counts, so that the others have time to wait.
 const patience = 2 * time.Second
 
 func (o *outcome) steadyWaits(of func(call) bool) []waiting {

@@ -183,7 +183,7 @@ func (w *worker) atRandom(ctx context.Context, i int) {
 	}
 }
 
-// call makes one call, and makes it again as long as it is refused.
+// call makes one call, and repeats it while it is refused.
 func (w *worker) call(ctx context.Context, tenant string) {
 	c := call{Tenant: tenant, Requested: w.clock.now() - w.begin}
 	errs := 0

@@ -43,7 +43,7 @@ func withLines(t testing.TB, upstream string, store store.Store) []contender {
 	}
 }
 
-// linesSection measures what limits cost that calls may have to queue for, while nobody does.
+// linesSection measures the cost of limits with a queue, while it is empty.
 func linesSection(t *testing.T, full bool) section {
 	t.Helper()
 	b := newBackend(t)

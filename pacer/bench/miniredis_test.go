@@ -24,9 +24,8 @@ var sample = []string{
 	"lane/burst", "lane/cancel", "fair/queue", "fair/dead",
 }
 
-// Users test with miniredis, whose Lua has numbers and libraries of its own: the store must work there, too.
-// miniredis.SetTime sets what TIME answers, so the suite runs on the scripts as they are. Keys expire by
-// miniredis's own clock, which stands still.
+// Users test with miniredis, whose Lua has numbers and libraries of its own: the store must work there, too. miniredis.SetTime sets the
+// answer to TIME, so the suite runs on unchanged scripts. Keys expire by miniredis's own clock, which stands still.
 func TestTheStoreConformsOnMiniredis(t *testing.T) {
 	t.Parallel()
 	cases := storetest.Cases()

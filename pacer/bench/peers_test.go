@@ -39,7 +39,7 @@ const (
 	failsafe        = "failsafe-go"
 )
 
-// All limits are so wide that no call waits: a million per second, of which a billion may come at once.
+// All limits are so wide that no call waits: a million per second, with a burst of a billion.
 const (
 	wideRate  = 1_000_000
 	wideBurst = 1_000_000_000
@@ -54,7 +54,7 @@ func stack(limits int) []policies.Policy {
 	return []policies.Policy{wide("peak"), wide("tenant").Per("tenant"), wide("long")}[:limits]
 }
 
-// calendarStack is three policies, one of which counts the calls of a calendar day.
+// calendarStack is three policies; one counts the calls of a calendar day.
 func calendarStack() []policies.Policy {
 	return append(stack(2), policies.Daily(1_000_000_000_000, time.UTC))
 }
@@ -64,7 +64,7 @@ func tenant(ctx context.Context) context.Context {
 	return pacer.With(ctx, pacer.Scope("tenant", "acme"))
 }
 
-// newPacer returns a Pacer that is patient with its store: none of the machine's hiccups is to make it pace locally.
+// newPacer returns a Pacer that is patient with its store: no hiccup of the machine makes it pace locally.
 func newPacer(t testing.TB, upstream string, store store.Store, stack []policies.Policy) *pacer.Pacer {
 	t.Helper()
 	p, err := pacer.New(pacer.Config{

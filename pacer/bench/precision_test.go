@@ -148,8 +148,8 @@ func (s *slots) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	return err
 }
 
-// overRedis returns how late after their slots by the server's clock calls go, in µs. The server is on this machine, so
-// that its clock is the machine's. Calls go in the order of their slots, but for neighbours that swap.
+// overRedis returns how late after their slots calls go, in µs by the server's clock. The server is on this machine, so its clock is the
+// machine's. Calls go in the order of their slots, except for neighbours that swap.
 func (l lineUp) overRedis(t *testing.T, b *backend, upstream string) []float64 {
 	t.Helper()
 	store := &slots{Store: newRedisStore(t, b)}

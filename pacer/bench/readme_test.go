@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The first program of the README runs as it is pasted, without a network, and prints what the page shows: how many calls are refused, and how
-// long they take, depends on the machine.
+// The first program of the README runs as pasted, without a network, and prints what the page shows: the number of refused calls, and the
+// times, depend on the machine.
 func TestTheFirstProgramRunsAsPasted(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../README.md")

@@ -88,7 +88,7 @@ func checkReport(t *testing.T, dir string, sections []section) {
 	}
 }
 
-// checkPromises checks that every target is there, and the one that does not depend on time.
+// checkPromises checks that every target exists, and the one that does not depend on time.
 func checkPromises(t *testing.T, sections []section) {
 	t.Helper()
 	targets := make(map[string]target)

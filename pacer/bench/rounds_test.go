@@ -47,8 +47,8 @@ func cpu(m measured) float64      { return m.cpu }
 func scripts(m measured) float64  { return m.scripts }
 func requests(m measured) float64 { return m.requests }
 
-// A course is how contenders are measured: in rounds, in each of which every contender has its turn, in an order that
-// rotates. So what disturbs the machine for a while disturbs all of them, and ratios are taken within a round.
+// A course measures contenders in rounds. In each, every contender has its turn, in an order that rotates. So a disturbance of the machine
+// affects all, and ratios are taken within a round.
 type course struct {
 	rounds     int
 	goroutines int
@@ -57,7 +57,7 @@ type course struct {
 	backend    *backend      // nil without Redis
 }
 
-// smoke returns the course with next to no decisions, unless measurements are to have their full length.
+// smoke returns the course with next to no decisions, unless measurements have their full length.
 func (c course) smoke(full bool) course {
 	if !full {
 		c.rounds, c.turn, c.decisions = 2, 0, 2*c.goroutines

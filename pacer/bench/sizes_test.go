@@ -18,8 +18,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// TestRedisSizes measures what accounts take of a server's memory: used_memory of INFO, by how much it grows for each of thousands. The
-// table of docs/redis.md has the same, give or take what servers differ by.
+// TestRedisSizes measures how much of a server's memory accounts take: the growth of used_memory of INFO for each of thousands. The table
+// of docs/redis.md has the same, give or take the differences between servers.
 func TestRedisSizes(t *testing.T) {
 	t.Parallel()
 	reported := statedSizes(t)

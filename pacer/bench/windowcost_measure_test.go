@@ -96,8 +96,8 @@ func evalsha(t *testing.T, rdb *redis.Client) (usec, calls float64) {
 	return usec, calls
 }
 
-// TestAWindowAtItsLimitCostsLittleMoreThanARate compares what calls that wait take of a server: two stacks at their limits, at the same
-// time, each on a server of its own. A window alone has room for many calls at once, which then share a script; behind a rate that is as
+// TestAWindowAtItsLimitCostsLittleMoreThanARate compares the cost of waiting calls for a server: two stacks at their limits, at the same
+// time, each on a server of its own. A lone window has room for many calls at once, which then share a script; behind a rate that is as
 // slow, its calls wait one by one, and all its buckets are in use.
 func TestAWindowAtItsLimitCostsLittleMoreThanARate(t *testing.T) { //nolint:tparallel // what is compared is measured one after the other
 	t.Parallel()

@@ -8,8 +8,8 @@
 //	defer p.Close()
 //	client, err := p.Client()
 //
-// When the file changes, changed policies take effect at once. Other changes take effect when the program is started again, and a file
-// with mistakes changes nothing: report receives both.
+// Changed policies take effect at once, other changes when the program is started again. A file with mistakes changes nothing. report
+// receives all three.
 //
 // [Load] and [Parse] only read a file. [File.Open] makes its stores and pacers without following it. [Watch] is for programs that do
 // something else with a file that changes.

@@ -40,11 +40,11 @@ func (e *Error) Unwrap() error { return e.Err }
 // ErrRestart matches errors about a change in the file that takes effect only when the program is started again.
 var ErrRestart = errors.New("has changed, and takes effect when the program restarts")
 
-// ErrOverruled matches errors about changed policies that do not hold because limits were set at run time: see [pacer.Pacer.SetPolicies]
-// and [pacer.Pacer.SetLimit]. The file's policies hold once these are unset or have ended.
+// ErrOverruled matches errors about changed policies that limits set at run time override: see [fleet.Operator.SetPolicies] and
+// [fleet.Operator.SetLimit]. The file's policies hold once these are unset or have ended.
 var ErrOverruled = errors.New("has changed, but limits that were set at run time hold instead")
 
-// Mistakes returns the mistakes that an error of this package joins, in the order of the file.
+// Mistakes returns the mistakes in an error of this package, in the order of the file.
 func Mistakes(err error) []*Error {
 	if err == nil {
 		return nil

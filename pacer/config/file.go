@@ -45,7 +45,7 @@ func Load(path string) (*File, error) {
 	return Parse(path, data)
 }
 
-// read returns the content of a file, up to a little more than the bound. Errors call it by the name.
+// read returns the content of a file, up to a little more than the bound. Errors use the name.
 func read(path, name string) ([]byte, error) {
 	f, err := os.Open(path) //nolint:gosec // the program chooses the file
 	if err != nil {
@@ -84,7 +84,7 @@ func Parse(name string, data []byte) (*File, error) {
 	return f, nil
 }
 
-// document returns the one document that a file holds.
+// document returns the one document of a file.
 func document(name string, data []byte) (*yaml.Node, error) {
 	whole := place{file: name}
 	switch {
@@ -117,7 +117,7 @@ func document(name string, data []byte) (*yaml.Node, error) {
 	return first.Content[0], nil
 }
 
-// named matches what the parser repeats of a file: the names of anchors.
+// named matches the names of anchors, which the parser's errors repeat.
 var named = regexp.MustCompile(`anchor '.*'`)
 
 // syntax returns an error for text that is not YAML.
@@ -135,7 +135,7 @@ func syntax(at place, err error) error {
 	return at.wrap(fmt.Errorf("is not YAML: %s", named.ReplaceAllString(message, "anchor")))
 }
 
-// depth bounds how deep values may be in values. It is a plugin of the parser.
+// depth bounds the nesting of values. It is a plugin of the parser.
 type depth struct{}
 
 // CheckDepth implements the plugin.
@@ -146,7 +146,7 @@ func (depth) CheckDepth(depth int, _ *yaml.DepthContext) error {
 	return nil
 }
 
-// CheckAlias implements the plugin. Aliases are not expanded but when they are read, and bounded there.
+// CheckAlias implements the plugin. Aliases are expanded, within a bound, only when they are read.
 func (depth) CheckAlias(int, int) error { return nil }
 
 // read reads the whole file.
@@ -209,7 +209,7 @@ func (f *File) Upstreams() []string {
 	return names
 }
 
-// Policies returns the policies of an upstream; none for one that the file does not have.
+// Policies returns the policies of an upstream; none if the file does not have it.
 func (f *File) Policies(upstream string) []policies.Policy {
 	if u := f.byName[upstream]; u != nil {
 		return slices.Clone(u.policies)
@@ -217,7 +217,7 @@ func (f *File) Policies(upstream string) []policies.Policy {
 	return nil
 }
 
-// Profile returns the profile with which an upstream's replies are read; false if the file does not have the upstream.
+// Profile returns the profile for an upstream's replies; false if the file does not have the upstream.
 func (f *File) Profile(upstream string) (policies.Profile, bool) {
 	if u := f.byName[upstream]; u != nil {
 		return u.profile, true
@@ -233,8 +233,8 @@ func (f *File) Hosts(upstream string) []string {
 	return nil
 }
 
-// URL returns where a proxy, such as that of the command "headway serve", sends the requests to an upstream: the url that the file states,
-// or https and the first of its hosts that is no wildcard. It returns nil if the file states neither.
+// URL returns where a proxy, such as the command "headway serve", sends the requests to an upstream: the url that the file states, or https
+// and the first of its hosts without a wildcard; nil if it states neither.
 func (f *File) URL(upstream string) *url.URL {
 	u := f.byName[upstream]
 	switch {
@@ -251,8 +251,7 @@ func (f *File) URL(upstream string) *url.URL {
 	return nil
 }
 
-// Store returns the name of an upstream's store: "memory" for the memory of each process, and "" for an upstream that the file does not
-// have.
+// Store returns the name of an upstream's store: "memory" for the memory of each process, "" if the file does not have the upstream.
 func (f *File) Store(upstream string) string {
 	if u := f.byName[upstream]; u != nil {
 		return u.store.name

@@ -20,8 +20,8 @@ const (
 	maxAliased  = 10_000 // nodes that are read by way of an alias
 )
 
-// A reader collects the mistakes of a file. A secret may stand anywhere in it by mistake. So no mistake repeats a value, or a field, that is
-// not understood: line and column show it.
+// A reader collects the mistakes of a file. A secret may be anywhere in it by mistake, so no mistake repeats a value, or an unknown field:
+// line and column show it.
 type reader struct {
 	file     string
 	mistakes []*Error
@@ -47,19 +47,19 @@ func (r *reader) err() error {
 	return errors.Join(all...)
 }
 
-// A place is where something stands in a file.
+// A place is a position in a file.
 type place struct {
 	file         string
 	line, column int
 	path         string
 }
 
-// wrap returns an error about what stands there.
+// wrap returns an error about this place.
 func (p place) wrap(err error) *Error {
 	return &Error{File: p.file, Line: p.line, Column: p.column, Path: p.path, Err: err}
 }
 
-// A value is a part of a file that is being read.
+// A value is a part of a file being read.
 type value struct {
 	r       *reader
 	node    *yaml.Node
@@ -87,7 +87,7 @@ func (v value) wrong(err error) {
 // count returns how many mistakes there are.
 func (v value) count() int { return len(v.r.mistakes) + v.r.more }
 
-// real returns the value that an alias stands for. It returns false once so much was read by way of aliases that no honest file does so.
+// real returns the value of an alias. It returns false once aliases have expanded to more than any honest file has.
 func (v value) real() (value, bool) {
 	for v.node.Kind == yaml.AliasNode {
 		v.node, v.aliased = v.node.Alias, true
@@ -102,7 +102,7 @@ func (v value) real() (value, bool) {
 	return v, v.r.aliased <= maxAliased
 }
 
-// under returns a value that is a part of this one.
+// under returns a part of this value.
 func (v value) under(node *yaml.Node, path string) value {
 	return value{r: v.r, node: node, path: path, aliased: v.aliased}
 }
@@ -125,7 +125,7 @@ func (v value) kindOf() string {
 	return "is a single value"
 }
 
-// entries calls f for each entry of a mapping, with its key. It returns false if the value is something else.
+// entries calls f for each entry of a mapping, with its key. It returns false for any other value.
 func (v value) entries(what string, f func(key string, keyAt, v value)) bool {
 	v, ok := v.real()
 	if !ok {
@@ -160,7 +160,7 @@ func (v value) entries(what string, f func(key string, keyAt, v value)) bool {
 	return true
 }
 
-// join returns the path of a key. One that cannot be a name is not repeated.
+// join returns the path of a key. It does not repeat one that cannot be a name.
 func join(path, key string) string {
 	switch {
 	case !store.ValidUpstream(key):
@@ -174,8 +174,8 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// fields reads a mapping with these fields. A field that is there and empty is a mistake. The name of an unknown field may be a secret, so
-// no error repeats it.
+// fields reads a mapping with these fields. An empty field is a mistake. The name of an unknown field may be a secret, so no error repeats
+// it.
 func (v value) fields(known map[string]func(value)) bool {
 	names := make([]string, 0, len(known))
 	for name := range known {
@@ -193,7 +193,7 @@ func (v value) fields(known map[string]func(value)) bool {
 	})
 }
 
-// suggestion names the field that was meant, or those that exist.
+// suggestion names the field that was probably meant, or all.
 func suggestion(key string, names []string) string {
 	for _, name := range names {
 		if strings.EqualFold(strings.NewReplacer("_", "", "-", "").Replace(key), name) {
@@ -221,7 +221,7 @@ func (v value) items(what string, f func(v value)) {
 	}
 }
 
-// isScalar reports whether a single value is written, and not a list or a mapping.
+// isScalar reports whether the value is neither a list nor a mapping.
 func (v value) isScalar() bool {
 	v, ok := v.real()
 	return ok && v.node.Kind == yaml.ScalarNode
@@ -273,7 +273,7 @@ func (v value) truth() bool {
 	return s == "true"
 }
 
-// duration returns a duration of more than 0, or what one of the words stands for; 0 for a mistake.
+// duration returns a duration of more than 0, or the meaning of one of the words; 0 for a mistake.
 func (v value) duration(words map[string]time.Duration) time.Duration {
 	s, ok := v.text("a duration such as 250ms, 30s or 1m30s")
 	if !ok {
@@ -298,7 +298,7 @@ func (v value) duration(words map[string]time.Duration) time.Duration {
 	return d
 }
 
-// word returns one of the words, however its letters are written, and what it stands for.
+// word returns one of the words, in any case, and its meaning.
 func word[T any](v value, what string, words map[string]T) (meaning T, ok bool) {
 	s, ok := v.text(what)
 	if !ok {

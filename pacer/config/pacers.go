@@ -42,7 +42,7 @@ type live struct {
 }
 
 // A PacerOption changes the configuration of an upstream's pacer, such as its Hooks, its Logger or its Name. The settings of the file are
-// already in c. It is called again when the file changes, so that it can add the same policies to those of the file again.
+// already in c. It is called again when the file changes, so that it can add its policies to those of the file again.
 type PacerOption func(upstream string, c *pacer.Config)
 
 // Open makes the stores that upstreams name, and a pacer for each upstream. It connects to nothing: use [pacer.Pacer.Ready] to check
@@ -98,10 +98,10 @@ func (p *Pacers) open(s *storeDef) (store.Store, error) {
 	return opened, nil
 }
 
-// Open loads a file, makes its pacers, and follows the file until ctx ends or the Pacers are closed. Changed policies take effect at
-// once. For each change, Open calls report: with nil if all of it took effect, otherwise with the error of [Load] or [Pacers.Apply]. A
-// file with mistakes changes nothing. If report is nil, slog's default logger receives the outcome. report is called by one goroutine; it
-// should return soon, and must not close the Pacers.
+// Open loads a file, makes its pacers, and follows the file until ctx ends or the Pacers are closed. Changed policies take effect at once.
+// For each change, Open calls report: with nil if all of it took effect, otherwise with the error of [Load] or [Pacers.Apply]. A file with
+// mistakes changes nothing. If report is nil, slog's default logger receives the outcome. One goroutine calls report, which should return
+// soon, and must not close the Pacers.
 func Open(ctx context.Context, path string, report func(error), opts ...PacerOption) (*Pacers, error) {
 	f, err := Load(path)
 	if err != nil {
@@ -142,7 +142,7 @@ func Open(ctx context.Context, path string, report func(error), opts ...PacerOpt
 	return p, nil
 }
 
-// logChange logs what became of a change. applied reports whether a part of it took effect.
+// logChange logs the outcome of a change. applied reports whether a part of it took effect.
 func logChange(ctx context.Context, logger *slog.Logger, path string, applied bool, err error) {
 	text := "headway: a change of the file has no effect"
 	switch {
@@ -174,8 +174,8 @@ func (p *Pacers) Pacer(upstream string) (*pacer.Pacer, error) {
 	}
 }
 
-// Transport returns a transport that paces requests to an upstream and repeats them where that is safe, as that of [transport.NewClient]
-// does, with the profile that the file names.
+// Transport returns a transport that paces requests to an upstream and repeats them if that is safe, as that of [transport.NewClient] does,
+// with the profile that the file names.
 func (p *Pacers) Transport(upstream string, opts ...transport.Option) (http.RoundTripper, error) {
 	one, err := p.Pacer(upstream)
 	if err != nil {
@@ -190,8 +190,8 @@ func (p *Pacers) Transport(upstream string, opts ...transport.Option) (http.Roun
 }
 
 // Client returns the one client that all calls of a program should come from: it sends each request through the transport of its host's
-// upstream, and refuses one to a host that the file does not name, with a [*transport.HostError]. A host that the file lists as unpaced is
-// reached through [http.DefaultTransport]. The options apply to the transports of all upstreams; [Pacers.Transport] is for an upstream that
+// upstream, and refuses one to a host that the file does not name, with a [*transport.HostError]. It reaches a host that the file lists as
+// unpaced through [http.DefaultTransport]. The options apply to the transports of all upstreams; [Pacers.Transport] is for an upstream that
 // needs options of its own. For what takes a RoundTripper, use the client's Transport.
 func (p *Pacers) Client(opts ...transport.Option) (*http.Client, error) {
 	var routes []transport.RouterOption
@@ -221,10 +221,10 @@ func (p *Pacers) Client(opts ...transport.Option) (*http.Client, error) {
 	return &http.Client{Transport: rt}, nil
 }
 
-// Apply applies another version of the file, as far as that is possible while the program runs: the policies, with their overrides, of
-// upstreams that the file had when the program started. It returns an [*Error] that matches [ErrRestart] for each other change since
-// then, one that matches [ErrOverruled] for each limit that was set at run time and holds in place of changed policies, and one for policies
-// that a pacer rejected, all joined. Everything else takes effect nevertheless.
+// Apply applies another version of the file, as far as possible while the program runs: the policies, with their overrides, of upstreams
+// that the file had when the program started. It returns an [*Error] that matches [ErrRestart] for each other change since then, one that
+// matches [ErrOverruled] for each limit set at run time that overrides changed policies, and one for policies that a pacer rejected, all
+// joined. Everything else takes effect nevertheless.
 func (p *Pacers) Apply(f *File) error {
 	_, err := p.apply(f)
 	return err
@@ -239,7 +239,7 @@ func (p *Pacers) apply(f *File) (applied bool, err error) {
 	return len(checks) > 0, errors.Join(errs...)
 }
 
-// declare declares the policies that have changed. It also returns functions that check whether these hold, which takes a while.
+// declare declares changed policies. It also returns functions that check, in some time, whether they hold.
 func (p *Pacers) declare(f *File) (errs []error, checks []func() []error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -264,8 +264,7 @@ func (p *Pacers) declare(f *File) (errs []error, checks []func() []error) {
 	return errs, checks
 }
 
-// overruled returns an error that matches ErrOverruled for each limit that was set at run time and holds in place of what has changed in
-// the file.
+// overruled returns an error that matches ErrOverruled for each limit set at run time that overrides a change of the file.
 func (l *live) overruled(was, now *upstream) (errs []error) {
 	set, err := fleet.Of(l.pacer).Settings(context.Background()) // for at most the StoreTimeout
 	switch {
@@ -293,7 +292,7 @@ func (l *live) overruled(was, now *upstream) (errs []error) {
 	return errs
 }
 
-// restart returns an error about what holds only from the next start.
+// restart returns an error about a change that takes effect at the next start.
 func restart(at place, what, now string) error {
 	return at.wrap(fmt.Errorf("%s %w: until then, %s", what, ErrRestart, now))
 }
@@ -301,7 +300,7 @@ func restart(at place, what, now string) error {
 // settingsText names the fields that settingsKey compares.
 const settingsText = "one of its settings (maxWait, maxPause, jitter, maxLate, storeTimeout, ignoreCounts, processes, outage)"
 
-// restarts returns an error for everything but policies that is not as it was when the program started.
+// restarts returns an error for each change, except of policies, since the program started.
 func (p *Pacers) restarts(f *File) []error {
 	var errs []error
 	for _, was := range p.started.upstreams {

@@ -55,7 +55,7 @@ upstreams:
   b: {policies: [9/s]}
 `
 
-// Changed policies and overrides are declared, and unchanged ones are not: their upstream keeps what it has.
+// Changed policies and overrides are declared, and unchanged ones are not: their upstream keeps its own.
 func TestApplyDeclaresPolicies(t *testing.T) {
 	t.Parallel()
 	configured := 0
@@ -154,7 +154,7 @@ func TestApplyReportsWhatNeedsARestart(t *testing.T) {
 	}
 }
 
-// A change in whose place something holds that was set at run time is reported, with what holds; any other change is not.
+// A change that a setting made at run time overrides is reported, with the setting; any other change is not.
 func TestApplyReportsWhatHoldsInstead(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

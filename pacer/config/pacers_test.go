@@ -17,17 +17,8 @@ import (
 	"github.com/headway-go/headway/pacer/config"
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 	"github.com/headway-go/headway/transport"
+	"github.com/headway-go/headway/transport/upstreamtest"
 )
-
-// fakeUpstream answers each request with a status and the host it was for.
-type fakeUpstream struct{}
-
-// RoundTrip implements http.RoundTripper.
-func (fakeUpstream) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
-	w.WriteHeader(http.StatusNoContent)
-	return w.Result(), nil
-}
 
 func open(t *testing.T, text string) *config.Pacers {
 	t.Helper()
@@ -66,7 +57,7 @@ upstreams:
     hosts: [crm.example, "crm.example:8080"]
   without: {policies: none}
 `)
-	client, err := p.Client(transport.WithBase(fakeUpstream{}))
+	client, err := p.Client(transport.WithBase(&upstreamtest.Upstream{}))
 	require.NoError(t, err)
 	rt := client.Transport
 	for _, host := range []string{"a.zendesk.com", "b.zendesk.com", "crm.example"} {
@@ -78,7 +69,7 @@ upstreams:
 	var unknown *transport.HostError
 	require.ErrorAs(t, get(t, rt, "https://other.example/"), &unknown)
 
-	one, err := p.Transport("without", transport.WithBase(fakeUpstream{}))
+	one, err := p.Transport("without", transport.WithBase(&upstreamtest.Upstream{}))
 	require.NoError(t, err)
 	require.NoError(t, get(t, one, "https://other.example/"))
 	_, err = p.Transport("nothing")
@@ -92,27 +83,21 @@ func TestWhatIsLeftToOthers(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"leave: 50", "leave: 50%", "leave: 50\n    backOff: 1m", "backOff: 1m\n    profile: ietf\n    leave: 50%"} {
 		p := open(t, "upstreams:\n  u:\n    policies: ['1000/s, burst 1000']\n    maxWait: 1ms\n    "+text)
-		half := reply{status: http.StatusOK, header: http.Header{"Ratelimit-Limit": {"100"}, "Ratelimit-Remaining": {"50"}, "Ratelimit-Reset": {"60"}}}
+		half := &upstreamtest.Upstream{State: func(h http.Header, _ upstreamtest.Reply) {
+			h["Ratelimit-Limit"], h["Ratelimit-Remaining"], h["Ratelimit-Reset"] = []string{"100"}, []string{"50"}, []string{"60"}
+		}}
 		one, err := p.Transport("u", transport.WithBase(half))
 		require.NoError(t, err)
 		require.NoError(t, get(t, one, "https://a.example/"))
 		require.ErrorIs(t, get(t, one, "https://a.example/"), pacer.ErrRefused, text)
 	}
 	p := open(t, "upstreams:\n  u:\n    policies: ['1000/s, burst 1000']\n    maxWait: 1ms\n    backOff: 1m")
-	one, err := p.Transport("u", transport.WithBase(reply{status: http.StatusTooManyRequests}))
+	refusing := &upstreamtest.Upstream{}
+	refusing.Inject(1, upstreamtest.Refusal(http.StatusTooManyRequests, 0))
+	one, err := p.Transport("u", transport.WithBase(refusing))
 	require.NoError(t, err)
 	require.NoError(t, get(t, one, "https://a.example/"))
 	require.ErrorIs(t, get(t, one, "https://a.example/"), pacer.ErrRefused)
-}
-
-// A reply is an upstream that always answers the same.
-type reply struct {
-	status int
-	header http.Header
-}
-
-func (r reply) RoundTrip(req *http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: r.status, Header: r.header, Body: http.NoBody, Request: req}, nil
 }
 
 // Hosts that no upstream has are refused, unless the file lists them as unpaced.
@@ -164,7 +149,7 @@ func TestASharedStore(t *testing.T) { //nolint:paralleltest // it sets the envir
 	}
 }
 
-// Open follows its file: a change that cannot hold and a mistake are reported, and the pacers keep what they have.
+// Open follows its file: a change that cannot hold and a mistake are reported, and the pacers stay as they are.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "headway.yaml")

@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// chooseProfile takes the profile of the vendor whose policies the upstream has, if the file names none, and changes what it reports.
+// chooseProfile takes the profile of the vendor of the upstream's policies, unless the file names one, and changes its reports.
 func (u *upstreamReader) chooseProfile(at value) {
 	vendors := slices.Sorted(maps.Keys(u.vendor))
 	switch {
@@ -67,7 +67,7 @@ func (u *upstreamReader) readBackOff(v value) {
 	}
 }
 
-// change has the profile changed, whichever it will be.
+// change records a change of the profile, which is chosen later.
 func (u *upstreamReader) change(text string, f func(policies.Profile) policies.Profile) {
 	u.changes, u.changed = append(u.changes, f), u.changed+", "+text
 }

@@ -72,7 +72,7 @@ func overrideSchema(text object) object {
 	return fieldsOf(object{"policy": object{"type": "string"}, "for": oneOrList(text), "limit": text}, "policy", "for", "limit")
 }
 
-// policySchema returns the schema of a policy: a text, a text with a name, for which YAML sees a mapping, or limits of a vendor.
+// policySchema returns the schema of a policy: a text, a text with a name, which YAML reads as a mapping, or limits of a vendor.
 func policySchema() object {
 	named := object{"type": "object", "minProperties": 1, "maxProperties": 1, "propertyNames": object{"not": object{"const": fieldLimits}}, "additionalProperties": object{"type": []string{"string", "number"}}}
 	all := constructors()

@@ -66,18 +66,35 @@ func TestTheSchemaHasEveryField(t *testing.T) {
 	require.Len(t, limits, len(constructors()))
 }
 
-// Our own files name the schema, for editors.
+// Our own files, and those that the documentation shows, name the schema in their first line, for editors.
 func TestExamplesNameTheSchema(t *testing.T) {
 	t.Parallel()
-	paths, err := filepath.Glob("../../examples/*/headway.yaml")
+	const comment = "# yaml-language-server: $schema="
+	files, err := filepath.Glob("../../examples/*/headway.yaml")
 	require.NoError(t, err)
-	require.Len(t, paths, 2)
-	for _, path := range paths {
+	require.Len(t, files, 2)
+	for _, path := range files {
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
-		first, _, _ := strings.Cut(string(text), "\n")
-		require.Equal(t, "# yaml-language-server: $schema=../../docs/headway.schema.json", first, path)
+		require.True(t, strings.HasPrefix(string(text), comment+"../../docs/headway.schema.json\n"), path)
 		_, err = Parse(path, text)
 		require.NoError(t, err)
 	}
+	pages, err := filepath.Glob("../../docs/*.md")
+	require.NoError(t, err)
+	shown := 0
+	for _, path := range pages {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+			if !regexp.MustCompile(`(?m)^upstreams:`).MatchString(block[1]) {
+				continue // it is Kubernetes'
+			}
+			shown++
+			require.True(t, strings.HasPrefix(block[1], comment+"https://raw.githubusercontent.com/headway-go/headway/main/docs/headway.schema.json\n"), path)
+			_, err = Parse(path, []byte(block[1]))
+			require.NoError(t, err, path)
+		}
+	}
+	require.Equal(t, 2, shown)
 }

@@ -36,7 +36,7 @@ type storeDef struct {
 	passwordAt  place
 }
 
-// memory is the store of upstreams that name none: each process paces by itself.
+// memory is the store of upstreams without another: each process paces by itself.
 var memory = &storeDef{name: "memory"} //nolint:gochecknoglobals // a constant; Go has no constant structs
 
 // An endpoint is where a Redis is.
@@ -146,7 +146,7 @@ func readEndpoint(v value) endpoint {
 
 var errEndpoint = errors.New("is not an address of Redis: write host:port, redis://user@host:6379/0, or rediss:// for TLS; for several, write a list")
 
-// endpointOf reads addresses and URLs. Its errors repeat nothing of them: any part may be a password that is written in the wrong place.
+// endpointOf reads addresses and URLs. Its errors repeat nothing of them: any part may be a misplaced password.
 func endpointOf(all []string) (endpoint, error) {
 	var e endpoint
 	for i, s := range all {
@@ -172,7 +172,7 @@ func endpointOf(all []string) (endpoint, error) {
 	return e, nil
 }
 
-// isAddress reports whether a text is a host and the number of a port.
+// isAddress reports whether a text is a host and a port number.
 func isAddress(addr string) bool {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -184,7 +184,7 @@ func isAddress(addr string) bool {
 	})
 }
 
-// storeOf returns the store that a field names; the memory of each process if there is none of the name.
+// storeOf returns the store that a field names; memory if there is none.
 func storeOf(v value, stores map[string]*storeDef) *storeDef {
 	name, ok := v.text("the name of a store")
 	if !ok || name == memory.name {
@@ -202,7 +202,7 @@ func storeOf(v value, stores map[string]*storeDef) *storeDef {
 	return memory
 }
 
-// key returns a text that is the same for stores that are the same.
+// key returns the same text for the same stores.
 func (s *storeDef) key() string {
 	if s == memory {
 		return s.name
@@ -210,7 +210,7 @@ func (s *storeDef) key() string {
 	return fmt.Sprintf("%q %v %q %v %q %q %q", s.name, s.redis, s.redisEnv, s.cluster, s.master, s.username, s.passwordEnv)
 }
 
-// options returns what the client of a store is made with. It reads the environment.
+// options returns the options of a store's client. It reads the environment.
 func (s *storeDef) options() (*redis.UniversalOptions, error) {
 	e := s.redis
 	if s.redisEnv != "" {
@@ -241,7 +241,7 @@ func (s *storeDef) options() (*redis.UniversalOptions, error) {
 	return o, nil
 }
 
-// secret returns what an environment variable has. Its error does not repeat the name, which may be the secret itself.
+// secret returns the value of an environment variable. Its error does not repeat the name, which may be the secret itself.
 func secret(name string, at place) (string, error) {
 	if s := os.Getenv(name); s != "" {
 		return s, nil

@@ -19,7 +19,7 @@ import (
 	"github.com/headway-go/headway/transport"
 )
 
-// Bounds of an upstream, and names of fields that several places need.
+// Bounds of an upstream, and names of fields that are used twice.
 const (
 	maxPolicies  = 1000
 	maxProcesses = 10_000
@@ -60,7 +60,7 @@ type upstreamReader struct {
 	keys      map[string]bool // that have overrides
 }
 
-// readUpstream reads an upstream. Its mistakes are those of the reader.
+// readUpstream reads an upstream. The reader collects its mistakes.
 func readUpstream(name string, at, v value, stores known, taken map[string]place) *upstream {
 	u := &upstreamReader{
 		upstream: &upstream{
@@ -102,12 +102,12 @@ func readUpstream(name string, at, v value, stores known, taken map[string]place
 	return u.upstream
 }
 
-// outages are the ways to handle outages, as files name them.
+// outages are the names of outage modes in files.
 var outages = map[string]pacer.Outage{ //nolint:gochecknoglobals // a constant; Go has no constant maps
 	"pace locally": pacer.PaceLocally, "refuse calls": pacer.RefuseCalls, "let through": pacer.LetThrough,
 }
 
-// settings are the fields that pacer.Config has, too.
+// settings are the fields that pacer.Config also has.
 func (u *upstreamReader) settings() map[string]func(value) {
 	c := &u.config
 	forever := map[string]time.Duration{"forever": pacer.Forever}
@@ -169,7 +169,7 @@ func (u *upstreamReader) readItem(v value, hint string) []policies.Policy {
 		return readPolicy(v, "", hint)
 	}
 	if v, ok := v.real(); ok && v.node.Kind == yaml.MappingNode && len(v.node.Content) == 2 {
-		// For YAML, a policy with a name is a mapping of the name to the rest.
+		// YAML reads a policy with a name as a mapping.
 		name, rest := v.under(v.node.Content[0], v.path), v.under(v.node.Content[1], v.path)
 		if name, ok := name.real(); ok && name.isScalar() && rest.isScalar() && name.node.Value != fieldLimits {
 			return readPolicy(rest, name.node.Value+": ", hint)
@@ -206,7 +206,7 @@ func readPolicy(v value, name, hint string) []policies.Policy {
 	return []policies.Policy{p}
 }
 
-// readOverride reads what holds for one key of a policy.
+// readOverride reads the numbers for one key of a policy.
 func (u *upstreamReader) readOverride(v value) {
 	name, limit := "", policies.Policy{}
 	var values []string
@@ -278,10 +278,10 @@ func (u *upstreamReader) readHosts(v value) {
 	u.hosts = hostsOf(v, u.taken, false)
 }
 
-// allHosts is how a file names all hosts that it does not name otherwise.
+// allHosts stands for all hosts that the file does not name otherwise.
 const allHosts = "*"
 
-// hostsOf returns the hosts that a value lists, or all of them if it may. taken are those that are listed already.
+// hostsOf returns the hosts in a value, or all hosts if it may. taken are those listed before.
 func hostsOf(v value, taken map[string]place, all bool) (hosts []string) {
 	read := func(v value) {
 		host, ok := v.text("a host such as api.github.com")
@@ -323,7 +323,7 @@ func (u *upstreamReader) readURL(v value) {
 	u.base = base
 }
 
-// check sees to it that a pacer can be made of all of it.
+// check checks that a pacer can be made of all of it.
 func (u *upstreamReader) check(at value) {
 	c := u.config
 	c.Upstream, c.Policies = u.name, u.policies
@@ -346,13 +346,13 @@ func (u *upstreamReader) check(at value) {
 	at.wrong(err)
 }
 
-// settingsKey returns a text that is the same for upstreams whose settings are the same, policies and store apart.
+// settingsKey returns the same text for upstreams with the same settings, policies and store apart.
 func (u *upstream) settingsKey() string {
 	c := &u.config
 	return fmt.Sprint(c.MaxWait, c.MaxPause, c.Jitter, c.MaxLate, c.StoreTimeout, c.IgnoreCounts, c.Processes, c.Outage)
 }
 
-// textOf returns a text that is equal for upstreams in which a policy and its overrides are equal.
+// textOf returns the same text for upstreams in which a policy and its overrides are the same.
 func (u *upstream) textOf(policy string) string {
 	var texts []string
 	for _, p := range u.policies {
@@ -368,7 +368,7 @@ func (u *upstream) textOf(policy string) string {
 	return strings.Join(texts, "\n")
 }
 
-// policiesKey returns a text that is the same for upstreams whose policies are the same.
+// policiesKey returns the same text for upstreams with the same policies.
 func (u *upstream) policiesKey() string {
 	texts := make([]string, 0, len(u.policies)+len(u.overrides))
 	for _, p := range u.policies {

@@ -29,7 +29,7 @@ import (
 	"github.com/headway-go/headway/policies/zendesk"
 )
 
-// profiles returns those that a file can name.
+// profiles returns the profiles that a file can name.
 func profiles() map[string]policies.Profile {
 	return map[string]policies.Profile{
 		"airtable": airtable.Profile, "anthropic": anthropic.Profile, "atlassian": atlassian.Profile, "github": github.Profile,
@@ -40,7 +40,7 @@ func profiles() map[string]policies.Profile {
 	}
 }
 
-// A kind is what a parameter may be.
+// A kind is the type of a parameter.
 type kind uint8
 
 const (
@@ -58,13 +58,13 @@ type param struct {
 	words map[string]int64 // of aWord: what it may be
 }
 
-// A constructor makes policies of a vendor. Its parameters have their names of Go, unless people have a better one.
+// A constructor makes policies of a vendor. Its parameters have their names of Go, unless there is a better one.
 type constructor struct {
 	params []param
 	make   func(a args) []policies.Policy
 }
 
-// args are what a file gives for parameters.
+// args are a file's values of parameters.
 type args struct {
 	numbers   map[string]int64
 	names     map[string]string
@@ -89,7 +89,7 @@ func numbers(f func(n ...int64) []policies.Policy, names ...string) constructor 
 	return c
 }
 
-// words makes a constructor of a word, and of whole numbers.
+// words makes a constructor that takes a word, and whole numbers.
 func words[T ~int | ~int64](f func(word T, n ...int64) []policies.Policy, name string, known map[string]T, more ...string) constructor {
 	c := numbers(nil, more...)
 	meanings := make(map[string]int64, len(known))
@@ -107,7 +107,7 @@ func words[T ~int | ~int64](f func(word T, n ...int64) []policies.Policy, name s
 	return c
 }
 
-// constructors returns those that a file can name, as vendor.Constructor.
+// constructors returns the constructors that a file can name, as vendor.Constructor.
 func constructors() map[string]constructor {
 	all := vendorsOfNumbers()
 	maps.Copy(all, vendorsOfPlans())
@@ -150,7 +150,7 @@ func vendorsOfNumbers() map[string]constructor {
 	}
 }
 
-// vendorsOfPlans are the constructors that take a plan, or something else that is not a number.
+// vendorsOfPlans are the constructors that take a plan, or another word.
 func vendorsOfPlans() map[string]constructor {
 	zendeskPlans := map[string]zendesk.Plan{
 		"SuiteTeam": zendesk.SuiteTeam, "SuiteGrowth": zendesk.SuiteGrowth, "SuiteProfessional": zendesk.SuiteProfessional,
@@ -213,7 +213,7 @@ type vendors struct {
 	constructors map[string]constructor
 }
 
-// readLimits reads what a vendor's constructor is given, and returns its policies and the vendor's name.
+// readLimits reads the call of a vendor's constructor, and returns its policies and the vendor's name.
 func (t *vendors) readLimits(v value) (list []policies.Policy, vendor string) {
 	name := ""
 	before := v.count()
@@ -266,7 +266,7 @@ func (t *vendors) readLimits(v value) (list []policies.Policy, vendor string) {
 	return list, vendor
 }
 
-// names returns what a vendor has, or all of them if it has nothing.
+// names returns the constructors of a vendor, or all if it has none.
 func (t *vendors) names(vendor string) string {
 	var own, all []string
 	for name := range t.constructors {

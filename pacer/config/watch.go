@@ -19,19 +19,18 @@ const (
 
 // Watch calls use with the current file, and again each time that its content changes, until ctx ends. use receives the file, or the
 // mistakes that [Load] returns. Watch detects a file that is written in place, one that is replaced by a rename, and the symbolic links
-// that Kubernetes swaps below a ConfigMap's folder. If the operating system does not report changes, as on some network file systems,
-// Watch detects them within half a minute. A file that cannot be read for a while is reported once.
+// that Kubernetes swaps below a ConfigMap's folder. If the operating system does not report changes, as on some network file systems, Watch
+// detects them within half a minute. It reports once that a file cannot be read.
 //
-// Many programs write a file in place, in several steps, and a file that is cut short can be valid and mean other limits. So Watch ignores
-// a change until it has read the same content twice, half a second apart.
+// Many programs write a file in place, in several steps, and a truncated file can be valid and mean other limits. So Watch ignores a change
+// until it has read the same content twice, half a second apart.
 //
-// Watch returns nil when ctx has ended, and leaves nothing running. It calls use in its own goroutine, that is, the one that called
-// Watch.
+// Watch returns nil when ctx has ended, and leaves nothing running. It calls use in the goroutine that called Watch.
 func Watch(ctx context.Context, path string, use func(*File, error)) error {
 	return watch(ctx, path, "", use)
 }
 
-// watch watches a file that was seen before; "" if it was not.
+// watch watches a file, whose content was seen before; "" if not.
 func watch(ctx context.Context, path, seen string, use func(*File, error)) error {
 	if use == nil {
 		return errors.New("config: Watch needs a function that receives changes")
@@ -102,7 +101,7 @@ func (w *watcher) concerns(e fsnotify.Event) bool {
 	return name == w.abs || name == w.target || resolve(w.abs) != w.target
 }
 
-// resolve returns the file that a path leads to; "" if there is none.
+// resolve returns the file behind a path; "" without one.
 func resolve(path string) string {
 	target, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -111,8 +110,7 @@ func resolve(path string) string {
 	return target
 }
 
-// look reads the file, and reports a change that it has seen before. It returns true if it has to look again, because it saw one for the
-// first time.
+// look reads the file, and reports a change that it has seen twice. It returns true if it must look again, because it has seen one once.
 func (w *watcher) look() (again bool) {
 	w.target = resolve(w.abs)
 	if w.events != nil { // before the file is read, so that no change is missed; a folder may be another one than before

@@ -1,5 +1,5 @@
 // Package fleet lets operators observe an upstream and intervene, for all processes that pace it with one store. The command headway and
-// package page are built on it.
+// package page use it.
 //
 // Use [Open] in a program that makes no calls itself. It needs only the store:
 //
@@ -19,6 +19,6 @@
 //
 // Use [Of] in a process that already has a [pacer.Pacer], such as one that serves a page.
 //
-// An Operator does not count as a process of the fleet and cannot make calls: it has no Wait. A Snapshot is read from the store, to which
-// processes report every few seconds, and those of a large fleet once a minute (see [store.Registry]). Reading it changes nothing.
+// An Operator is no process of the fleet and cannot make calls. A Snapshot is read from the store, to which processes report every few
+// seconds, and those of a large fleet once a minute (see [store.Registry]). Reading it changes nothing.
 package fleet

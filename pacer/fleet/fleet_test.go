@@ -201,8 +201,8 @@ func TestFleetShowsTheMargin(t *testing.T) {
 	})
 }
 
-// The row of a policy with scopes is of its key that uses most of its limit, whatever other policies' keys spend, and also when nobody
-// spends any more. Bookings count, in the future.
+// The row of a policy with scopes is of its key that uses most of its limit, whatever other policies' keys spend, and also when none spends
+// any more. Bookings count, in the future.
 func TestTheRowOfAPolicyWithScopes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// snapshotJSON is a Snapshot as scripts and browsers get it: MarshalJSON describes the fields.
+// snapshotJSON is a Snapshot in JSON. MarshalJSON describes the fields.
 type snapshotJSON struct {
 	Upstream  string        `json:"upstream"`
 	At        time.Time     `json:"at"`
@@ -64,7 +64,7 @@ type sideJSON struct {
 	Names     []string `json:"names"`
 }
 
-// standingJSON is how a policy stands for one key.
+// standingJSON is the state of a policy for one key.
 type standingJSON struct {
 	Remaining int64   `json:"remaining"`
 	Limit     int64   `json:"limit"`
@@ -95,7 +95,7 @@ type policyJSON struct {
 	Capacity    float64  `json:"capacity"`
 	Utilization float64  `json:"utilization"`
 
-	// By second, the oldest first; the last one ends at Counted.
+	// By second, oldest first; the last one ends at Counted.
 	Cost   []int64   `json:"cost"`
 	Waits  []int64   `json:"waits"`
 	Waited []float64 `json:"waitedSeconds"`
@@ -134,30 +134,32 @@ type topKeyJSON struct {
 	Waiting int64             `json:"waiting"`
 }
 
-// MarshalJSON returns the Snapshot for scripts and browsers: durations are numbers of seconds, instants are as in RFC 3339, and
-// lists are never null. Later versions may add fields; those below keep their names and meanings.
+// MarshalJSON returns the Snapshot for scripts and browsers: durations are numbers of seconds, instants are as in RFC 3339, and lists are
+// never null. Later versions may add fields; those below keep their names and meanings.
 //
-//   - upstream: its name. alive: how many processes pace it. waiting: how many calls wait. pausedSeconds: how much longer all of it is paused.
+//   - upstream: its name. alive: how many processes pace it. waiting: how many calls wait. pausedSeconds: how much longer all of it is
+//     paused.
 //   - at, counted: when the snapshot was taken, by the store's clock; until when started calls are counted completely.
 //   - shared: whether it covers all processes that share a store.
 //   - binding: the policy that most calls wait for; empty if none waits, and none has in the last ten seconds.
-//   - policies: name, text (policies.Parse reads it), kind (rate, window, in flight), periodSeconds, scopes (their names), scope (the values that
-//     the figures are of, as in errors), busiest (no values were given: of the key that uses most), observed (not enforced), shown (whether
-//     the fields from remaining to goneSeconds are set).
-//   - of a policy, too: remaining, limit, nextSeconds, queued, pausedSeconds, pausedBy (the header that stated it), backlog (cost charged to
-//     future slots), marginSeconds, fullSeconds (until all is available again), goneSeconds (until a window is
-//     spent at its mean pace so far, if that is before its end), waiting, rate (cost per second of the last ten seconds),
-//     capacity (cost per second in the long run), utilization (0 to 1).
-//   - of each of the last 60 seconds of a policy, the oldest first: cost of the calls that started, waits (how many had waited for it),
+//   - policies: name, text (policies.Parse reads it), kind (rate, window, in flight), periodSeconds, scopes (their names), scope (the
+//     values that the figures are of, as in errors), busiest (no values were given: of the key that uses most), observed (not enforced),
+//     shown (whether the fields from remaining to goneSeconds are set).
+//   - of a policy, too: remaining, limit, nextSeconds, queued, pausedSeconds, pausedBy (the header that stated it), backlog (cost charged
+//     to future slots), marginSeconds, fullSeconds (until all is available again), goneSeconds (until a window is spent at its mean pace so
+//     far, if that is before its end), waiting, rate (cost per second of the last ten seconds), capacity (cost per second in the long run),
+//     utilization (0 to 1).
+//   - of each of the last 60 seconds of a policy, oldest first: cost of the calls that started, waits (how many had waited for it),
 //     waitedSeconds (in total).
-//   - busiest: the top keys: policy, scope, values by scope, cost in about the last minute, waiting, and the figures above.
-//   - allowances: what the upstream has left by its replies: policy, or limit for one that fits none; scope, left, free (not taken by calls
-//     on their way), seconds, by (the header).
+//   - busiest: the top keys: policy, scope, values by scope, cost in the last minute or so, waiting, and the figures above.
+//   - allowances: what replies stated as left: policy, or limit for one that fits none; scope, left, free (not taken by calls under way),
+//     seconds, by (the header).
 //   - processes: id, name, forSeconds, waiting, source (empty, or "set at" with a time), version (equal policies have equal ones).
-//   - settings: what operators have set, at most 50 limits of keys; null if the store keeps none. setLimits: how many limits of keys are set.
+//   - settings: what operators have set, at most 50 limits of keys; null if the store keeps none. setLimits: how many limits of keys are
+//     set.
 //   - versionCount, versions: the lists of policies, at most eight: id, policies, processes, names of some.
 //   - disagreements: policy, sides (text, processes, names), scopesDiffer.
-//   - callers: what callers spent in about the last minute: name, policy, cost.
+//   - callers: what callers spent in the last minute or so: name, policy, cost.
 //   - learned: what replies stated: policy or name, text, limit, windowSeconds, source, resetSeconds, periodSeconds, readings, since, last.
 //   - unknown: the texts of policies that this version cannot read.
 func (s *Snapshot) MarshalJSON() ([]byte, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A Learned is what replies stated of one limit, to the processes that are there.
+// A Learned is what replies stated about one limit, to the processes that are alive.
 type Learned struct {
 	Policy   string        // that it is about; "" for a limit that fits no policy
 	Scopes   []string      // of the policy: each key has such a limit
@@ -26,7 +26,7 @@ type Learned struct {
 	_ struct{}
 }
 
-// learn adds the statements that one process received.
+// learn adds the statements to one process.
 func (v *view) learn(all []store.Statement) {
 	for _, one := range all {
 		one.Source = printable(one.Source)
@@ -58,7 +58,7 @@ func (v *view) scopes(policy string) []string {
 	return nil
 }
 
-// add adds what another process has learned of the same limit.
+// add adds another process's statements about the same limit.
 func (l *Learned) add(other Learned) {
 	l.Reset, l.Readings = max(l.Reset, other.Reset), l.Readings+other.Readings
 	if other.Since.Before(l.Since) {
@@ -69,7 +69,7 @@ func (l *Learned) add(other Learned) {
 	}
 }
 
-// Period returns in how much time the limit allows so much: its window, or else the shortest usual period that no stated reset exceeds; 0 if
+// Period returns the time for which the limit holds: its window, or else the shortest usual period that no stated reset exceeds; 0 if
 // neither was stated.
 func (l *Learned) Period() time.Duration {
 	if l.Window > 0 || l.Reset <= 0 {
@@ -107,7 +107,7 @@ func (l *Learned) As() (policies.Policy, bool) {
 	return p, p.Validate() == nil
 }
 
-// name returns how the policy is called.
+// name returns the name of the policy.
 func (l *Learned) name() string {
 	if _, err := strconv.ParseInt(l.Name, 10, 64); err == nil {
 		return "limit-" + l.Name

@@ -21,7 +21,7 @@ import (
 // or is out of reach, it covers this process only. To see the state of policies with scopes, give the scopes' values by [pacer.Scope].
 // Snapshot changes nothing. It returns a [*pacer.StoreError] if the store fails.
 //
-// With a store in memory, calls are counted from the first Snapshot on: until then, they spend no time on counting.
+// With a store in memory, counting starts with the first Snapshot: before, calls spend no time on it.
 func (o *Operator) Snapshot(ctx context.Context, opts ...pacer.ScopeOption) (*Snapshot, error) {
 	registry, shared := o.in.Registry()
 	index, err := registry.Index(ctx, o.Upstream())
@@ -57,7 +57,7 @@ func (o *Operator) Snapshot(ctx context.Context, opts ...pacer.ScopeOption) (*Sn
 	return &v.Snapshot, nil
 }
 
-// settings returns the settings; nil if the store keeps nothing, or a Pacer is without its store.
+// settings returns the settings; nil if the store keeps none, or a Pacer is without its store.
 func (o *Operator) settings(ctx context.Context, shared bool) (*Settings, error) {
 	s, err := o.Settings(ctx)
 	switch {
@@ -69,7 +69,7 @@ func (o *Operator) settings(ctx context.Context, shared bool) (*Settings, error)
 	return nil, err
 }
 
-// parse reads policies from what processes report, and returns what cannot be read, too: other versions may report more.
+// parse reads policies that processes report, and returns unreadable ones, too: other versions may report more.
 func parse(texts []string) (known []policies.Policy, unknown []string) {
 	for _, text := range texts {
 		one, err := policies.Parse(text)
@@ -109,7 +109,7 @@ func (v *view) add(all []policies.Policy) {
 	}
 }
 
-// named returns the limit of a policy; nil if there is none.
+// named returns the limit of a policy; nil without one.
 func (v *view) named(policy string) *limit {
 	for i := range v.limits {
 		if v.limits[i].Name() == policy {
@@ -156,10 +156,10 @@ func (v *view) read(index *store.Index) {
 	v.choose(usage.Top(spent, waiting, len(spent)+len(waiting)))
 }
 
-// maxOthers is how many keys of each policy are looked at besides the TopKeys, to find the one that uses most of its limit.
+// maxOthers is how many keys of each policy are read besides the TopKeys, to find the one that uses most of its limit.
 const maxOthers = 5
 
-// choose chooses the keys that are looked at. The keys that spend or wait most are first.
+// choose chooses the keys to read. The ones that spend or wait most are first.
 func (v *view) choose(all []store.KeyUse) {
 	of := make(map[string]int)
 	for _, k := range all {
@@ -171,7 +171,7 @@ func (v *view) choose(all []store.KeyUse) {
 	}
 }
 
-// addWaiting adds the calls of a process that wait, and returns how many they are.
+// addWaiting adds a process's waiting calls, and returns their number.
 func (v *view) addWaiting(uses []store.KeyUse) (sum int64) {
 	for _, u := range uses {
 		sum += u.Waiting
@@ -184,16 +184,16 @@ func (v *view) addWaiting(uses []store.KeyUse) (sum int64) {
 	return sum
 }
 
-// maxName is how many bytes of a name are shown: as many as pacer.Config.Name may have.
+// maxName bounds the bytes of a shown name, as pacer.Config.Name does.
 const maxName = 100
 
-// printable returns a name as it can be shown anywhere: anybody who can write to the store can write anything.
+// printable returns a name that can be shown anywhere: anyone who can write to the store can write anything.
 func printable(name string) string {
 	name = printed(name)
 	return strings.ToValidUTF8(name[:min(len(name), maxName)], "?")
 }
 
-// printed returns a text without what a terminal could take for a command.
+// printed removes from a text what a terminal could take for a command.
 func printed(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -203,7 +203,7 @@ func printed(text string) string {
 	}, text)
 }
 
-// look queries the limits and the keys, and completes the Snapshot.
+// look reads the limits and the keys, and completes the Snapshot.
 func (v *view) look(ctx context.Context, o *Operator, opts []pacer.ScopeOption) error {
 	o.mu.Lock()
 	for policy, key := range o.used {
@@ -255,8 +255,8 @@ func (v *view) look(ctx context.Context, o *Operator, opts []pacer.ScopeOption) 
 	return nil
 }
 
-// show shows a key in the row of its policy if the row is of this key, or is of no key that was requested and this one uses more of its
-// limit than the others before. In the second case it returns true.
+// show shows a key in the row of its policy if the row is of this key, or if no key was requested and this one uses more of its limit than
+// those before. In the second case it returns true.
 func (v *view) show(k *store.KeyUse, key *pacer.PolicyStatus) bool {
 	p := &v.Policies[slices.IndexFunc(v.Policies, func(p Policy) bool { return p.Policy.Name() == k.Policy })]
 	if p.Shown && !p.Busiest {
@@ -274,7 +274,7 @@ func (v *view) show(k *store.KeyUse, key *pacer.PolicyStatus) bool {
 	return true
 }
 
-// reportedWithin returns after how long a store knows, at the latest, what a process did that is one of n.
+// reportedWithin returns after how long a store knows, at the latest, what one of n processes did.
 func reportedWithin(n int) time.Duration {
 	return failover.ScheduleOf(min(n, failover.MaxProcesses)).Describe + time.Second
 }

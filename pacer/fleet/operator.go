@@ -30,9 +30,9 @@ type Operator struct {
 }
 
 // Open returns an Operator that needs only the store, which must be a [store.Registry]. Its policies are those that the processes of the
-// upstream have reported so far. It does not count as a process and does not listen for pauses. While the store is out of reach its
-// methods fail. Its pauses have no maximum length. It returns a [*pacer.ConfigError] if no process paces the upstream and nothing is set
-// for it, and a [*pacer.StoreError] if the store fails.
+// upstream have reported. It is no process of the fleet and does not listen for pauses. While the store is out of reach its methods fail.
+// Its pauses have no maximum length. It returns a [*pacer.ConfigError] if no process paces the upstream and nothing is set for it, and a
+// [*pacer.StoreError] if the store fails.
 func Open(ctx context.Context, backing store.Store, upstream string) (*Operator, error) {
 	registry, ok := backing.(store.Registry)
 	if !ok {
@@ -62,8 +62,8 @@ func Open(ctx context.Context, backing store.Store, upstream string) (*Operator,
 	return &Operator{pacer: p, in: inside.Of(p), own: true}, nil
 }
 
-// Of returns an Operator for the upstream that p paces, with p's policies and MaxPause. It covers all processes that share p's store if
-// the store is a [store.Registry]. Otherwise, and while the store is out of reach, it covers this process only. It is nil if p is nil.
+// Of returns an Operator for the upstream that p paces, with p's policies and MaxPause. It covers all processes that share p's store if the
+// store is a [store.Registry]. Otherwise, and while the store is out of reach, it covers this process only. It is nil if p is nil.
 func Of(p *pacer.Pacer) *Operator {
 	if p == nil {
 		return nil
@@ -71,13 +71,13 @@ func Of(p *pacer.Pacer) *Operator {
 	return &Operator{pacer: p, in: inside.Of(p)}
 }
 
-// onlooker is a store without what makes a process one of the fleet's.
+// onlooker is a store without the methods of a fleet's process.
 type onlooker struct {
 	store.Store
 	store.Registry
 }
 
-// A setter is an onlooker who can set what holds for the fleet.
+// A setter is an onlooker that can change settings.
 type setter struct {
 	onlooker
 
@@ -98,7 +98,7 @@ func (s *setter) Set(ctx context.Context, upstream string, changes []store.Setti
 	return s.backing.Set(ctx, upstream, changes)
 }
 
-// lookOn returns what an Operator has of a store, and whether something is set for the upstream.
+// lookOn returns an Operator's view of a store, and whether something is set for the upstream.
 func lookOn(ctx context.Context, backing store.Store, registry store.Registry, upstream string) (_ store.Store, isSet bool, err error) {
 	looks := onlooker{backing, registry}
 	settable, ok := backing.(store.Settable)
@@ -117,8 +117,7 @@ func lookOn(ctx context.Context, backing store.Store, registry store.Registry, u
 // Upstream returns the upstream's name.
 func (o *Operator) Upstream() string { return o.in.Upstream }
 
-// Policies returns the policies that the Operator works with: those that were known when it was opened, those that were set since then,
-// or those of its Pacer.
+// Policies returns the Operator's policies: those known when it was opened, those set since then, or those of its Pacer.
 func (o *Operator) Policies() []policies.Policy { return slices.Clone(o.in.Policies.Now().List) }
 
 // MaxPause returns the longest pause that the Operator can make.
@@ -129,28 +128,26 @@ func (o *Operator) Status(ctx context.Context, opts ...pacer.ScopeOption) (*pace
 	return o.pacer.Status(ctx, opts...)
 }
 
-// Pause stops the calls of some policies, in every process, for the time d. It pauses the policies in names, for the scopes of the
-// context and options. Without names, it takes the policies that bind a call with these scopes, and pauses those of them with the fewest
-// scopes: if one of them has no scope, that is the whole upstream. Waiting calls whose slot falls inside the pause reserve again behind
-// it. Pause never shortens an existing pause, and lasts for at most [Operator.MaxPause]. It returns a [*pacer.ConfigError] for a negative
-// time or an unknown policy, a [*pacer.LimitError] for [pacer.NoScope] if a named policy needs a
-// scope that is not given, and a [*pacer.StoreError] if the
-// store fails.
+// Pause stops the calls of some policies for d, in every process. It pauses the policies in names, for the scopes of the context and
+// options. Without names, it pauses those with the fewest scopes of the policies that bind a call with these scopes: if one has none, that
+// is the whole upstream. Waiting calls whose slot falls inside the pause reserve again behind it. Pause never shortens an existing pause,
+// and lasts for at most [Operator.MaxPause]. It returns a [*pacer.ConfigError] for a negative time or an unknown policy, a
+// [*pacer.LimitError] for [pacer.NoScope] if a named policy needs a scope that is not given, and a [*pacer.StoreError] if the store fails.
 func (o *Operator) Pause(ctx context.Context, d time.Duration, names []string, opts ...pacer.ScopeOption) error {
 	return o.pacer.Report(ctx, policies.Feedback{Source: "operator", Wait: d, Policies: names}, opts...)
 }
 
 // Resume lifts the pauses that hold a call with the scopes of the context and options: that of the whole upstream, and those of the
-// policies that bind the call. It also forgets what the upstream reported as left of their limits. Waiting calls of any process that the
-// pauses held reserve again. It returns a [*pacer.StoreError] if the store fails.
+// policies that bind the call. It also forgets what the upstream reported as left of their limits. Calls of any process that the pauses
+// held reserve again. It returns a [*pacer.StoreError] if the store fails.
 func (o *Operator) Resume(ctx context.Context, opts ...pacer.ScopeOption) error {
 	return o.undo(ctx, store.NoteResume, opts)
 }
 
-// Reset forgets the state of the policies that bind a call with the scopes of the context and options: what was charged, what was learned
-// about them, and pauses, including the pause of the whole upstream. If the call is in no lane, Reset includes the policies of all lanes.
-// It is for operators who know that the recorded state is wrong. Waiting calls keep their slots, or get earlier ones. No process restores
-// what was reset, even if the store loses its data later. It returns the same errors as Resume.
+// Reset forgets the state of the policies that bind a call with the scopes of the context and options: charges, what was learned about
+// them, and pauses, also that of the whole upstream. If the call is in no lane, Reset includes the policies of all lanes. Use it if you
+// know that the recorded state is wrong. Waiting calls keep their slots, or get earlier ones. No process restores what was reset, even if
+// the store loses its data later. It returns the same errors as Resume.
 func (o *Operator) Reset(ctx context.Context, opts ...pacer.ScopeOption) error {
 	return o.undo(ctx, store.NoteReset, opts)
 }
@@ -175,7 +172,7 @@ func (o *Operator) undo(ctx context.Context, kind store.NoteKind, opts []pacer.S
 	return nil
 }
 
-// failed makes the error of an operation of the store.
+// failed makes the error of a store operation.
 func (o *Operator) failed(op string, err error) error {
 	return &pacer.StoreError{Upstream: o.in.Upstream, Op: op, Err: err}
 }

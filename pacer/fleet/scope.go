@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// scopeValues returns the values that a scope such as `tenant=acme user=7` stands for, by name; nil if they cannot be had back,
-// because one was too long, and is shortened or hashed, or is not text.
+// scopeValues returns the values of a scope such as `tenant=acme user=7`, by name; nil if one of them was shortened or hashed, or is not
+// text.
 func scopeValues(names []string, scope string) map[string]string {
 	parts := strings.Split(scope, " ")
 	if len(names) == 0 || len(parts) != len(names) {

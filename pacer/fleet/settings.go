@@ -17,16 +17,17 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// SetPolicies sets the policies of the upstream for every process that shares the store, in place of what each of them declares, until
+// SetPolicies sets the policies of the upstream for every process that shares the store, in place of those that each declares, until
 // [Operator.UnsetPolicies]. The store keeps them, with the bursts of [policies.Stacked], so processes that start later use them, too. Each
-// process receives them with its next request, and applies them as [pacer.Pacer.Declare] describes. Meanwhile the processes together exceed the
-// lower limit by no more than one burst.
+// process receives them with its next request, and applies them as [pacer.Pacer.Declare] describes. Meanwhile the processes together exceed
+// the lower limit by no more than one burst.
 //
-// The store keeps the [policies.Policy.Override]s of the policies with them, at most [store.MaxSettings] in all. It cannot keep the function
-// of a [policies.Policy.OverrideBy]: leave such a policy to the code of each process.
+// The store also keeps their [policies.Policy.Override]s, at most [store.MaxSettings] in all. It cannot keep the function of a
+// [policies.Policy.OverrideBy]: leave such a policy to the code of each process.
 //
-// It returns a [*pacer.ConfigError] and changes nothing if a policy is not valid or cannot be written as text (see [policies.Policy.Lines]), if
-// there are too many overrides, or if the policies cannot be combined. It returns a [*pacer.StoreError] if the store fails or keeps no settings.
+// It returns a [*pacer.ConfigError] and changes nothing if a policy is not valid or cannot be written as text (see
+// [policies.Policy.Lines]), if there are too many overrides, or if the policies cannot be combined. It returns a [*pacer.StoreError] if the
+// store fails or keeps no settings.
 func (o *Operator) SetPolicies(ctx context.Context, list ...policies.Policy) error {
 	if err := binding.Check("SetPolicies", list); err != nil {
 		return err
@@ -52,18 +53,18 @@ func (o *Operator) SetPolicies(ctx context.Context, list ...policies.Policy) err
 	return o.setInStore(ctx, store.Setting{Text: strings.Join(lines, "\n")})
 }
 
-// UnsetPolicies removes what [Operator.SetPolicies] set: each process uses the policies that it declares again.
+// UnsetPolicies undoes [Operator.SetPolicies]: each process uses its own policies again.
 func (o *Operator) UnsetPolicies(ctx context.Context) error {
 	return o.setInStore(ctx, store.Setting{})
 }
 
-// SetLimit sets the numbers of a policy for one key, such as one tenant. For the duration lasts, or permanently if lasts is 0, the
-// numbers of with replace the policy's own, in every process that shares the store. The context and options give the values of the
-// policy's scopes. Use SetLimit for plans and exceptions that change while programs run, and [policies.Policy.Override] for those that
-// you know beforehand. An upstream has at most [store.MaxSettings] such limits.
+// SetLimit sets the numbers of a policy for one key, such as one tenant. For the duration lasts, or permanently if that is 0, the numbers
+// of with replace the policy's own, in every process that shares the store. The context and options give the values of the policy's scopes.
+// Use SetLimit for plans and exceptions that change while programs run, and [policies.Policy.Override] for those that you know beforehand.
+// An upstream has at most [store.MaxSettings] such limits.
 //
-// It returns a [*pacer.ConfigError] if the upstream has no such policy or the policy in with is of another kind, a [*pacer.LimitError] if the policy
-// needs a scope that is not given, and a [*pacer.StoreError] if the store fails.
+// It returns a [*pacer.ConfigError] if the upstream has no such policy or the policy in with is of another kind, a [*pacer.LimitError] if
+// the policy needs a scope that is not given, and a [*pacer.StoreError] if the store fails.
 func (o *Operator) SetLimit(ctx context.Context, policy string, with policies.Policy, lasts time.Duration, opts ...pacer.ScopeOption) error {
 	l, key, values, err := o.keyOf(ctx, policy, opts)
 	if err != nil {
@@ -84,7 +85,7 @@ func (o *Operator) SetLimit(ctx context.Context, policy string, with policies.Po
 	return o.setInStore(ctx, store.Setting{Policy: key.Policy, Scope: key.Scope, Text: string(text), For: lasts})
 }
 
-// UnsetLimit removes what [Operator.SetLimit] set for one key.
+// UnsetLimit undoes [Operator.SetLimit] for one key.
 func (o *Operator) UnsetLimit(ctx context.Context, policy string, opts ...pacer.ScopeOption) error {
 	_, key, _, err := o.keyOf(ctx, policy, opts)
 	if err != nil {
@@ -123,7 +124,7 @@ func (o *Operator) keyOf(ctx context.Context, policy string, opts []pacer.ScopeO
 	return l, store.Key{Policy: policy, Scope: scope}, values, nil
 }
 
-// setInStore has the store keep a setting, and heeds it.
+// setInStore stores a setting, and applies it.
 func (o *Operator) setInStore(ctx context.Context, one store.Setting) error {
 	if o.in.Dispatcher.IsClosed() {
 		return pacer.ErrClosed
@@ -140,8 +141,8 @@ func (o *Operator) setInStore(ctx context.Context, one store.Setting) error {
 	return nil
 }
 
-// Settings reads what operators have set for the upstream, and applies it if it has changed. It returns a [*pacer.StoreError] if the store
-// fails. If the store keeps no settings, the error wraps [store.ErrNoSettings].
+// Settings reads what operators have set for the upstream, and applies changes. It returns a [*pacer.StoreError] if the store fails. If the
+// store keeps no settings, the error wraps [store.ErrNoSettings].
 func (o *Operator) Settings(ctx context.Context) (*Settings, error) {
 	if o.in.Dispatcher.IsClosed() {
 		return nil, pacer.ErrClosed
@@ -158,7 +159,7 @@ func (o *Operator) Settings(ctx context.Context) (*Settings, error) {
 	return newSettings(o.in.Upstream, all), nil
 }
 
-// Settings are what operators have set for an upstream, in place of what its processes declare: see [Operator.SetPolicies] and
+// Settings are operators' settings for an upstream, in place of what its processes declare: see [Operator.SetPolicies] and
 // [Operator.SetLimit].
 type Settings struct {
 	Upstream string
@@ -188,7 +189,7 @@ type Setting struct {
 // None reports whether nothing is set.
 func (s *Settings) None() bool { return s == nil || s.Policies == nil && len(s.Limits) == 0 }
 
-// settingsJSON are Settings as scripts get them: texts has one for each policy, and behind it one for each of its overrides.
+// settingsJSON is Settings in JSON: texts has one for each policy, and behind it one for each of its overrides.
 type settingsJSON struct {
 	Upstream string        `json:"upstream"`
 	Changed  *time.Time    `json:"changed"`
@@ -205,7 +206,7 @@ type settingJSON struct {
 	Until  *time.Time `json:"until"`
 }
 
-// MarshalJSON returns the Settings for scripts and browsers: instants are as in RFC 3339, or null for none, and lists are never null.
+// MarshalJSON returns the Settings for scripts and browsers: instants are as in RFC 3339, or null, and lists are never null.
 func (s *Settings) MarshalJSON() ([]byte, error) {
 	v := settingsJSON{Upstream: s.Upstream, Changed: orNull(s.Changed), Limits: make([]settingJSON, len(s.Limits))}
 	if s.Policies != nil {
@@ -237,7 +238,7 @@ func orNull(t time.Time) *time.Time {
 	return &t
 }
 
-// newSettings converts what a store keeps, for people.
+// newSettings converts a store's settings, for people.
 func newSettings(upstream string, all *store.Settings) *Settings {
 	s := &Settings{Upstream: upstream, At: timeOf(all.Now), Changed: timeOf(all.Version)}
 	for i := range all.All {
@@ -273,7 +274,7 @@ func newSetting(from *store.Setting) Setting {
 	return s
 }
 
-// lastsForGood reports whether a setting was made without an end: stores keep it for so long that nobody sees the end.
+// lastsForGood reports whether a setting was made without an end: stores keep it for ten years.
 func lastsForGood(s *store.Setting) bool { return s.Until.Sub(s.Since) >= specs.MaxPeriod }
 
 // timeOf returns an instant as a time; the zero time for none.

@@ -28,19 +28,18 @@ type Snapshot struct {
 	Callers   []Caller  // what callers have spent, those that spent most first; at most 100
 	Learned   []Learned // what replies to the processes stated of limits, by policy and name; at most [MaxShownLimits]
 
-	// Settings are what operators have set for all processes, with at most [MaxShownLimits] of its Limits; nil if the store keeps no
-	// settings, or is out of reach.
+	// Settings are operators' settings for all processes, with at most [MaxShownLimits] of its Limits; nil if the store keeps no settings,
+	// or is out of reach.
 	Settings *Settings
 	// SetLimits is how many Limits are set.
 	SetLimits int
-	// Versions are the lists of policies that processes have, most frequent first, at most [MaxShownVersions]; one if all processes
-	// agree. Processes with earlier versions of this library do not report theirs.
+	// Versions are the lists of policies that processes have, most frequent first, at most [MaxShownVersions]; one if all processes agree.
+	// Processes with earlier versions of this library do not report theirs.
 	Versions []Version
 	// VersionCount is how many there are.
 	VersionCount int
 	// Disagreements are the policies that some Versions lack, or have with other numbers or scopes, by name, at most
-	// [MaxShownDisagreements]. Disagreements during a rolling deployment, and for a minute after a change, are normal and end by
-	// themselves.
+	// [MaxShownDisagreements]. During a rolling deployment, and for a minute after a change, they are normal and end by themselves.
 	Disagreements []Disagreement
 
 	_ struct{}
@@ -48,17 +47,17 @@ type Snapshot struct {
 
 // Bounds of what a [Snapshot] shows.
 const (
-	// MaxShownProcesses is how many processes are shown at most.
+	// MaxShownProcesses is the most processes shown.
 	MaxShownProcesses = 256
-	// MaxTopKeys is how many keys are shown at most.
+	// MaxTopKeys is the most keys shown.
 	MaxTopKeys = 20
-	// MaxShownLimits is how many of the limits set for single keys are shown at most: [Operator.Settings] has all.
+	// MaxShownLimits is the most limits of single keys shown: [Operator.Settings] has all.
 	MaxShownLimits = 50
-	// MaxShownVersions is how many versions of the policies are shown at most.
+	// MaxShownVersions is the most versions of the policies shown.
 	MaxShownVersions = 8
-	// MaxShownDisagreements is how many disagreements are shown at most.
+	// MaxShownDisagreements is the most disagreements shown.
 	MaxShownDisagreements = 16
-	// MaxShownNames is how many processes of a version, or of one side of a disagreement, are named at most.
+	// MaxShownNames is the most processes named of a version, or of one side of a disagreement.
 	MaxShownNames = 5
 	// HistorySeconds is the length of a [Policy].History.
 	HistorySeconds = 60
@@ -66,9 +65,9 @@ const (
 
 // A Policy is a policy of a [Snapshot].
 type Policy struct {
-	// PolicyStatus is the policy's state. If the policy has scopes and the options of Snapshot give no values for them, it is the state of the
-	// key that uses most of its limit, of those that have spent most lately: see Busiest. If no key is known, only PolicyStatus.Policy is
-	// set.
+	// PolicyStatus is the policy's state. If the policy has scopes and the options of Snapshot give no values for them, it is the state of
+	// the key that uses most of its limit, of those that have spent most lately: see Busiest. If no key is known, only PolicyStatus.Policy
+	// is set.
 	pacer.PolicyStatus
 
 	Shown   bool  // all of PolicyStatus is set
@@ -109,8 +108,8 @@ type Version struct {
 type Disagreement struct {
 	Policy string // its name
 	Sides  []Side // the one of most processes first, at most [MaxShownVersions]
-	// ScopesDiffer reports whether the sides have different scopes. Each side then charges an account of its own, so that all of them
-	// together may send more than any of them admits. The same happens if some processes do not have the policy.
+	// ScopesDiffer reports whether the sides have different scopes. Each side then charges an account of its own, so all of them together
+	// may send more than any of them admits. The same happens if some processes lack the policy.
 	ScopesDiffer bool
 
 	_ struct{}
@@ -144,8 +143,8 @@ type TopKey struct {
 	_ struct{}
 }
 
-// Binding returns the policy that most calls wait for; nil if none wait. If several are equal, it returns the one whose calls waited
-// longest in the last ten seconds.
+// Binding returns the policy that most calls wait for; nil if none wait. Of several, it returns the one whose calls waited longest in the
+// last ten seconds.
 func (s *Snapshot) Binding() *Policy {
 	var best *Policy
 	var most int64
@@ -172,7 +171,7 @@ func (s *Snapshot) Waiters() int64 {
 	return n
 }
 
-// Rate returns the cost per second of the calls that went in the last seconds, of at most HistorySeconds.
+// Rate returns the cost per second of the calls in the last seconds, of at most HistorySeconds.
 func (p *Policy) Rate(seconds int) float64 {
 	seconds = min(seconds, len(p.History))
 	if seconds < 1 {
@@ -185,7 +184,7 @@ func (p *Policy) Rate(seconds int) float64 {
 	return float64(sum) / float64(seconds)
 }
 
-// Capacity returns how much the policy admits per second in the long run, as it stands now and with its margin; 0 for permits in flight.
+// Capacity returns how much the policy admits per second in the long run, with its present limit and margin; 0 for permits in flight.
 func (p *Policy) Capacity() float64 {
 	spec := p.Policy.Spec()
 	switch spec.Algorithm {
@@ -211,10 +210,10 @@ func (p *Policy) Capacity() float64 {
 }
 
 // Utilization returns how much of the policy is in use, from 0 to 1. For a rate, it compares the calls of the last ten seconds with what
-// the rate admits in the long run; if the rate admits less than one call a second, it uses the last minute. For the key of a rate with scopes
-// it uses the last minute, too, and is 1 while future slots are charged. For a window it is the part of the limit that is spent, for calls
-// in flight the part of the permits that is taken, and for a rate whose burst takes ten minutes or more to come back, the part of the burst
-// that is spent. For a paused window, which admits nothing, it is 1. If the policy is not Shown, it is 0.
+// the rate admits in the long run; if the rate admits less than one call a second, or has scopes, those of the last minute, and a key of a
+// rate with scopes is at 1 while future slots are charged. For a window it is the spent part of the limit, or 1 if it is paused; for calls
+// in flight the part of the permits that is taken; and for a rate whose burst takes ten minutes or more to come back, the spent part of the
+// burst. If the policy is not Shown, it is 0.
 func (p *Policy) Utilization() float64 {
 	spec := p.Policy.Spec()
 	if spec.Algorithm == specs.GCRA && spec.Limit < quotaFor.Microseconds()/spec.Interval {

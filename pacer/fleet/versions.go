@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// compare finds out which policies processes have, and about which of them they disagree.
+// compare finds the policies that processes have, and disagreements about them.
 func (v *view) compare(index *store.Index) {
 	byID := make(map[string]*version)
 	for i := range index.Processes {
@@ -44,7 +44,7 @@ func (v *view) compare(index *store.Index) {
 	}
 }
 
-// A version is a list of policies, and who has it.
+// A version is a list of policies, and the processes that have it.
 type version struct {
 	id    string
 	texts []string // nil if they are not known
@@ -68,7 +68,7 @@ func (s *side) join(o *side) {
 	s.names = append(s.names, o.names[:min(len(o.names), MaxShownNames-len(s.names))]...)
 }
 
-// disagreements returns about which policies versions disagree, by name.
+// disagreements returns the policies about which versions disagree, by name.
 func disagreements(all []*version) []Disagreement {
 	known := slices.DeleteFunc(slices.Clone(all), func(one *version) bool { return one.texts == nil })
 	texts := make([]map[string]string, len(known)) // of each version, by name
@@ -120,10 +120,10 @@ func disagreement(name string, sides map[string]*side) Disagreement {
 	return d
 }
 
-// maxText is how many bytes of a policy's text are shown.
+// maxText bounds the shown bytes of a policy's text.
 const maxText = 1000
 
-// printableText returns a policy's text as it can be shown anywhere.
+// printableText returns a policy's text that can be shown anywhere.
 func printableText(text string) string {
 	return strings.ToValidUTF8(printed(text[:min(len(text), maxText)]), "?")
 }

@@ -171,7 +171,7 @@ func TestDisagreementsAreBounded(t *testing.T) {
 	})
 }
 
-// An operator who has nothing but a store sets what holds for the fleet, sees it, and unsets it.
+// An operator with nothing but a store sets the fleet's policies, sees them, and unsets them.
 func TestAnOperatorSets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -231,7 +231,7 @@ func lookAtScope(t *testing.T, op *fleet.Operator, opts ...pacer.ScopeOption) *f
 	return s
 }
 
-// Settings of an upstream that nobody paces any more can be seen, and unset.
+// Settings of an upstream that is no longer paced can be seen, and unset.
 func TestAnOperatorOfWhatIsSetAlone(t *testing.T) {
 	t.Parallel()
 	k := newKnown()

@@ -10,56 +10,52 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// A Set is functions that a Pacer calls when something happens, as in [net/http/httptrace]. Each is named after its event, and may be
-// nil. Give sets to pacer.Config.Hooks. [Log] makes one that logs; package otelpacer makes one for OpenTelemetry.
+// A Set is functions that a Pacer calls when something happens, as in [net/http/httptrace]. Each is named after its event, and may be nil.
+// Give sets to pacer.Config.Hooks. [Log] makes one that logs; package otelpacer makes one for OpenTelemetry.
 //
-// A hook runs in a goroutine of its own, never under a lock, and never in the goroutine of a call: a slow hook delays no call, no other
-// set of hooks, and not even Close by more than a second. The hooks of one set are called one at a time, in order, so they need no locks
-// of their own. A hook may run some time after its event: use the times in the event. If a set is so slow that thousands of events wait
-// for it, further events are dropped, and Dropped receives how many. If a hook panics, slog's default logger logs that, and the hook is
-// called again for the next event.
+// A hook runs in a goroutine of its own, never under a lock, and never in the goroutine of a call: a slow hook delays no call, no other set
+// of hooks, and Close by at most a second. The hooks of one set are called one at a time, in order, so they need no locks of their own. A
+// hook may run some time after its event: use the times in the event. If a set is so slow that thousands of events wait for it, further
+// events are dropped, and Dropped receives how many. If a hook panics, slog's default logger logs that, and the next event calls it again.
 //
-// The contexts are those of the calls. Use them for their values only: they may have ended. A Pacer without hooks spends no time on
-// events.
+// The contexts are those of the calls. Use only their values: they may have ended. A Pacer without hooks spends no time on events.
 type Set struct {
-	// Waiting is called when a call begins to wait, and again when it is moved behind a pause or its position in a queue changes.
+	// Waiting is called when a call starts to wait, and again when a pause moves it or its position in a queue changes.
 	Waiting func(context.Context, Waiting)
-	// WaitDone is called when a call that waited is admitted or gives up.
+	// WaitDone is called when a waiting call is admitted or gives up.
 	WaitDone func(context.Context, WaitDone)
-	// Admitted is called for each call that is admitted: at once, or after a wait. It is not called for a
-	// reservation that is neither waited for nor reported or settled.
+	// Admitted is called for each call that is admitted, at once or after a wait. It is not called for a reservation that is neither waited
+	// for nor reported or settled.
 	Admitted func(context.Context, Admitted)
 	// Answered is called by the first pacer.Reservation.Report of a call: the upstream has answered it, or it has failed.
 	Answered func(context.Context, Answered)
-	// Settled is called by pacer.Reservation.Settle, for each policy that the call cost more or less than it was charged.
+	// Settled is called by pacer.Reservation.Settle, for each policy for which the call cost more or less than its charge.
 	Settled func(context.Context, Settled)
-	// Refused is called for each call that may not go. Nothing was charged. It is not called for a booking that may not go yet:
-	// see pacer.TooEarly.
+	// Refused is called for each call that may not go. Nothing was charged. It is not called for a booking that is too early: see
+	// pacer.TooEarly.
 	Refused func(context.Context, Refusal)
 	// Observed is called for each call that observed policies bind, when the store has replied how long they would have made it wait: see
-	// policies.Policy.Observed. If the call would have had to wait for permits, Observed is called once more for each policy that counts calls in
-	// flight. It is called some time after the call went.
+	// policies.Policy.Observed. If the call would have waited for permits, Observed is called once more for each policy that counts calls
+	// in flight. It is called some time after the call went.
 	Observed func(context.Context, Observed)
 	// NotObserved is called when n calls went without an observation and without a charge, because too many were pending or the store
 	// failed.
 	NotObserved func(n int64)
-	// Paused is called when this process receives a pause, whichever process reported it, and Resumed when a pause is
-	// lifted by hand. A pause that ends by itself is no event. With either of them set, a Pacer listens to its store
-	// from the start, and must be closed.
+	// Paused is called when this process receives a pause, from whichever process, and Resumed when a pause is lifted by hand. A pause that
+	// ends by itself is no event. With either of them set, a Pacer listens to its store from the start, and must be closed.
 	Paused  func(Pause)
 	Resumed func(Pause)
 	// FeedbackApplied is called for each note that the store received because of an upstream's report to this process.
 	FeedbackApplied func(context.Context, FeedbackApplied)
-	// Failover is called when this process loses a shared store, from when on it paces as Config.Outage defines, and when the store is
-	// back.
+	// Failover is called when this process loses a shared store, and paces as Config.Outage defines, and when the store is back.
 	Failover func(Failover)
 	// StoreRequest is called after each operation of a shared store, with its duration and error.
 	StoreRequest func(StoreRequest)
 	// Dropped is called when the other hooks were too slow: n of their events were dropped.
 	Dropped func(n int64)
 
-	// LogsWarnings reports that Failover and FeedbackApplied log what the logger of a pacer.Config would: a Pacer without a logger then
-	// logs no warnings by itself.
+	// LogsWarnings reports that Failover and FeedbackApplied log what a pacer.Config's logger would: a Pacer without a logger then logs no
+	// warnings.
 	LogsWarnings bool
 
 	_ struct{}
@@ -112,7 +108,7 @@ type Answered struct {
 	_ struct{}
 }
 
-// A PolicyCost is what a call costs one policy. For a policy of calls in flight that is always one permit.
+// A PolicyCost is what a call costs one policy: always one permit for a policy of calls in flight.
 type PolicyCost struct {
 	Policy string
 	Scope  string // its scopes and values, such as `tenant=acme`; "" for the whole upstream
@@ -141,7 +137,7 @@ type Refusal struct {
 	_ struct{}
 }
 
-// An Observed is a call that went, and what the observed policies that bind it would have done to it.
+// An Observed is a call that went, and what its observed policies would have done to it.
 type Observed struct {
 	Upstream string
 	Policy   string        // the policy that would have delayed or refused it; "" if none would have, or the whole upstream is paused
@@ -151,8 +147,8 @@ type Observed struct {
 	Wait     time.Duration // how long it would have waited; 0: not at all, or see InFlight
 	InFlight bool          // all permits of the policy were taken: the call would have been queued for an unknown time, and Wait is 0
 	Running  int64         // if InFlight: how many calls of this process run, this one included
-	// Refused is the error that the call would have got; nil if it would have gone. It is a *pacer.LimitError, or a
-	// *pacer.ConfigError if the options of the call do not suit its policies.
+	// Refused is the error that the call would have got; nil if it would have gone. It is a *pacer.LimitError, or a *pacer.ConfigError if
+	// the options of the call do not suit its policies.
 	Refused error
 
 	_ struct{}
@@ -178,14 +174,14 @@ type FeedbackApplied struct {
 	// For is a duration: with "learn" how long the limit is kept, with "answer" the time until there is more, 0 if the upstream does not
 	// state it and the store guesses, with "stray" the policy's period.
 	For time.Duration
-	// Value is a number: with "learn" the emission interval of a rate in µs or the limit of a window, with "answer" how much is
-	// left, with "stray" by how much the margin grows, in millionths of the period.
+	// Value is a number: with "learn" the emission interval of a rate in µs or the limit of a window, with "answer" how much is left, with
+	// "stray" by how much the margin grows, in millionths of the period.
 	Value int64
 	// Source is where the upstream stated For, such as "Retry-After": [policies.Feedback].Source. It is [SourceGuess] if nothing is left
 	// and the upstream does not state until when, as with a refusal without details.
 	Source string
-	// Long reports that the upstream states a wait of over an hour which this process did not know: one that ends more than ten minutes
-	// after the last such wait of the limit, or the first one. [Log] and pacer.Config.Logger log it.
+	// Long reports that the upstream states a wait of over an hour which is new to this process: the first of the limit, or one that ends
+	// more than ten minutes after the last. [Log] and pacer.Config.Logger log it.
 	Long bool
 
 	_ struct{}
@@ -204,8 +200,9 @@ type Failover struct {
 	Err       error         // the cause, if On
 	For       time.Duration // how long it lasted, if not On
 
-	// Dropped is how many slots, and parts of their costs, could not be given back to the store, if not On: they stay charged until they have
-	// passed. A process keeps up to 32,768 permits to give back when the store is there again; the rest stay taken until their leases run out.
+	// Dropped, at the end, is how many slots, and parts of their costs, could not be given back to the store: they stay charged until they
+	// have passed. A process keeps up to 32,768 permits to give back when the store is there again; the rest stay taken until their leases
+	// run out.
 	Dropped int
 
 	_ struct{}
@@ -222,14 +219,14 @@ type StoreRequest struct {
 	_ struct{}
 }
 
-// longWait is the shortest wait that is logged at level Info, to explain in the log why nothing happens. Where a
-// limit binds, all calls wait for a while, and a line for each would be noise.
+// longWait is the shortest wait that is logged at level Info, to explain why nothing happens. While a limit binds, all calls wait for a
+// while, and a line for each would be noise.
 const longWait = 10 * time.Second
 
-// Log returns hooks that log what happens, with structured fields: upstream, policy, scope, and times as durations. Pauses, stated
-// waits of over an hour, refusals, failures of the store, failovers, and losses of events or observations are logged at level Warn; the end
-// of a pause or a failover, waits of ten seconds or more, and refusals by observed policies, at level Info; everything else at level Debug,
-// including positions in queues. If logger is nil, Log uses slog's default logger at the time of the call. Losses of a shared store and
+// Log returns hooks that log what happens, with structured fields: upstream, policy, scope, and times as durations. Pauses, stated waits of
+// over an hour, refusals, failures of the store, failovers, and losses of events or observations are logged at level Warn; the end of a
+// pause or a failover, waits of ten seconds or more, and refusals by observed policies, at level Info; everything else at level Debug,
+// positions in queues included. If logger is nil, Log uses slog's default logger at the time of the call. Losses of a shared store and
 // stated waits of over an hour are logged without these hooks, too: see pacer.Config.Logger.
 func Log(logger *slog.Logger) *Set {
 	if logger == nil {
@@ -246,7 +243,7 @@ func Log(logger *slog.Logger) *Set {
 
 type hookLog struct{ *slog.Logger }
 
-// of returns the fields that name the limit that an event is about.
+// of returns the fields that name an event's limit.
 func of(upstream, policy, scope string, more ...slog.Attr) []slog.Attr {
 	attrs := []slog.Attr{slog.String("upstream", upstream)}
 	if policy != "" {

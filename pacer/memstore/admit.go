@@ -21,7 +21,7 @@ type prepared struct {
 	counts   [shards]*usage.Count    // guarded by the shards
 }
 
-// admitted is a limit that binds a call, and where its account is.
+// admitted is a limit that binds a call, and the location of its account.
 type admitted struct {
 	*prepared
 
@@ -29,7 +29,7 @@ type admitted struct {
 	at    location
 }
 
-// bounds returns the bounds of the limit's windows as far as a call that goes now needs them; nil if it has no calendar.
+// bounds returns the bounds of the limit's windows as far as a call needs them that goes now; nil without a calendar.
 func (l *prepared) bounds(now int64) []int64 {
 	if l.Spec.Calendar == nil {
 		return nil
@@ -48,11 +48,11 @@ func (m *Store) Prepare(upstream string, l *store.Limit) store.Prepared {
 	return &prepared{Limit: *l, upstream: upstream, place: m.keys.of(upstream, l.Policy)}
 }
 
-// Admit implements [store.Direct]. It makes the same decision as Reserve, with the same engine and accounts, but allocates nothing to
-// keep the result, because there is nothing to wait for and nothing to give back.
+// Admit implements [store.Direct]. It makes the same decision as Reserve, with the same engine and accounts, but allocates nothing for the
+// result, because nothing waits or is given back.
 //
-// It reads the clock once, when all accounts are locked, and the call goes at that instant. So the call cannot be early, and deadlines do
-// not matter.
+// It reads the clock once, when all accounts are locked, and the call goes at that instant: it cannot be early, and deadlines do not
+// matter.
 func (m *Store) Admit(a store.Admission) bool {
 	var (
 		on  [store.MaxAdmission]admitted
@@ -115,8 +115,8 @@ func (m *Store) count(b *admitted, l *engine.Limit, now, cost int64) {
 	}
 }
 
-// account returns the account of a limit, whose shard is locked; nil if there is none that fits. That of a limit without
-// a scope is always the same, unless it was evicted, and need not be looked for.
+// account returns the account of a limit, whose shard is locked; nil if none fits. A limit without a scope always has the same one, unless
+// it was evicted, and needs no search.
 func (m *Store) account(b *admitted, limit *engine.Limit, now int64) *account {
 	l := b.prepared
 	if b.scope == "" && l.account != nil && !l.account.gone && l.account.Serves(limit, now, true) {

@@ -24,7 +24,7 @@ type record struct {
 	until int64
 }
 
-// text returns a record; "" if there is none.
+// text returns a record; "" without one.
 func (b *bookings) text(key bookingKey, now int64) string {
 	if r := b.byID[key]; r != nil && now <= r.until {
 		return r.text
@@ -32,7 +32,7 @@ func (b *bookings) text(key bookingKey, now int64) string {
 	return ""
 }
 
-// set keeps a record, and drops some others if they have expired. It reports whether there is room for it.
+// set keeps a record, drops some expired ones, and reports whether there is room.
 func (b *bookings) set(key bookingKey, text string, until, now, most int64) bool {
 	n := evictBeside
 	if int64(len(b.ring)) >= most {
@@ -55,7 +55,7 @@ func (b *bookings) set(key bookingKey, text string, until, now, most int64) bool
 	return true
 }
 
-// evict looks at the next n records and forgets those that are over.
+// evict forgets those of the next n records that have expired.
 func (b *bookings) evict(now int64, n int) {
 	for range min(n, len(b.ring)) {
 		if b.hand >= len(b.ring) {
@@ -73,7 +73,7 @@ func (b *bookings) evict(now int64, n int) {
 	}
 }
 
-// Epoch implements [store.Booker]: the data of this store came into being with it.
+// Epoch implements [store.Booker]: the epoch of this store began with it.
 func (m *Store) Epoch() (store.Epoch, error) { return m.epoch, nil }
 
 // Booked implements [store.Booker].
@@ -129,7 +129,7 @@ func (m *Store) redeem(stack *store.Stack, b *store.Booking) (r store.Redemption
 	return r, called, nil
 }
 
-// check checks the conditions of a change of a record, which is text, and sets in r which of them does not hold.
+// check checks the conditions of a change of a record, which is text, and sets in r the first that does not hold.
 func check(r *store.Redemption, b *store.Booking, text string, epoch store.Epoch, paused store.Instant) {
 	switch {
 	case !b.Epoch.IsZero() && b.Epoch.Began != epoch.Began:

@@ -7,8 +7,8 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// chosen grants a call with choices one of them, or has it queued for one. Its charges are appended to room. It also returns which queued
-// calls to wake.
+// chosen grants a call one of its choices, or queues it for one. It appends the charges to room, and also returns which queued calls to
+// wake.
 func chosen(c *store.Call, now int64, entries []engine.Entry, ask engine.Call, room []store.Charge) (of store.Grant, called []int64) {
 	choices := make([]engine.Choice, len(c.AnyOf))
 	for k, indexes := range c.AnyOf {

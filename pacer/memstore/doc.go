@@ -1,10 +1,10 @@
-// Package memstore is the store of a single process, in memory. It is the default of a Pacer without a store. It keeps, for each
-// limit, the account of what was spent.
+// Package memstore is the store of a single process, in memory: the default of a Pacer without a store. It keeps, for each limit, the
+// account of what was spent.
 //
 // # Keys
 //
-// Keys are spread over 64 shards, each with a mutex of its own. The upstream and the scope value determine the shard, so the
-// policies of one tenant are under one lock:
+// Keys are spread over 64 shards, each with a mutex of its own. The upstream and the scope value determine the shard, so one lock guards
+// the policies of one tenant:
 //
 //	Reserve(stack) -> shards of its keys -> lock them, in order -> read the clock -> decide (internal/engine) -> unlock
 //	                                                                        |
@@ -12,8 +12,8 @@
 //	                                                                        |
 //	                         evict: some keys for each new one, and now and then some of a shard that is idle
 //
-// Invariants: a stack is decided as a whole, under all of its locks; locks are taken in order, so there is no deadlock; the clock
-// is read under the locks, so that time never steps back for an account; a key is evicted only when it no longer has any effect.
+// Invariants: a stack is decided as a whole, under all of its locks; locks are taken in order, so there is no deadlock; the clock is read
+// under the locks, so time never steps back for an account; a key is evicted only when it has no effect any more.
 //
 // # Admission
 //

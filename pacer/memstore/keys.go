@@ -13,11 +13,11 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// keys holds the accounts of a store, spread over shards, each with a lock of its own. A shard is chosen by upstream
-// and scope value, so that the policies of one scope, and those of none, are found under one lock.
+// keys holds the accounts of a store in shards, each with a lock. The upstream and the scope value choose the shard, so one lock guards the
+// policies of one scope, or of none.
 //
-// An operation that needs several accounts locks all of their shards, in order, before it looks at any: so a stack is decided as a whole,
-// and nobody waits in a circle.
+// An operation that needs several accounts locks all of their shards, in order, before it reads any: so a stack is decided as a whole,
+// without deadlock.
 type keys struct {
 	most  int64 // how many there may be
 	seed  maphash.Seed
@@ -83,7 +83,7 @@ type opened struct {
 	turned []turned
 }
 
-// turned is what becomes of an account if something is charged or reported under a limit with another grid.
+// turned is what happens to an account if something is charged or reported under a limit with another grid.
 type turned struct {
 	*account
 
@@ -91,21 +91,18 @@ type turned struct {
 }
 
 const (
-	// evictGrace is for how long a key is kept past its last effect, in µs: a clock that steps back a little
-	// still finds it.
+	// evictGrace is how long a key is kept past its last effect, in µs: a clock that steps back a little still finds it.
 	evictGrace = 1_000_000
-	// evictBeside is how many keys are looked at for each that is made. With two, a shard shrinks faster than it can grow, while keys
-	// expire.
+	// evictBeside is how many keys are checked for each new one. With two, a shard shrinks faster than it can grow, while keys expire.
 	evictBeside = 2
-	// sweepEvery is how often, in µs, somebody looks at sweepKeys keys of a shard that need not be its own: what nobody
-	// uses any more goes, too.
+	// sweepEvery is how often, in µs, a call checks sweepKeys keys of any shard, so that unused ones go, too.
 	sweepEvery = 1_000
 	sweepKeys  = 128
-	// roomKeys is how many keys a call looks at, while all others wait, that needs a new one when the store is full.
+	// roomKeys is how many keys a call checks, while all others wait, if it needs a new one and the store is full.
 	roomKeys = 512
 )
 
-// A location is where the account of a key is. It is made of hashes that add up, so that what many keys have in common is hashed once.
+// A location is the place of a key's account. It consists of hashes that add up, so the part that many keys have in common is hashed once.
 type location struct{ shard, hash uint64 }
 
 // hash hashes a part of a key.
@@ -122,19 +119,19 @@ func (k *keys) of(upstream, policy string) location {
 	return location{home, home ^ bits.RotateLeft64(k.hash(policy), 1)}
 }
 
-// scoped returns where the key for a scope value is.
+// scoped returns the location of the key for a scope value.
 func (k *keys) scoped(p location, scope string) location {
 	h := k.hash(scope)
 	return location{p.shard + h, p.hash + h}
 }
 
-// set returns the shard of a key, alone.
+// set returns only the shard of a key.
 func (p location) set() shardSet { return 1 << (p.shard % shards) }
 
 // at returns the shard of a key.
 func (k *keys) at(p location) *shard { return &k.shards[p.shard%shards] }
 
-// get returns the account of a key; nil if there is none.
+// get returns the account of a key; nil without one.
 func (sh *shard) get(hash uint64, key *accountKey) *account {
 	a := sh.keys[hash]
 	for a != nil && a.key != *key {
@@ -204,8 +201,8 @@ func (k *keys) key(stack *store.Stack, limit int) (accountKey, location) {
 	return keyOf(stack.Upstream, l, l.Scope), k.scoped(k.of(stack.Upstream, l.Policy), l.Scope)
 }
 
-// find appends to entries the accounts of a stack whose shards are locked. Missing ones are made, and kept if keep is set:
-// all of them or, if there is no room, none.
+// find appends the accounts of a stack, whose shards are locked, to entries. It makes missing ones, and keeps them if keep is set: all or,
+// if there is no room, none.
 func (k *keys) find(entries []engine.Entry, o *opened, stack *store.Stack, reach int64, keep bool) ([]engine.Entry, error) {
 	missing := 0
 	for i := range stack.Limits {
@@ -235,7 +232,7 @@ func (k *keys) find(entries []engine.Entry, o *opened, stack *store.Stack, reach
 	return entries, nil
 }
 
-// make keeps the accounts of a stack that were missing.
+// make keeps the missing accounts of a stack.
 func (k *keys) make(entries []engine.Entry, o *opened, stack *store.Stack, missing int) error {
 	if k.count.Add(int64(missing)) > k.most {
 		k.count.Add(-int64(missing))
@@ -272,7 +269,7 @@ func (k *keys) makeRoom(stack *store.Stack, now int64) error {
 	return ErrFull
 }
 
-// fits reports whether those keys of a stack that are missing may be made. All shards are locked.
+// fits reports whether the missing keys of a stack may be made. All shards are locked.
 func (k *keys) fits(stack *store.Stack) bool {
 	missing := int64(0)
 	for i := range stack.Limits {
@@ -283,10 +280,10 @@ func (k *keys) fits(stack *store.Stack) bool {
 	return k.count.Load()+missing <= k.most
 }
 
-// matters returns until when an account has a meaning. That it was reset has less of one: see keys.makeRoom.
+// matters returns until when an account has a meaning. Having been reset matters less: see keys.makeRoom.
 func matters(a *engine.Kept) int64 { return max(a.Expires(), a.Remembers()) }
 
-// evict looks at the next n keys of a shard's ring and forgets those that mean nothing any more.
+// evict forgets those of the next n keys in a shard's ring that mean nothing any more.
 func (k *keys) evict(sh *shard, now int64, n int, until func(*engine.Kept) int64) {
 	for range min(n, len(sh.ring)) {
 		if sh.hand >= len(sh.ring) {
@@ -303,7 +300,7 @@ func (k *keys) evict(sh *shard, now int64, n int, until func(*engine.Kept) int64
 	}
 }
 
-// note keeps what a key has spent lately that is about to be evicted, for those who look: see Spent.
+// note keeps the recent cost of a key that is about to be evicted, for observers: see Spent.
 func (sh *shard) note(a *account, now int64) {
 	if a.recent.Spent(now) == 0 {
 		return
@@ -319,7 +316,7 @@ func (sh *shard) note(a *account, now int64) {
 	b.Take(store.Key{Policy: a.key.policy, Scope: a.key.scope}, &a.recent, now)
 }
 
-// evictBeside looks at some keys for each that was made.
+// evictBeside checks some keys for each new one.
 func (k *keys) evictBeside(o *opened) {
 	if o.added == 0 {
 		return
@@ -339,7 +336,7 @@ func (k *keys) look(see func(i int, sh *shard)) {
 	}
 }
 
-// sweep looks at some keys of the next shard, if nobody has done so for a while. The caller holds no lock.
+// sweep checks some keys of the next shard, if that is due. The caller holds no lock.
 func (k *keys) sweep(now int64) {
 	due := k.sweepAt.Load()
 	if now < due || !k.sweepAt.CompareAndSwap(due, now+sweepEvery) {

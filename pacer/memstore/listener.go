@@ -6,8 +6,8 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// A listener receives pauses, and which queued calls to wake. Receiving one may make the next news, so they are queued: a goroutine that is
-// already calling the listener delivers the rest, too.
+// A listener receives pauses, and which queued calls to wake. Receiving may make the next news, so they are queued: the goroutine that is
+// calling the listener delivers them, too.
 type listener struct {
 	upstream string
 	receive  func(store.News)
@@ -19,7 +19,7 @@ type listener struct {
 	stopped   bool
 }
 
-// notify is called without the store's locks: a listener that receives a pause reserves slots behind it.
+// notify runs without the store's locks: a listener that receives a pause reserves slots behind it.
 func (l *listener) notify(upstream string, news store.News) {
 	if l.upstream != upstream {
 		return
@@ -45,7 +45,7 @@ func (l *listener) notify(upstream string, news store.News) {
 	l.idle.Broadcast()
 }
 
-// stop returns when nothing is delivered any more.
+// stop returns after the last delivery.
 func (l *listener) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

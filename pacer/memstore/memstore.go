@@ -12,18 +12,16 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// DefaultMaxKeys is how many keys a Store keeps unless [WithMaxKeys] sets another number: about a million, which takes a few hundred
-// megabytes.
+// DefaultMaxKeys is the most keys of a Store unless [WithMaxKeys] sets another number: about a million, which take a few hundred megabytes.
 const DefaultMaxKeys = 1 << 20
 
-// ErrFull is the cause of a *pacer.StoreError if a call needs a new key, and the Store holds its maximum of keys and finds none that it
-// may forget. To forget a key in use would break its limit. Each such call looks for a key to forget among at most 512 keys, and the next
-// call continues from there.
+// ErrFull is the cause of a *pacer.StoreError if a call needs a new key, and the Store has its maximum and finds none that it may forget.
+// To forget a key in use would break its limit. Each such call checks at most 512 keys, and the next call continues from there.
 var ErrFull = errors.New("memstore: full of keys in use: raise WithMaxKeys, or scope policies by something with fewer values")
 
-// A Store keeps the accounts of this process. Its clock is the monotonic clock, so it never steps. Keys that no longer have any effect
-// are evicted as others are used: there is no goroutine and nothing to close. It is safe for concurrent use: calls with different scope
-// values hardly ever wait for each other.
+// A Store keeps the accounts of this process. Its clock is the monotonic clock, so it never steps. Keys that have no effect any more are
+// evicted as others are used: there is no goroutine and nothing to close. It is safe for concurrent use: calls with different scope values
+// hardly ever wait for each other.
 type Store struct {
 	clock func() int64 // store time in µs
 	keys  keys
@@ -45,8 +43,8 @@ var (
 // An Option configures a [Store].
 type Option func(*Store)
 
-// WithMaxKeys sets how many keys the store holds at most; below 1 means [DefaultMaxKeys]. A call that needs
-// one more is refused with [ErrFull].
+// WithMaxKeys sets the most keys that the store holds; below 1 means [DefaultMaxKeys]. A call that needs one more is refused with
+// [ErrFull].
 func WithMaxKeys(n int) Option {
 	return func(m *Store) {
 		if n > 0 {
@@ -278,7 +276,7 @@ func (m *Store) apply(stack store.Stack, notes []store.Note) (at store.Instant, 
 	return store.Instant(o.now), changed, changes, nil
 }
 
-// answered applies an answer, and returns what it means for calls that wait; the zero Change for nothing.
+// answered applies an answer, and returns its meaning for waiting calls; the zero Change for none.
 func answered(e *engine.Entry, now int64, n *store.Note) (c store.Change) {
 	a, ok := e.Account.(*engine.Allowance)
 	if !ok {

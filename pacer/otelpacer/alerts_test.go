@@ -136,7 +136,7 @@ func (a *alert) scrape(t *testing.T, registry *prometheus.Registry) {
 	a.scrapes = append(a.scrapes, now)
 }
 
-// comparison is a term of a rule, such as `max by (a, b) (metric{c="d"}) > 1`. Rules have no other form, but for "unless on (a)" and "or"
+// comparison is a term of a rule, such as `max by (a, b) (metric{c="d"}) > 1`. Rules have no other form, except "unless on (a)" and "or"
 // between two.
 var comparison = regexp.MustCompile(`^(?:histogram_quantile\(([\d.]+), )?(max|sum) by \(([^()]*)\) \((?:(rate|increase)\()?(\w+)(?:\{(\w+)="([^"]*)"\})?` +
 	`(?:\[(\w+)\])?(?: unless (\w+) offset (\w+))?\)+ > ([\d.]+)$`)
@@ -527,7 +527,7 @@ func TestARefusalRaisesAnAlert(t *testing.T) {
 	})
 }
 
-// Missing figures raise an alert: of a fleet whose state cannot be read, and of events that were too many.
+// Missing figures raise an alert: of a fleet whose state cannot be read, and of too many events.
 func TestMissingFiguresRaiseAnAlert(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// Keys of attributes. A policy is left out if it is "".
+// Keys of attributes. An empty policy is omitted.
 const (
 	keyUpstream  = attribute.Key("headway.upstream")
 	keyPolicy    = attribute.Key("headway.policy")
@@ -58,7 +58,7 @@ func (t *Telemetry) measured(upstream, policy, scope string, more ...attribute.K
 	return metric.WithAttributeSet(attribute.NewSet(about(upstream, policy, scope, t.config.MetricScopes, more...)...))
 }
 
-// reason returns why a call was refused, in a word.
+// reason returns a word for why a call was refused.
 func reason(err error) string {
 	limit, ok := errors.AsType[*pacer.LimitError](err)
 	if !ok {
@@ -92,7 +92,7 @@ func reason(err error) string {
 	return "not_yet"
 }
 
-// errorType returns what kind of error it is: a word, or the Go type of its cause. Neither depends on what it was about.
+// errorType returns the kind of an error: a word, or the Go type of its cause. Neither depends on the error's subject.
 func errorType(err error) string {
 	var network net.Error
 	var forgot *store.ForgotError

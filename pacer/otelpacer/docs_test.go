@@ -188,7 +188,7 @@ var (
 	labels      = regexp.MustCompile(`\{[^{}]*\}|\b(by|on|without) ?\([^)]*\)`) // where a query names labels
 )
 
-// checkQuery sees to it that a query names metrics and labels that there are. It returns how many metrics it names.
+// checkQuery checks that a query names metrics and labels that exist, and returns the number of metrics.
 func checkQuery(t *testing.T, rows []row, query string) int {
 	t.Helper()
 	known, attributes := []string{}, []string{}

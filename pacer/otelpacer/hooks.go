@@ -68,8 +68,8 @@ func (t *Telemetry) refused(ctx context.Context, r hooks.Refusal) {
 	t.events.refusals.Add(ctx, 1, t.measured(r.Upstream, r.Policy, r.Scope, keyReason.String(reason(r.Err))))
 }
 
-// observed measures what a policy would have done that is not enforced. Calls that it would not have held are not measured, as those are not
-// that an enforced one does not hold.
+// observed measures what an observed policy would have done. Like those of enforced policies, calls that it would not have held are not
+// measured.
 func (t *Telemetry) observed(ctx context.Context, o hooks.Observed) {
 	switch {
 	case o.Refused != nil:
@@ -118,7 +118,7 @@ func (t *Telemetry) storeLost(upstream string, lost bool) {
 	t.recordLost(upstream, lost)
 }
 
-// storeNotLost records that the store is not lost, unless it is known whether: without that there is no gauge until it is lost.
+// storeNotLost records that the store is not lost, unless a gauge exists: without it there is none until a loss.
 func (t *Telemetry) storeNotLost(upstream string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -127,7 +127,7 @@ func (t *Telemetry) storeNotLost(upstream string) {
 	}
 }
 
-// recordLost sets the gauge. The caller holds t.mu, so that the last one to know is the last one to record.
+// recordLost sets the gauge. The caller holds t.mu, so that the latest change is recorded last.
 func (t *Telemetry) recordLost(upstream string, lost bool) {
 	t.lost[upstream] = lost
 	value := int64(0)

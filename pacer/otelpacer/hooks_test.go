@@ -85,7 +85,7 @@ func TestEventsAreMeasured(t *testing.T) {
 	}, readings(t, reader))
 }
 
-// Every hook that there is to set is set, but for Waiting, of which nothing is recorded until it is over.
+// Every hook is set, except Waiting, of which nothing is recorded until the wait is over.
 func TestAllHooksAreSet(t *testing.T) {
 	t.Parallel()
 	telemetry, _ := newTelemetry(t, otelpacer.Config{})
@@ -155,7 +155,7 @@ func unescape(s string) string {
 	return string(out)
 }
 
-// A refusal has one reason: why the call may not go comes before what bounded its wait.
+// A refusal has one reason: why the call may not go precedes what bounded its wait.
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	telemetry, reader := newTelemetry(t, otelpacer.Config{})

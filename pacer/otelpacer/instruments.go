@@ -6,7 +6,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// events are the instruments that the hooks use: what happened in this process.
+// events are the instruments of the hooks: the events of this process.
 type events struct {
 	waits       metric.Float64Histogram
 	answers     metric.Float64Histogram
@@ -29,7 +29,7 @@ type events struct {
 	failures    metric.Int64Counter
 }
 
-// gauges are the instruments that a collection reads: how the fleet stands.
+// gauges are the instruments of a collection: the state of the fleet.
 type gauges struct {
 	utilization metric.Float64ObservableGauge
 	remaining   metric.Int64ObservableGauge
@@ -51,24 +51,24 @@ func waitBuckets() []float64 {
 	}
 }
 
-// answerBuckets are close together where answers of most upstreams are: what is between two percentiles matters.
+// answerBuckets are close together where most upstreams answer, since differences of percentiles matter.
 func answerBuckets() []float64 {
 	return []float64{
 		0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1, 2, 5, 10, 30, 60,
 	}
 }
 
-// latenessBuckets reach from what a timer is off by on an idle machine to a long stall.
+// latenessBuckets reach from the lateness of a timer on an idle machine to a long stall.
 func latenessBuckets() []float64 {
 	return []float64{0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1}
 }
 
-// storeBuckets reach to four times 250*time.Millisecond, which is what a first operation may take.
+// storeBuckets reach to four times 250*time.Millisecond, the most for a first operation.
 func storeBuckets() []float64 {
 	return []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1}
 }
 
-// makeInstruments makes all of them. doc.go has a line for each.
+// makeInstruments makes all instruments. doc.go has a line for each.
 func (t *Telemetry) makeInstruments() error {
 	m := maker{meter: t.meter}
 	t.events = events{

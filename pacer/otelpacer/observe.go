@@ -13,9 +13,9 @@ import (
 )
 
 // Observe exports the state of p's fleet whenever metrics are collected, until you call stop, which you must do before you close p. Each
-// collection reads the state once, for at most Config.ReadTimeout. If that fails, the gauges of p are left out, and
-// headway.observation.failures counts it. For a policy with scopes, the gauges are those of the key that uses most of its limit, without the
-// key's values. If Config.MetricScopes has all of the policy's scopes, the busiest keys are exported instead, with their values.
+// collection reads the state once, for at most Config.ReadTimeout. If that fails, the gauges of p are missing, and
+// headway.observation.failures counts it. For a policy with scopes, the gauges are those of the key that uses most of its limit, without
+// the key's values. If Config.MetricScopes has all of the policy's scopes, the busiest keys are exported instead, with their values.
 //
 // Every process that observes an upstream exports the same values. Errors in stop are passed to [otel.Handle]. Observe returns a
 // [*pacer.ConfigError] if p is nil, or the MeterProvider's error if it does not accept the callback.

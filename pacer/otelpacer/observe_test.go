@@ -109,8 +109,7 @@ func TestObserveMargins(t *testing.T) {
 	})
 }
 
-// A store that does not answer holds up a collection for the configured time, and no longer. It is counted, and what else there is to
-// collect is there.
+// A store that does not answer holds up a collection only for the configured time. That is counted, and the rest is collected.
 func TestASilentStoreDoesNotBlockACollection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

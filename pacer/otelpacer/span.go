@@ -9,13 +9,13 @@ import (
 	"github.com/headway-go/headway/pacer/hooks"
 )
 
-// spanName is the name of every wait's span: what it was for is in the attributes.
+// spanName is the name of every wait's span. Attributes have the rest.
 const spanName = "headway wait"
 
 // span makes a wait a span below the caller's, if that is sampled.
 //
-// It is no event of the caller's span, because hooks run a moment later: that span may have ended, and loses what is added then. A span can be
-// made at any time, with its real times, and shows the wait as a bar beside those of the call.
+// An event of the caller's span would be lost if that had ended, because hooks run a moment later. A span can be made at any time, with its
+// real times, and shows the wait as a bar beside those of the call.
 func (t *Telemetry) span(ctx context.Context, s *hooks.WaitDone) {
 	if s.Took < t.config.MinSpan || !trace.SpanContextFromContext(ctx).IsSampled() {
 		return

@@ -70,7 +70,7 @@ func TestWaitIsASpanOfTheCaller(t *testing.T) {
 	}, s.Attributes())
 }
 
-// A call that gave up has a span with an error, of which nothing names the scope's value.
+// A call that gave up has a span with an error, without the scope's value.
 func TestGivingUpIsAnError(t *testing.T) {
 	t.Parallel()
 	spans := spansOf(t, otelpacer.Config{MetricScopes: []string{"tenant"}}, func(tracer trace.Tracer, h *hooks.Set) {

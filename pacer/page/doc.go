@@ -5,14 +5,14 @@
 //	h, err := page.New(page.Config{Operators: []*fleet.Operator{fleet.Of(p)}, Hosts: []string{"ops.example"}})
 //	mux.Handle("/debug/headway/", requireAdmin(h))
 //
-// Any mount point works, with http.StripPrefix or without, as long as the subtree is mounted. The handler serves everything that the
-// browser loads: the page uses no other server.
+// Any mount point works, with http.StripPrefix or without, if the subtree is mounted. The handler serves everything that the browser loads:
+// the page uses no other server.
 //
 // The page shows the names of tenants to anyone who can open it, and with Config.Intervene lets them stop a fleet. It has no users or
 // permissions: put authentication in front of it. It answers only requests for loopback and for the hosts in Config.Hosts.
 //
-// One poller for each upstream reads its state twice a second, however many people view it. When nobody views it, nothing runs. A tab in
-// the background does not count as a viewer.
+// One poller for each upstream reads its state twice a second, however many people view it. Without viewers, nothing runs. A tab in the
+// background does not count as a viewer.
 //
 // # Addresses
 //
@@ -20,9 +20,9 @@
 //
 //   - ./ is the page; ?upstream= chooses one, and defaults to the first.
 //   - fleet.json?upstream=zendesk&scope=tenant=acme is the same once, as JSON, for scripts: a fleet.Snapshot.
-//   - events?upstream=zendesk is the stream, by server-sent events: hello, then fleet as in fleet.json, or trouble with
-//     an error if the store fails.
-//   - act takes interventions by POST, if Config.Intervene is set: a form with action (pause, resume or reset), upstream, scope
-//     (such as tenant=acme, repeated for each), and to pause also for (such as 30s) and policy. Without a policy, a pause is of
-//     those that have just these scopes, or of the whole upstream.
+//   - events?upstream=zendesk is the stream, by server-sent events: hello, then fleet as in fleet.json, or trouble with an error if the
+//     store fails.
+//   - act takes interventions by POST, if Config.Intervene is set: a form with action (pause, resume or reset), upstream, scope (such as
+//     tenant=acme, repeated for each), and to pause also for (such as 30s) and policy. Without a policy, it pauses those with exactly these
+//     scopes, or the whole upstream.
 package page

@@ -15,7 +15,7 @@ import (
 
 // Defaults and bounds of [Config].
 const (
-	// DefaultInterval is how often the page reads an operator's state while anyone views it.
+	// DefaultInterval is how often the page reads an operator's state while it has viewers.
 	DefaultInterval = server.DefaultInterval
 	// MinInterval is the shortest Config.Interval.
 	MinInterval = 100 * time.Millisecond
@@ -26,23 +26,22 @@ const AnyHost = server.AnyHost
 
 // A Config configures a page.
 type Config struct {
-	// Operators are what the page shows, one upstream each. Their upstreams must differ. [fleet.Of] makes one of a Pacer of this
-	// process; one that [fleet.Open] returned shows a fleet that this process is not part of. The page does not close them. At
-	// least one is required.
+	// Operators are the upstreams that the page shows, which must differ. [fleet.Of] makes an operator of a Pacer of this process,
+	// [fleet.Open] one of another fleet. The page does not close them. At least one is required.
 	Operators []*fleet.Operator
 
 	// Hosts are the names and addresses by which browsers reach the page, without a port, such as "ops.example" or "10.0.0.7". A request
-	// for another host is refused with 421: it may come from a site that has pointed a name of its own at the page (DNS rebinding), so
-	// that the browser takes the site and the page for one. Loopback is always accepted: localhost, names that end in .localhost,
-	// 127.0.0.0/8 and ::1. [AnyHost] accepts every host: only for where something in front checks it. Defaults to loopback alone.
+	// for another host is refused with 421: it may come from a site that has pointed a name of its own at the page (DNS rebinding), so that
+	// the browser takes the site and the page for one. Loopback is always accepted: localhost, names that end in .localhost, 127.0.0.0/8
+	// and ::1. [AnyHost] accepts every host: only behind something that checks it. Defaults to loopback only.
 	Hosts []string
 
 	// Intervene lets anyone who can open the page pause, resume and reset. Requests from other sites are refused. Defaults to false: the
 	// page only shows.
 	Intervene bool
 
-	// Interval is how often the page reads an operator's state while anyone views it, however many viewers there are; at least
-	// [MinInterval]. Without viewers it does not read. Defaults to [DefaultInterval], 500 ms.
+	// Interval is how often the page reads an operator's state, for all viewers; at least [MinInterval]. Without viewers it does not read.
+	// Defaults to [DefaultInterval], 500 ms.
 	Interval time.Duration
 
 	_ struct{}
@@ -98,9 +97,8 @@ func validHost(host string) bool {
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.server.ServeHTTP(w, r) }
 
-// Close ends all streams, so that [http.Server.Shutdown] does not have to wait for them: register it with
-// [http.Server.RegisterOnShutdown]. It waits until everything that the page started has ended, and returns nil. Without Close, that
-// happens when the last viewer has left.
+// Close ends all streams, so that [http.Server.Shutdown] does not wait for them: register it with [http.Server.RegisterOnShutdown]. It
+// waits until everything that the page started has ended, and returns nil. Without Close, that happens when the last viewer has left.
 func (h *Handler) Close() error {
 	h.server.Close()
 	return nil

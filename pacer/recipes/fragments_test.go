@@ -2,6 +2,8 @@ package recipes_test
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,7 +44,29 @@ var given = map[string]string{
 	"tutorial 4": "loc *time.Location", "tutorial 5": "err error, p *pacer.Pacer", "vendors 1": "p *pacer.Pacer, source oauth2.TokenSource",
 }
 
-// Each Go fragment of README.md and of docs/ compiles, with the variables that it leaves to its reader. Whole programs run in other tests.
+// inlineCode is a call in backticks.
+var inlineCode = regexp.MustCompile("`((?:[a-z]\\w*\\.)[A-Z][^`]*)`")
+
+var qualifier = regexp.MustCompile(`\b([a-z][a-z0-9]*)\.[A-Z]`)
+
+// importsOf returns the imports of a fragment, and their names.
+func importsOf(code string) (imports string, seen []string) {
+	for _, q := range qualifier.FindAllStringSubmatch(code, -1) {
+		path, ok := packages[q[1]]
+		if _, err := os.Stat("../../policies/" + q[1]); !ok && err == nil {
+			path, ok = "github.com/headway-go/headway/policies/"+q[1], true
+		}
+		if local := regexp.MustCompile(`\b` + q[1] + `\b(, \w+)* (:?=|\*)`); !ok || slices.Contains(seen, q[1]) || local.MatchString(code) {
+			continue
+		}
+		seen = append(seen, q[1])
+		imports += fmt.Sprintf("import %s %q\n", q[1], path)
+	}
+	return imports, seen
+}
+
+// Each Go fragment of README.md and of docs/ compiles, with the variables that it leaves to its reader, and so does each call in backticks.
+// Whole programs run in other tests.
 func TestTheFragmentsCompile(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../docs/*.md")
@@ -50,11 +74,29 @@ func TestTheFragmentsCompile(t *testing.T) {
 	dir, err := os.MkdirTemp(".", ".pasted") //nolint:usetesting // it has to be in the module
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	fragments, qualifier := 0, regexp.MustCompile(`\b([a-z][a-z0-9]*)\.[A-Z]`)
+	fragments := 0
+	var called strings.Builder // the calls in backticks
 	for _, page := range append(pages, "../../README.md") {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		name := strings.TrimSuffix(filepath.Base(page), ".md")
+		p := "p *pacer.Pacer, pool *pacer.Pool, r *pacer.Reservation"
+		if name == "config" {
+			p = "p *config.Pacers"
+		}
+		fmt.Fprintf(&called, "func _(ctx context.Context, %s) {\n", p)
+		for _, m := range inlineCode.FindAllStringSubmatch(regexp.MustCompile("(?s)```.*?```").ReplaceAllString(string(text), ""), -1) {
+			code := strings.Join(strings.Fields(m[1]), " ")
+			expr, err := parser.ParseExpr(code)
+			if err != nil || !strings.Contains(code, "(") {
+				continue // it is a part of a call, or has an ellipsis
+			}
+			if _, ok := expr.(*ast.CallExpr); !ok {
+				code = "_ = " + code
+			}
+			fmt.Fprintf(&called, "//line %s:1\n%s\n", filepath.Base(page), code)
+		}
+		called.WriteString("}\n")
 		if name == "migrating" || name == "testing" { // the tests of these pages run their fragments
 			continue
 		}
@@ -64,16 +106,7 @@ func TestTheFragmentsCompile(t *testing.T) {
 			}
 			fragments++
 			params := given[fmt.Sprintf("%s %d", name, i+1)]
-			imports := ""
-			var seen []string
-			for _, q := range qualifier.FindAllStringSubmatch(params+" "+m[1], -1) {
-				path, ok := packages[q[1]]
-				if local := regexp.MustCompile(`\b` + q[1] + `\b(, \w+)* (:?=|\*)`); !ok || slices.Contains(seen, q[1]) || local.MatchString(params+" "+m[1]) {
-					continue
-				}
-				seen = append(seen, q[1])
-				imports += fmt.Sprintf("import %s %q\n", q[1], path)
-			}
+			imports, seen := importsOf(params + " " + m[1])
 			const types = "type BusyError struct{ RetryAfter time.Duration }\nfunc (*BusyError) Error() string { return \"\" }\n"
 			more := ""
 			if strings.Contains(m[1], "BusyError") {
@@ -91,8 +124,11 @@ func TestTheFragmentsCompile(t *testing.T) {
 		}
 	}
 	require.Greater(t, fragments, 25)
+	require.Greater(t, strings.Count(called.String(), "//line"), 60)
+	imports, _ := importsOf(called.String())
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "inline.go"), []byte("package fragments\n"+imports+called.String()), 0o600))
 	out, _ := exec.CommandContext(t.Context(), "go", "build", "-gcflags=-e", "./"+dir).CombinedOutput()
-	fine := regexp.MustCompile(`^# |^go: downloading |declared and not used: |imported and not used$`) // it may be named only in a comment
+	fine := regexp.MustCompile(`^# |^go: downloading |declared and not used: |imported and not used$|\.md:1: undefined: [a-z]\w*$`) // it may be named only in a comment; a call may have a variable of its reader's
 	for line := range strings.Lines(string(out)) {
 		if !fine.MatchString(strings.TrimSpace(line)) {
 			t.Error(strings.TrimSpace(line))

@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// A description is what a process reports of itself, as it is kept. Names are short, for there may be many.
+// A description is what a process reports of itself, as it is stored. Names are short, for there may be many.
 type description struct {
 	Name    string `json:"n"`
 	Version string `json:"v,omitempty"` // of its policies
@@ -19,7 +19,7 @@ type description struct {
 	Stated  []said `json:"s,omitempty"`
 }
 
-// said is what the upstream stated of a limit. Times are in microseconds.
+// said is an upstream's statement about a limit. Times are in microseconds.
 type said struct {
 	Policy   string `json:"p,omitempty"`
 	Name     string `json:"l,omitempty"`
@@ -60,7 +60,7 @@ func describe(a *store.About, version string) (string, error) {
 	return string(b), err
 }
 
-// parseAbout reads a description, and which version of the policies its process has. Of one that cannot be read, nothing is known.
+// parseAbout reads a description, and the version of its process's policies; nothing from an unreadable one.
 func parseAbout(s string) (about store.About, version string) {
 	var d description
 	if len(s) > maxDescription || json.Unmarshal([]byte(s), &d) != nil || len(d.Version) > maxVersion || len(d.Source) > 4*maxSource {

@@ -89,7 +89,7 @@ func (s *noted) acquire(ctx context.Context, p *pacer.Pacer, opts ...pacer.Optio
 // micros is the wall clock, which is also the server's on the same machine.
 func micros() int64 { return time.Now().UnixMicro() }
 
-// booked is a limit that no fleet reaches: it counts what is charged, so that it can be compared with what went.
+// booked is a limit that no fleet reaches: it counts charges, for comparison with the calls that went.
 var booked = policies.Fixed(bookedLimit, 10*365*24*time.Hour).Named("booked")
 
 const bookedLimit = 1_000_000
@@ -197,7 +197,7 @@ func (b *band) look(t *testing.T, policy policies.Policy) store.LimitStatus {
 	return status.Limits[0]
 }
 
-// requireTruth fails the test if what went breaks a rule, if a call was lost, or if something is charged that did not go.
+// requireTruth fails the test if a call breaks a rule, if one was lost, or if something is charged that did not go.
 func (b *band) requireTruth(t *testing.T, rules ...rule) {
 	t.Helper()
 	require.Empty(t, b.lost)

@@ -76,7 +76,7 @@ func (r *request) booking(refs []int64, b *store.Booking) {
 	}
 }
 
-// parseRedemptions reads the reply of redeem.lua about n bookings: now, and for each a result and what goes with that.
+// parseRedemptions reads the reply of redeem.lua about n bookings: now, and for each a result and its data.
 func parseRedemptions(v []any, n int) (all []store.Redemption, err error) {
 	if len(v) != 1+2*n {
 		return nil, errNoSettings

@@ -96,7 +96,7 @@ func TestALateTokenMovesOnce(t *testing.T) {
 	}
 }
 
-// A late token goes at last, though its policy has no slack and answers take their time.
+// A late token goes at last, though its policy has no slack and answers are slow.
 func TestALateTokenGoes(t *testing.T) {
 	t.Parallel()
 	p := member(t, redistest.Start(t).Addr, policies.Rate(20, time.Second).Burst(1))
@@ -131,8 +131,8 @@ func TestOthersGiveBookingsBack(t *testing.T) {
 	}
 }
 
-// 500 tokens that are redeemed at once, all of them covered by a pause, move in a few requests, and 500 others go in a few: nobody takes the
-// store for lost.
+// 500 tokens that are redeemed at once, all of them covered by a pause, move in a few requests, and 500 others go in a few: no process
+// takes the store for lost.
 func TestManyTokensAtOnce(t *testing.T) {
 	t.Parallel()
 	const n = 500
@@ -176,7 +176,7 @@ func TestManyTokensAtOnce(t *testing.T) {
 	p.steady(t)
 }
 
-// A token whose limit's key holds what is foreign is refused, and those that are redeemed together with it go.
+// A token whose limit's key has a foreign value is refused, and others redeemed with it go.
 func TestOneForeignKeyAmongMany(t *testing.T) {
 	t.Parallel()
 	const n = 50
@@ -203,7 +203,7 @@ func TestOneForeignKeyAmongMany(t *testing.T) {
 	}
 }
 
-// Data that is lost has lost what was redeemed, so no token from before is good.
+// Lost data includes the redemptions, so no earlier token is good.
 func TestTokensOfLostData(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -234,7 +234,7 @@ func TestTokensOfLostData(t *testing.T) {
 	r.Release()
 }
 
-// A process that is without the store paces by itself, but neither books nor redeems: nobody would know.
+// A process without the store paces by itself, but neither books nor redeems, since no other would know.
 func TestBookingsNeedTheStore(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

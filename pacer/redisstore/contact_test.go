@@ -33,7 +33,7 @@ func TestATypedNilStore(t *testing.T) {
 	}
 }
 
-// Processes that start before Redis do not know how many they are: no call goes before Redis has come. Then all of them go.
+// Processes that start before Redis do not know their number: no call goes before Redis has come. Then all of them go.
 func TestProcessesThatStartBeforeRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

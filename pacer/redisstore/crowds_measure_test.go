@@ -26,9 +26,9 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A crowd is very many calls that wait in some processes, and what happens to them. No request is large, nothing stays charged, no
-// process loses a store that is there, no script takes longer than 2 ms, each event is over in two seconds,
-// and calls go on within 100 ms of when they may; after a change of policies, for which each of them is bound anew, within half a second.
+// A crowd is very many waiting calls in some processes, and an event. No request is large, nothing stays charged, no process loses an
+// available store, no script takes longer than 2 ms, each event is over in two seconds, and calls go on within 100 ms of when they may;
+// after a change of policies, for which each of them is bound again, within half a second.
 const (
 	crowdRate      = 50 // calls a second
 	crowdProcesses = 8
@@ -130,7 +130,7 @@ func (c *waitingCrowd) expect(what string, is, most time.Duration) {
 	}
 }
 
-// leave has all calls that still wait give up, by cancel or by Close, and looks at what is left.
+// leave makes all waiting calls give up, by cancel or by Close, and checks what is left.
 func (c *waitingCrowd) leave(end func()) {
 	begun := time.Now()
 	end()
@@ -338,7 +338,7 @@ func TestFleetCrowds(t *testing.T) { //nolint:paralleltest // it is alone
 	}
 }
 
-// befall has the event happen to so many calls, and judges what came of it.
+// befall makes the event happen to so many calls, and judges the outcome.
 func (e *crowdEvent) befall(t *testing.T, n int, holds bool) {
 	t.Helper()
 	c := newWaitingCrowd(t, n, e, holds) // which skips the test where there is no server

@@ -14,8 +14,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A run of the script works for so long and no longer: it leaves calls that have to wait to the next one, which goes on where it
-// ended. Calls that may go at once are charged together, and none is left.
+// A run of the script works for a bounded time: it leaves calls that have to wait to the next one, which goes on where it ended. Calls that
+// may go at once are charged together, and none is left.
 func TestARunWorksForSoLong(t *testing.T) {
 	t.Parallel()
 	backing, err := redisstore.New(redistest.Start(t).Client())

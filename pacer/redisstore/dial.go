@@ -12,7 +12,7 @@ import (
 )
 
 // dialOnce connects to the server once, by the client's own dialer, and returns its error. The client's pool would dial five times by
-// default, and log that it did. It returns nil for a client whose dialer is not known.
+// default, and log that it did. It returns nil if the client's dialer is unknown.
 func (s *Store) dialOnce(ctx context.Context) error {
 	dial, addrs := dialer(s.rdb)
 	if dial == nil {
@@ -34,7 +34,7 @@ func (s *Store) dialOnce(ctx context.Context) error {
 	return err
 }
 
-// dialer returns the dial function of a client, and its addresses; one of them is enough.
+// dialer returns the dial function of a client, and its addresses, of which one suffices.
 func dialer(rdb Client) (dial func(ctx context.Context, addr string) (net.Conn, error), addrs []string) {
 	switch rdb := rdb.(type) {
 	case *redis.Client:
@@ -56,8 +56,8 @@ func dialer(rdb Client) (dial func(ctx context.Context, addr string) (net.Conn, 
 	return nil, nil
 }
 
-// reachable returns an error if the last operation got no answer, and no connection can be made now. So a server that is gone costs one
-// attempt to connect for each operation, and no line of the client's log.
+// reachable returns an error if the last operation got no answer, and no connection can be made now. So each operation connects once to a
+// server that is gone, and the client logs nothing.
 func (s *Store) reachable(ctx context.Context) error {
 	deadline.Connecting(ctx)
 	if !s.silent.Load() {
@@ -70,7 +70,7 @@ func (s *Store) reachable(ctx context.Context) error {
 	return nil
 }
 
-// failed notes that an operation failed, and reports whether the server answered.
+// failed records that an operation failed, and reports whether the server answered.
 func (s *Store) failed(err error) (answered bool) {
 	if _, answered = errors.AsType[redis.Error](err); !answered {
 		s.silent.Store(true) // a client may report only that the time is over, when it has been dialing all the while

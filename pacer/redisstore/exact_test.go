@@ -12,8 +12,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// The log of a rate whose windows are exact, and its key, last until the window of the calls is over: written by the fast path, by the slow
-// one, and without a log by a limit that has none.
+// The log of a rate with exact windows, and its key, last until the window of the calls is over: written by the fast path, by the slow one,
+// and without a log by a limit that has none.
 func TestALogLastsAsLongAsItsWindow(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()

@@ -15,8 +15,8 @@ import (
 	"github.com/headway-go/headway/pacer/redisstore"
 )
 
-// A handshake is not a call: a server that is far away has the time that a request may take once it has a connection, and for each script
-// that it does not know yet. A server that no longer answers then has no more than that.
+// A handshake is not a call: a distant server has the time of a request once it has a connection, and for each script that it does not know
+// yet. A server that no longer answers then has no more than that.
 func TestAHandshakeIsNotACall(t *testing.T) {
 	t.Parallel()
 	const way, timeout = 200 * time.Millisecond, 250 * time.Millisecond

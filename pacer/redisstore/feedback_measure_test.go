@@ -17,8 +17,8 @@ import (
 	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
-// quotas is the profile of the upstreams of these tests: a tenant from the query, Retry-After, and what is used of a
-// daily quota that others share.
+// quotas is the profile of the upstreams of these tests: a tenant from the query, Retry-After, and the use of a daily quota that others
+// share.
 var quotas = policies.Profile{
 	Name:   "quotas",
 	Scopes: []policies.Scope{{Name: "tenant", Value: func(r *http.Request) string { return r.URL.Query().Get("tenant") }}},
@@ -66,7 +66,7 @@ func (u *pausing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // One process of four receives "Retry-After" for a tenant, with calls of that tenant asleep in the others. No later call has a slot in the
-// pause, those that slept in other processes wait for its end, too, and then all go on at their pace. Another tenant never stops.
+// pause, sleeping calls in other processes wait for its end, too, and then all go on at their pace. Another tenant never stops.
 //
 // Measured: 64 calls are asleep, and from 100 ms later until the two seconds are over the upstream sees none of them.
 func TestFleetHeedsAPause(t *testing.T) {

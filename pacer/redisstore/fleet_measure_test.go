@@ -42,11 +42,11 @@ type crew struct {
 	Every      time.Duration // each goroutine offers one call so often; 0: as fast as it may
 }
 
-// tolerated is how late a timer may have been for what a strict upstream refuses to be judged: later ones use up the skew.
+// tolerated is the latest timer with which the refusals of a strict upstream are judged: later ones use up the skew.
 const tolerated = skew / 2
 
-// 4 processes × 16 goroutines at 50 calls per sliding second: never a 51st. Measured: no 429 of a strict upstream, and at
-// least 97 % of what it allows.
+// 4 processes × 16 goroutines at 50 calls per sliding second: never a 51st. Measured: no 429 of a strict upstream, and at least 97 % of
+// what it allows.
 func TestFleetAgainstASlidingSecond(t *testing.T) {
 	upstream := newStrict(upstreamtest.Sliding(50, time.Second))
 	j := job{Fleet: "sliding", Duration: 8 * time.Second}

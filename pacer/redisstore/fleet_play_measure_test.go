@@ -182,8 +182,7 @@ func (s *scene) lookAt(policy policies.Policy) (store.LimitStatus, error) {
 	return status.Limits[0], nil
 }
 
-// requireTruth fails the test if anything is wrong with the calls that the store granted. Calls that went locally have the machine's
-// timers to blame.
+// requireTruth fails the test if the calls that the store granted break a rule. Local calls depend on the machine's timers.
 func requireTruth(t *testing.T, p *played, rules ...rule) {
 	t.Helper()
 	calls := slices.DeleteFunc(p.calls(), func(o outing) bool { return o.local() })

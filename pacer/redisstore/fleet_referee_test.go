@@ -22,7 +22,7 @@ type outing struct {
 // local reports whether the call's process granted it without the store.
 func (o *outing) local() bool { return o.Granted == 0 }
 
-// judged is when the call went, as far as Headway answers for it: what is beyond the slack is the machine's lateness.
+// judged is when the call went, as far as Headway is responsible: anything beyond the slack is the machine's lateness.
 func (o *outing) judged() int64 { return min(o.At, o.Slot+o.Slack) }
 
 // A rule is what an upstream allows, by its definition. It shares no code with the engine.
@@ -123,8 +123,8 @@ func referee(calls []outing, rules ...rule) []string {
 	return refereeOfEpochs(calls, nil, rules...)
 }
 
-// refereeOfEpochs returns everything that is wrong with the calls of a fleet. Its store lost its memory at these instants:
-// what it grants in an epoch conforms by itself, and so does what each process grants locally.
+// refereeOfEpochs returns all faults of a fleet's calls. Its store lost its memory at these instants: its grants of an epoch conform by
+// themselves, and so do each process's local grants.
 func refereeOfEpochs(calls []outing, epochs []int64, rules ...rule) []string {
 	found := early(calls)
 	granted := make(map[int][]outing) // by epoch

@@ -20,7 +20,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A process of a test is this test binary again, with the name of what it does, and what it must know for that.
+// A process of a test is this test binary again, with the name and the parameters of its task.
 const workerEnv = "HEADWAY_TEST_WORKER"
 
 var workers = map[string]func(know string) error{"doze": doze}
@@ -55,14 +55,14 @@ const skew = 25 * time.Millisecond
 // fleetSize is how many processes a fleet has.
 const fleetSize = 4
 
-// patience is for how long processes wait for a busy store, and tests for what is bound to come.
+// patience is how long processes wait for a busy store, and tests for an expected event.
 const patience = time.Minute
 
 // fiftyASecond is the rule of AtMost(50, time.Second), by definition.
 var fiftyASecond = rule{name: "50 in any second", kind: anyWindow, n: 50, period: time.Second}
 
 // Calls of four processes come much faster than limits of each kind admit. No limit is exceeded in store time, no more permits are in use
-// than there are, and in the end as many calls are charged as went, no permit is taken and nobody is queued.
+// than there are, and in the end as many calls are charged as went, no permit is taken and none is queued.
 func TestFleetsKeepTheirLimits(t *testing.T) {
 	t.Parallel()
 	evenly100 := rule{name: "100 a second", kind: evenly, n: 100, period: time.Second, burst: 5}

@@ -229,7 +229,7 @@ func (c *counted) small(t *testing.T) {
 	require.Less(t, c.args.Load(), int64(maxArgs))
 }
 
-// line queues so many calls of one stack, asleep, and returns them in their order, and what waits for their ends.
+// line queues so many calls of one stack, asleep, and returns them in order, with a function that waits for their ends.
 func (c *counted) line(ctx context.Context, t *testing.T, n int, opts ...pacer.Option) (line []*pacer.Reservation, ended func() []error) {
 	t.Helper()
 	line = make([]*pacer.Reservation, n)
@@ -257,7 +257,7 @@ func (c *counted) line(ctx context.Context, t *testing.T, n int, opts ...pacer.O
 	return line, ended
 }
 
-// sleepAll has reservations waited for, and returns what waits for the end of that.
+// sleepAll waits for reservations in the background, and returns a function that waits for the end of that.
 func sleepAll(ctx context.Context, line []*pacer.Reservation) (ended func() []error) {
 	errs := make([]error, len(line))
 	var sleeping sync.WaitGroup
@@ -368,7 +368,7 @@ func TestVeryManyCancels(t *testing.T) {
 	}
 }
 
-// A pause has a long line give its slots back in pieces, while calls go on reserving; Report does not wait for it, nor does Close.
+// After a pause a long queue gives its slots back in pieces, while calls go on reserving; neither Report nor Close waits for that.
 func TestALongPauseTakesTheSlotsOfALine(t *testing.T) {
 	t.Parallel()
 	const n = 1000
@@ -396,7 +396,7 @@ func TestALongPauseTakesTheSlotsOfALine(t *testing.T) {
 	require.Zero(t, looker.backlog(t))
 }
 
-// Many tenants come back to a server that has forgotten, some dozens in each request: nobody gets their slots.
+// Many tenants come back to a server that has forgotten, some dozens in each request: no other call gets their slots.
 func TestManyTenantsComeBackTogether(t *testing.T) {
 	t.Parallel()
 	const n = 1000
@@ -439,7 +439,7 @@ func pacerTogether(c *counted) bool {
 	return c.requests["reserve"] > 0
 }
 
-// After a broken subscription, a process with calls of many tenants reads what is paused in a few requests.
+// After a broken subscription, a process with calls of many tenants reads the pauses in a few requests.
 func TestCatchingUpAfterABrokenSubscription(t *testing.T) {
 	t.Parallel()
 	const n = 500

@@ -31,7 +31,7 @@ const permits = 25
 // briefLease is the lease of the permits whose processes are killed. It is longer than any call.
 const briefLease = 3 * time.Second
 
-// tasks are what the processes of a fleet do if a job names one of them. Each returns what it saw, by tenant.
+// tasks are what the processes of a fleet do if a job names one of them. Each returns its observations, by tenant.
 var tasks = map[string]func(context.Context, *pacer.Pacer, *job) (map[string]*tally, error){
 	"hold":   hold,
 	"pass":   pass,
@@ -202,7 +202,7 @@ func (u *crowd) full(from time.Time) time.Duration {
 	return time.Hour
 }
 
-// requireFree fails the test unless the store knows of nobody who runs or waits.
+// requireFree fails the test if the store knows of a running or waiting call.
 func (p *played) requireFree(t *testing.T) {
 	t.Helper()
 	status := p.look(fleets[p.job.Fleet][0])
@@ -256,12 +256,11 @@ func TestFleetWhoseProcessesAreKilledInFlight(t *testing.T) {
 		100*before, 100*meanwhile, briefLease+margin, 100*after, seconds, upstream.full(killed.Add(100*time.Millisecond))), before >= 0.97 && after >= 0.97)
 }
 
-// 25 at once, 50 a second and 1,000 a minute in one stack, of which another job has spent most. All three hold, and the
-// minute is used up.
+// 25 at once, 50 a second and 1,000 a minute in one stack, most of which another job has spent. All three hold, and the minute is used up.
 //
-// Measured: each of them is used up when it is its turn. First the permits: calls of 0.75 s could be 33.3 a second. A permit is
-// given up to 40 ms before the slot that comes with it, so at least 750 of 790 ms are used, which is 94.9 %. Then the
-// second: calls of 0.2 s could be 125, and one in 20.5 ms is 97.6 % of 50 a second. In the end the minute.
+// Measured: each of them is used up when it is its turn. First the permits: calls of 0.75 s could be 33.3 a second. A permit is given up to
+// 40 ms before its slot, so at least 750 of 790 ms are used, which is 94.9 %. Then the second: calls of 0.2 s could be 125, and one in 20.5
+// ms is 97.6 % of 50 a second. In the end the minute.
 func TestFleetStacksPermitsOnRates(t *testing.T) {
 	slow, spent := 150, 500
 	rates := newStrict(upstreamtest.Sliding(1000, time.Minute), upstreamtest.Sliding(50, time.Second))
@@ -290,7 +289,7 @@ func TestFleetStacksPermitsOnRates(t *testing.T) {
 		n, left, 100*busy, rate, rates.Refused()), rates.Refused() == 0 && busy >= 0.94 && rate >= 0.95*50 && n >= int(left)*99/100)
 }
 
-// spend has another job make a call that the minute alone counts, and the upstream as many.
+// spend makes another job's call, which only the minute counts, and as many for the upstream.
 func spend(t *testing.T, s *scene, rates *strict, n int) {
 	t.Helper()
 	store, err := redisstore.New(s.server.Client())
@@ -307,7 +306,7 @@ func spend(t *testing.T, s *scene, rates *strict, n int) {
 	rates.SetLimits(both...)
 }
 
-// pass takes turns with another process to have the only permit, and reports to the upstream from when to when it had it.
+// pass takes turns with another process to have the only permit, and reports to the upstream when it had it.
 func pass(ctx context.Context, p *pacer.Pacer, j *job) (map[string]*tally, error) {
 	if len(j.Crews) == 0 {
 		return nil, nil //nolint:nilnil // it is not one of the two

@@ -3,16 +3,16 @@ package redisstore
 import "strings"
 
 // prefix begins every key and channel of this package. It has the number of the schema: the names of keys and the meaning of their values.
-// The number changes whenever an older release could not read what a newer one writes; values that an older release only lacks do not change
-// it. Releases with different numbers do not count each other's calls. Permissions name pacer:* and hold for all numbers.
+// The number changes whenever an older release could not read what a newer one writes; values that an older release only lacks do not
+// change it. Releases with different numbers do not count each other's calls. Permissions name pacer:* and hold for all numbers.
 //
-// TestTwoReleasesSideBySide runs the release before beside this one as long as both have the same number.
+// TestTwoReleasesSideBySide runs the previous release beside this one if both have the same number.
 const prefix = "pacer:8:"
 
-// startsMark sets the key of the log of a rate apart whose windows are exact. It cannot stand in a policy's name.
+// startsMark begins the suffix of the log of a rate with exact windows. No policy's name can contain it.
 const startsMark = "/starts"
 
-// Marks of the keys of a limit that calls queue for.
+// Marks of the keys of a limit with a queue.
 const (
 	leasesMark = "/leases"
 	begunMark  = "/begun"
@@ -24,7 +24,7 @@ const (
 // aliveMark ends the name of the set of the processes that pace an upstream.
 const aliveMark = "/alive"
 
-// doneMark ends the name of the set of a process's operations that are not to be done again.
+// doneMark ends the name of the set of a process's operations that must not run twice.
 const doneMark = "/done/"
 
 // cameMark ends the name of the set of the same processes in order of arrival.
@@ -39,28 +39,28 @@ const allowancesMark = "/allowances"
 // indexMark ends the name of the hash of the processes' descriptions.
 const indexMark = "/index"
 
-// upstreamsKey is the key of the set of the upstreams that are paced. It is no upstream's, for theirs have braces.
+// upstreamsKey is the key of the set of the known upstreams. It is no upstream's, for theirs have braces.
 const upstreamsKey = prefix + "upstreams"
 
 // upstreamKey returns the key of an upstream. It begins all others:
 //
 //	pacer:8:{upstream}                          the epoch of the upstream's data
-//	pacer:8:{upstream}/alive                    the processes that pace it, by when they are taken for gone
+//	pacer:8:{upstream}/alive                    the processes that pace it, by when they count as gone
 //	pacer:8:{upstream}/came                     the same, by when they came
-//	pacer:8:{upstream}/allowances               the allowances of which the upstream said something, by when that is over
-//	pacer:8:{upstream}/index                    what they say of themselves, of their policies, and of what went
-//	pacer:8:{upstream}/booking/ID               what became of a booking
+//	pacer:8:{upstream}/allowances               the allowances that the upstream stated, by their end
+//	pacer:8:{upstream}/index                    reports of processes: of themselves, their policies, and what went
+//	pacer:8:{upstream}/booking/ID               the record of a booking
 //	pacer:8:{upstream}:policy                   an account of the whole upstream
 //	pacer:8:{upstream}:policy:value             an account of one scope value, escaped
 //	pacer:8:{upstream}:policy/starts[:value]    when calls of a rate start, if its windows are exact
 //	pacer:8:{upstream}:policy/leases[:value]    the calls in flight, by when their leases run out
 //	pacer:8:{upstream}:policy/begun[:value]     the same, by when they began, if only long ones count
-//	pacer:8:{upstream}:policy/line[:value]      who is queued, in order
-//	pacer:8:{upstream}:policy/waits[:value]     the same, by when they are taken for dead
-//	pacer:8:{upstream}:policy/flows[:value]     who shares it fairly, by where their last calls end
+//	pacer:8:{upstream}:policy/line[:value]      the queue, in order
+//	pacer:8:{upstream}:policy/waits[:value]     the same, by when they count as dead
+//	pacer:8:{upstream}:policy/flows[:value]     the flows of fair shares, by where their last calls end
 //
-// The upstream is the hash tag, so that all keys of a stack are in one slot. Names of upstreams and policies
-// have no brace, colon or slash, and scope values are escaped, so no value can reach another key.
+// The upstream is the hash tag, so that all keys of a stack are in one slot. Names of upstreams and policies have no brace, colon or slash,
+// and scope values are escaped, so no value can reach another key.
 func upstreamKey(upstream string) string {
 	var b strings.Builder
 	writeUpstreamKey(&b, upstream)

@@ -152,11 +152,11 @@ func hundredASecond(burst int64) rule {
 	return rule{name: fmt.Sprintf("100 a second and %d at once", burst), kind: evenly, n: 100, period: time.Second, burst: burst}
 }
 
-// 10,000 calls of a batch queue for 100 a second, of which their lane has 80, and interactive calls come at random
-// times, 10 a second. The rate is never broken, and all interactive calls go although the queue is longer than the run.
+// 10,000 calls of a batch queue for 100 a second, of which their lane has 80, and interactive calls come at random times, 10 a second. The
+// rate is never broken, and all interactive calls go although the queue is longer than the run.
 //
-// Measured: while nobody else calls, the batch gets at least 95 a second. Interactive calls wait for at most 50 ms at the median
-// and 250 ms at p99, and still at least 95 are used.
+// Measured: without other calls, the batch gets at least 95 a second. Interactive calls wait for at most 50 ms at the median and 250 ms at
+// p99, and still at least 95 are used.
 func TestFleetWithADeepLane(t *testing.T) {
 	upstream := newGate(100, 10)
 	j := job{
@@ -187,7 +187,7 @@ var weights = map[string]int64{"one": 1, "three": 3, "guest": 1}
 // visit is for how long the guest stays, and stays away.
 const visit = 3 * time.Second
 
-// here returns for how long the guest is there between two instants, given as times since the start.
+// here returns how long the guest is there between two instants, given as times since the start.
 func here(from, to time.Duration) (sum time.Duration) {
 	for begin := visit; begin < to; begin += 2 * visit {
 		sum += max(0, min(to, begin+visit)-max(from, begin))
@@ -195,7 +195,7 @@ func here(from, to time.Duration) (sum time.Duration) {
 	return sum
 }
 
-// shares has crews call as fast as they may: those of the guest when it is there.
+// shares makes crews call as fast as they may: the guest's when it is there.
 func shares(ctx context.Context, p *pacer.Pacer, j *job) (map[string]*tally, error) {
 	time.Sleep(time.Until(j.Begin))
 	ctx, cancel := endsAt(ctx, j.Begin.Add(j.Duration))

@@ -20,12 +20,12 @@ import (
 // pausesMark ends the name of the channel on which the scripts publish the pauses of an upstream.
 const pausesMark = "/pauses"
 
-// subscriber is what a client needs besides running scripts so that a Store receives pauses. Every client of go-redis has it.
+// subscriber is what a client needs, besides scripts, for pauses. Every client of go-redis has it.
 type subscriber interface {
 	Subscribe(ctx context.Context, channels ...string) *redis.PubSub
 }
 
-// listeners share one subscription of a Store: a connection and a goroutine that exist while somebody listens.
+// listeners share one subscription of a Store: a connection and a goroutine that exist while there is a listener.
 type listeners struct {
 	mu       sync.Mutex
 	all      map[string][]*listener // by channel
@@ -37,7 +37,7 @@ type listeners struct {
 	pinging  bool
 }
 
-// pingEvery is how long a subscription may be silent until it is pinged.
+// pingEvery is how long a subscription may be silent before it is pinged.
 const pingEvery = 5 * time.Second
 
 type listener struct {
@@ -57,8 +57,8 @@ func (l *listener) notify(n store.News) {
 
 var _ store.Notifier = (*Store)(nil)
 
-// Listen implements [store.Notifier] by publish and subscribe. If the client cannot subscribe, or is a redis.Ring, which subscribes to
-// only one of its servers, receive is never called.
+// Listen implements [store.Notifier] by publish and subscribe. If the client cannot subscribe, or is a redis.Ring, which subscribes to only
+// one of its servers, receive is never called.
 func (s *Store) Listen(upstream string, receive func(store.News)) (stop func()) {
 	client, ok := s.rdb.(subscriber)
 	if _, ring := s.rdb.(*redis.Ring); !ok || ring {
@@ -89,8 +89,8 @@ func (s *listeners) add(client subscriber, dial func(context.Context) error, cha
 	}
 }
 
-// ping finds out whether a silent subscription still has its connection. It is called with each heartbeat, for so processes do it
-// the less often the more there are. If the connection is gone, go-redis makes another one.
+// ping checks whether a silent subscription still has its connection. Each heartbeat calls it, so large fleets ping less often. If the
+// connection is gone, go-redis makes another one.
 func (s *listeners) ping() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,13 +138,13 @@ func (s *listeners) remove(channel string, l *listener) {
 	}
 }
 
-// inBackground subscribes to channels, or unsubscribes. It does not block: the connection may have to be made. Failed work is done again
-// with the next connection.
+// inBackground subscribes to channels, or unsubscribes. It does not block on a new connection. Failed work is repeated with the next
+// connection.
 func inBackground(do func(context.Context, ...string) error, channels ...string) {
 	go func() { _ = caught(func() error { return do(context.Background(), channels...) }) }()
 }
 
-// run passes on what the server sends until nobody listens any more.
+// run delivers messages until there is no listener.
 func (s *listeners) run(client subscriber, pubsub *redis.PubSub, closing <-chan struct{}, finished chan<- struct{}) {
 	defer close(finished)
 	for pubsub != nil {
@@ -153,7 +153,7 @@ func (s *listeners) run(client subscriber, pubsub *redis.PubSub, closing <-chan 
 	}
 }
 
-// replace subscribes anew in place of a subscription that is of no use any more; it returns nil if nobody needs one.
+// replace replaces a broken subscription; it returns nil if there is no listener.
 func (s *listeners) replace(client subscriber, broken *redis.PubSub) *redis.PubSub {
 	_ = caught(broken.Close)
 	s.mu.Lock()
@@ -166,14 +166,14 @@ func (s *listeners) replace(client subscriber, broken *redis.PubSub) *redis.PubS
 	return s.pubsub
 }
 
-// listenAgain is how long to wait after an error; while the server is gone, longer and longer, up to listenSeldom.
+// listenAgain is the wait after an error. While the server is gone, it grows up to listenSeldom.
 const (
 	listenAgain  = 100 * time.Millisecond
 	listenSeldom = 2 * time.Second
 )
 
-// passOn passes on what comes by a subscription until it is closed, or the server answers nonsense. If the connection breaks,
-// go-redis connects anew, and subscribes again, by itself.
+// passOn delivers a subscription's messages until it is closed, or the server answers nonsense. If the connection breaks, go-redis connects
+// and subscribes again by itself.
 func (s *listeners) passOn(pubsub *redis.PubSub, closing <-chan struct{}) {
 	for {
 		var m any
@@ -194,8 +194,8 @@ func (s *listeners) passOn(pubsub *redis.PubSub, closing <-chan struct{}) {
 	}
 }
 
-// awaitServer waits a moment, and then until there is a server to connect to, or nobody listens any more. The client's own attempts would
-// be five at a time, and a line of its log each.
+// awaitServer waits a moment, and then until it can connect to a server, or there is no listener. The client would make five attempts at a
+// time, and log each.
 func (s *listeners) awaitServer(closing <-chan struct{}) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -218,7 +218,7 @@ func (s *listeners) awaitServer(closing <-chan struct{}) {
 	}
 }
 
-// notify passes a message on to its listeners.
+// notify passes a message to its listeners.
 func (s *listeners) notify(m any) {
 	channel, news := "", store.News{}
 	switch m := m.(type) {
@@ -239,11 +239,11 @@ func (s *listeners) notify(m any) {
 	}
 }
 
-// maxChanges bounds how many lines of a message are read: more than the limits of any stack.
+// maxChanges bounds the lines of a message that are read: more than the limits of any stack.
 const maxChanges = 1024
 
-// parseChanges reads what the scripts publish (see report.lua and heartbeat.lua): a line with the store's now, then "kind until key" for
-// each change, or a call's id in place of until. Payloads of another form are left out, for anybody may publish.
+// parseChanges reads a message of the scripts (see report.lua and heartbeat.lua): a line with the store's now, then "kind until key" for
+// each change, or a call's id in place of until. It omits other payloads, for anyone may publish.
 func parseChanges(channel, payload string) []store.Change {
 	upstream := strings.TrimSuffix(channel, pausesMark)
 	head, rest, _ := strings.Cut(payload, "\n")
@@ -291,7 +291,7 @@ func parseChanges(channel, payload string) []store.Change {
 	return changes
 }
 
-// keyOf reads what comes after an upstream's key in the key of an account; nothing stands for the whole upstream.
+// keyOf reads what follows an upstream's key in the key of an account; nothing stands for the whole upstream.
 func keyOf(name string) (k store.Key, ok bool) {
 	if name == "" {
 		return k, true

@@ -95,7 +95,7 @@ func TestAPauseReachesWaitersOnACluster(t *testing.T) {
 	one, other := two(t, func() redis.UniversalClient { return cluster.Client() }, policies.Every(20*time.Minute).Named("every"))
 	require.NoError(t, one.Wait(t.Context(), pacer.MaxWait(0)))
 	s := asleep(t, other)
-	// A node knows the subscribers that are connected to it alone: what counts is that a message arrives.
+	// A node knows only the subscribers that are connected to it: the test is that a message arrives.
 	before, _ := inside.Slot(s.Reservation)
 	require.Eventually(t, func() bool {
 		require.NoError(t, one.Report(t.Context(), policies.Feedback{Wait: 50 * time.Minute}))

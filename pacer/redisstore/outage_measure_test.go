@@ -38,14 +38,13 @@ func (s *scene) resynced() {
 	require.EqualValues(s.t, fleetSize, alive, "processes that are there")
 }
 
-// outage runs 4 processes × 16 goroutines at 50 a second while something happens to Redis, which returns the instants at which
-// it lost its memory.
+// outage runs 4 processes × 16 goroutines at 50 a second while something happens to Redis, which returns the instants at which it lost its
+// memory.
 //
-// No call errs or goes before its slot. Grants of the store between two losses conform, and so do the local grants of each process, to its
-// share. In the end all are back, and everything that went is charged.
+// No call fails or goes before its slot. Grants of the store between two losses conform, and so do the local grants of each process, to its
+// share. In the end all are back, and every call that went is charged.
 //
-// Measured: none stalls longer than a second beyond its pace, the upstream refuses nothing, and gets at least 95 % of what it
-// allows.
+// Measured: none stalls longer than a second beyond its pace, the upstream refuses nothing, and gets at least 95 % of what it allows.
 func outage(t *testing.T, meanwhile func(s *scene, away time.Duration) (losses []int64)) {
 	t.Helper()
 	var known int64
@@ -82,8 +81,8 @@ func outage(t *testing.T, meanwhile func(s *scene, away time.Duration) (losses [
 		upstream.Refused() == 0 && rate >= 0.95*50 && longest < 2312*time.Millisecond)
 }
 
-// requireNothingLost fails the test unless the store has everything charged that went, though it was away or forgot. Charges of calls that
-// did not go are no more than can be on the way at once: an answer that comes too late may be lost.
+// requireNothingLost fails the test unless the store has charges for all calls, though it was away or forgot. Charges without a call are no
+// more than can be under way at once: a late answer may be lost.
 func (p *played) requireNothingLost(t *testing.T) {
 	t.Helper()
 	charged, went := p.charged(), int64(len(p.all))

@@ -78,7 +78,7 @@ func TestAQuotaOutlivesTheServersMemory(t *testing.T) {
 	}
 }
 
-// An operator's reset is not undone by those who remember, not even if the server loses everything afterwards.
+// Processes that remember do not undo an operator's reset, not even if the server loses everything afterwards.
 func TestAResetStaysReset(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -142,8 +142,8 @@ func TestAResetForgetsNothingElse(t *testing.T) {
 	}
 }
 
-// acquainted waits until each process of an upstream knows how many there are, and returns when that was: all are there, and each has
-// reported once more.
+// acquainted waits until each process of an upstream knows their number, and returns when that was: all are there, and each has reported
+// once more.
 func acquainted(t *testing.T, rdb redis.UniversalClient, upstream string, processes int) (since int64) {
 	t.Helper()
 	all := time.Time{}
@@ -169,9 +169,8 @@ func shiftable(t *testing.T, rdb *redis.Client, shift *atomic.Int64) *redisstore
 	return redisstore.NewAt(rdb, func() store.Instant { return store.Instant(time.Now().UnixMicro() + shift.Load()) })
 }
 
-// The server's clock steps forth and back by an hour, as it does when a machine with another clock takes over. Going forth
-// forgets what is charged to the rate: one burst goes at once. Going back makes nobody wait for the hour to pass: store time
-// goes on.
+// The server's clock steps forth and back by an hour, as when a machine with another clock takes over. Going forth forgets the charges of
+// the rate: one burst goes at once. Going back makes no call wait for the hour: store time goes on.
 func TestTheServersClockSteps(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Shared(t).Client()
@@ -208,7 +207,7 @@ type goings struct {
 
 func (g *goings) last() time.Time { return g.at[len(g.at)-1] }
 
-// callWhile has each of some Pacers make calls from four goroutines while something happens, which may wait until each goroutine has made
+// callWhile makes calls of some Pacers, from four goroutines each, while something happens, which may wait until each goroutine has made
 // one more call. No call has an error.
 func callWhile(t *testing.T, fleet []*pacer.Pacer, meanwhile func(goneOnce func())) *goings {
 	t.Helper()

@@ -81,8 +81,8 @@ func TestACallByAnyOfSomeKeysIsOneScript(t *testing.T) {
 	}
 }
 
-// Four processes use four uneven keys, beside a limit of all of them, for no more than any window admits. A key that one of them leaves is
-// used by none of them from then on, but for calls that had their slots before.
+// Four processes use four uneven keys, beside a limit of all of them, for no more than any window admits. When one leaves a key, none uses
+// it from then on, except calls that had their slots before.
 func TestFourProcessesAndFourKeys(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -139,7 +139,7 @@ func TestFourProcessesAndFourKeys(t *testing.T) {
 	calls.Wait()
 }
 
-// Four processes make calls of random length by four uneven keys, each of which allows so many at once: no key ever has more in flight.
+// Four processes make calls of random length by four uneven keys, each with so many permits: no key ever has more in flight.
 func TestFourProcessesAndThePermitsOfFourKeys(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -179,7 +179,7 @@ func TestFourProcessesAndThePermitsOfFourKeys(t *testing.T) {
 	calls.Wait()
 }
 
-// A process that has no store uses its share of each key, and gives back what it does not use.
+// A process without its store uses its share of each key, and gives back the rest.
 func TestAPoolWithoutItsStore(t *testing.T) {
 	t.Parallel()
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", DisableIdentity: true, ContextTimeoutEnabled: true, MaxRetries: -1})

@@ -15,7 +15,7 @@ import (
 
 var _ store.Readier = (*Store)(nil)
 
-// A Problem is what keeps a [Store] from working.
+// A Problem keeps a [Store] from working.
 type Problem uint8
 
 // The problems.
@@ -38,7 +38,7 @@ const (
 	Loading
 	// Full: the server's memory is full, and it must not evict anything.
 	Full
-	// Refused: the server replies with some other error.
+	// Refused: the server replies with another error.
 	Refused
 )
 
@@ -87,11 +87,11 @@ func (e *NotReadyError) Unwrap() []error {
 	return []error{e.Err}
 }
 
-// readyMark ends the name of a key that is never there, except while ready.lua runs.
+// readyMark ends the name of a key that exists only while ready.lua runs.
 const readyMark = "/ready"
 
-// Ready implements [store.Readier]: it connects, loads the scripts into the server, and tries every command that they run on the
-// upstream's keys and channel. It leaves no key behind. Its error is a [*NotReadyError].
+// Ready implements [store.Readier]: it connects, loads the scripts into the server, and tries every command that they run on the upstream's
+// keys and channel. It leaves no key behind. Its error is a [*NotReadyError].
 func (s *Store) Ready(ctx context.Context, upstream string) error {
 	// The client may take longer than the context allows, if its ContextTimeoutEnabled is not set.
 	done := make(chan error, 1)
@@ -136,8 +136,8 @@ func (s *Store) ready(ctx context.Context, upstream string) error {
 	return s.subscribes(ctx, channel)
 }
 
-// load has the server of a key load all scripts. It runs them on a key that is not there, without arguments: they fail, as far as they
-// do anything, for all that they write needs an argument. That is no error here.
+// load loads all scripts into the server of a key. It runs them on a missing key, without arguments: those that would write something fail,
+// because writing needs an argument. That is no error here.
 func (s *Store) load(ctx context.Context, scratch string) error {
 	for _, p := range []*script{
 		&s.reserve, &s.queued, &s.cancel, &s.report, &s.status, &s.heartbeat, &s.describe, &s.index, &s.enlist, &s.redeem, &s.settings,
@@ -151,7 +151,7 @@ func (s *Store) load(ctx context.Context, scratch string) error {
 	return nil
 }
 
-// notReady returns the error for one of the client, or for the server's answer to a script that uses some keys.
+// notReady converts an error of the client, or the server's answer to a script that uses some keys.
 func notReady(err error, keys ...string) error {
 	e := &NotReadyError{Problem: Refused, What: keys, Err: err}
 	var certificate *tls.CertificateVerificationError
@@ -187,7 +187,7 @@ func isReadOnly(reply string) bool {
 	return slices.ContainsFunc([]string{"READONLY", "MISCONF", "NOREPLICAS"}, func(p string) bool { return strings.HasPrefix(reply, p) })
 }
 
-// deniedCommand returns the command that a user may not run by a server's reply. Servers word it differently.
+// deniedCommand returns the command that a user may not run, from a server's reply. Servers word it differently.
 func deniedCommand(reply string) string {
 	if _, after, ok := strings.Cut(reply, "run the '"); ok {
 		if name, _, ok := strings.Cut(after, "'"); ok {

@@ -20,7 +20,7 @@ import (
 
 var _ store.Registry = (*Store)(nil)
 
-// enlistEvery is how often a process enlists its upstream, and enlistSpread how often those of an upstream may do so, on average. In a
+// enlistEvery is how often a process enlists its upstream, and enlistSpread how often the processes of an upstream do so on average. In a
 // Cluster the list is on another server, so it takes a request of its own.
 const (
 	enlistEvery  = time.Minute
@@ -76,11 +76,11 @@ func (s *Store) Describe(ctx context.Context, upstream string, about store.About
 	return versions, err
 }
 
-// longestEvery is how often a process reports at least, if it announces no interval.
+// longestEvery is the longest time between two reports of a process, if it announces no interval.
 const longestEvery = time.Minute
 
-// countsFor returns for how long the policies of a process count that reports so often: one report may be missing, but processes that have
-// other policies by now should soon not seem to disagree with themselves.
+// countsFor returns how long the policies of a process count that reports so often: one report may be missing, but processes with new
+// policies should soon not seem to disagree with themselves.
 func countsFor(every time.Duration) time.Duration {
 	if every <= 0 || every > longestEvery {
 		every = longestEvery
@@ -88,7 +88,7 @@ func countsFor(every time.Duration) time.Duration {
 	return 2*every + time.Second
 }
 
-// mayEnlist reports whether it is time to enlist an upstream again that so many processes pace.
+// mayEnlist reports whether to enlist an upstream again that so many processes pace.
 func (s *Store) mayEnlist(upstream string, alive int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +161,7 @@ func (s *Store) query(ctx context.Context, p *script, r *request) ([]any, error)
 
 var errNoIndex = errors.New("the reply is not what the script returns: is there a proxy between this program and Redis?")
 
-// parseIndex reads the reply of index.lua. Descriptions of another form are left out: anybody who can write there can write anything.
+// parseIndex reads the reply of index.lua. It omits descriptions of another form: anyone who can write there can write anything.
 func parseIndex(v []any) (*store.Index, error) {
 	if len(v) != 5 {
 		return nil, errNoIndex
@@ -218,7 +218,7 @@ func texts(v []any) ([]string, error) {
 	return all, nil
 }
 
-// inTurn goes through a list of keys and values in turn.
+// inTurn iterates over a list of keys and values in turn.
 func inTurn(list []string) iter.Seq2[string, string] {
 	return func(yield func(k, v string) bool) {
 		for i := 0; i+1 < len(list); i += 2 {
@@ -233,10 +233,10 @@ func pairs(list []string) map[string]string {
 	return maps.Collect(inTurn(list))
 }
 
-// maxTexts bounds the texts of a version that are believed, in bytes: describe.lua writes no more.
+// maxTexts bounds the bytes of a version's texts: describe.lua writes no more.
 const maxTexts = 16 << 10
 
-// textsOf returns the policies of a version; nil if they are not known, or are not those of that version.
+// textsOf returns the policies of a version; nil if they are unknown, or of another version.
 func textsOf(fields map[string]string, version string) []string {
 	parts := strings.SplitN(fields["policies/"+version], " ", 3)
 	if len(parts) != 3 || len(parts[2]) > maxTexts {
@@ -261,11 +261,11 @@ func parseScore(s string) int64 {
 	return int64(f)
 }
 
-// sayAgain is how much longer ago than the last one a policy may have been reported, and still be in use, in µs. Processes report their
-// policies every few seconds.
+// sayAgain is how much older than the last report, in µs, that of a policy in use may be. Processes report their policies every few
+// seconds.
 const sayAgain = 60_000_000
 
-// currentPolicies returns the policies that are in use.
+// currentPolicies returns the policies in use.
 func currentPolicies(fields map[string]string) []string {
 	reported, last := make(map[string]int64), int64(0)
 	for field, value := range fields {

@@ -70,7 +70,7 @@ func TestAnOperatorSeesWhatACallReallyCost(t *testing.T) {
 	require.GreaterOrEqual(t, s.Policies[1].Remaining, int64(2900))
 }
 
-// Somebody who has nothing but the store sees what the fleet's processes do, and can intervene.
+// An operator with only the store sees what the fleet's processes do, and can intervene.
 func TestAnOperatorSeesTheFleet(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
@@ -303,7 +303,7 @@ func TestAnIndexOfNonsense(t *testing.T) {
 	require.Empty(t, f.TopKeys)
 	require.Len(t, f.Unknown, 2, "nonsense, and the second of a name: %q", f.Unknown)
 
-	// A process that comes goes on all the same, and takes out what is over.
+	// A process that comes works all the same, and removes what has expired.
 	p = named(t, rdb, "b", policies.PerSecond(50).Named("peak"))
 	require.NoError(t, p.Wait(t.Context()))
 	require.Eventually(t, func() bool {
@@ -321,7 +321,7 @@ func TestAnIndexOfNonsense(t *testing.T) {
 	require.ErrorIs(t, err, redisstore.ErrForeign)
 }
 
-// A Cluster keeps the names of upstreams on another server than what is known of them.
+// A Cluster keeps the names of upstreams on another server than their data.
 func TestUpstreamsOfACluster(t *testing.T) {
 	t.Parallel()
 	store, err := redisstore.New(redistest.StartCluster(t).Client())
@@ -386,7 +386,7 @@ func (h refuses) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// Descriptions are removed when their processes leave, and by others when they were killed; and so are upstreams that nobody paces.
+// Descriptions are removed when their processes leave, or by others if they were killed; and so are upstreams that are no longer paced.
 func TestTheRegistryForgets(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// previousFile names the release before this one: a tag, or as long as there is none with the schema of this one, the commit that
-// introduced it. If history was rewritten, git log -S with the prefix of keys.go finds that commit.
+// previousFile names the previous release: a tag, or until there is one with this schema, the commit that introduced it. If history was
+// rewritten, git log -S with the prefix of keys.go finds that commit.
 const previousFile = "testdata/previous"
 
 // Each release may meet the one before it: both have the number in their keys that docs/operating.md promises, unless the changelog

@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// reply walks through a script's reply: a flat array of integers.
+// reply reads a script's reply, a flat array of integers.
 type reply struct {
 	values []int64
 	err    error
@@ -30,13 +30,13 @@ func (r *reply) int() int64 {
 	return n
 }
 
-// maxInstant is the latest instant of a script: its numbers are exact up to there.
+// maxInstant is the latest instant of a script, up to which its numbers are exact.
 const maxInstant = 1 << 53
 
-// maxRefused is the latest slot of a call that is refused: it may want to go as late as a time.Duration reaches.
+// maxRefused is the latest slot of a refused call, which may want to go as late as a time.Duration reaches.
 const maxRefused = maxInstant + math.MaxInt64/1000
 
-// upTo returns the next number, and requires it to be from least to most: every number of a reply is hostile until then.
+// upTo returns the next number, from least to most: every number of a reply is hostile until then.
 func (r *reply) upTo(least, most int64) int64 {
 	n := r.int()
 	if n < least || n > most {
@@ -52,7 +52,7 @@ func (r *reply) instant() store.Instant { return store.Instant(r.upTo(0, maxInst
 
 func (r *reply) count() int64 { return r.upTo(0, maxInstant) }
 
-// binds returns the index of the binding limit, out of so many: see reserve.lua.
+// binds returns the index of the binding limit, of so many: see reserve.lua.
 func (r *reply) binds(limits int) int {
 	if n := int(r.upTo(0, int64(limits))); n > 0 {
 		return n - 1
@@ -99,7 +99,7 @@ func (r *reply) holding(l *store.Limit) (h store.Holding) {
 	return h
 }
 
-// done returns the first error; values left over are one, too.
+// done returns the first error. Values left over are one, too.
 func (r *reply) done() error {
 	if r.err == nil && len(r.values) > 0 {
 		r.err = fmt.Errorf("the reply is %d values too long", len(r.values))

@@ -12,8 +12,8 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// A request is the command line of one script. It is made with few allocations: numbers and keys are passed to the client by
-// pointers into it, which is also what a hook of the client sees.
+// A request is the command line of one script. It takes few allocations: the client, and its hooks, get pointers into it for numbers and
+// keys.
 type request struct {
 	args []any
 	ints []int64
@@ -29,10 +29,10 @@ type request struct {
 	}
 }
 
-// maxEpoch is how long an epoch is at most.
+// maxEpoch is the length of the longest epoch.
 const maxEpoch = 40
 
-// head is how many arguments come before the keys: the command, the script and the number of keys.
+// head is the number of arguments before the keys: the command, the script and the number of keys.
 const head = 3
 
 func newRequest() *request {
@@ -47,7 +47,7 @@ func (r *request) script(ctx context.Context, program *[2]any) {
 	r.args[0], r.args[1], r.args[2] = program[0], program[1], &r.sent
 }
 
-// sent is the number of keys. The client encodes it when it has a connection to write to.
+// sent is the number of keys. The client encodes it when it writes to a connection.
 type sent struct {
 	ctx  context.Context //nolint:containedctx // of the request
 	keys int
@@ -113,7 +113,7 @@ func (r *request) addKeys(upstream string, limits []store.Limit) {
 	}
 }
 
-// addQueue adds the keys of a limit that calls queue for.
+// addQueue adds the keys of a limit with a queue.
 func (r *request) addQueue(name string, l *store.Limit) {
 	if l.Spec.Algorithm == specs.Concurrency {
 		r.addKey(name, l, leasesMark)
@@ -128,7 +128,7 @@ func (r *request) addQueue(name string, l *store.Limit) {
 	}
 }
 
-// addKey adds a key that has to do with a limit.
+// addKey adds a key of a limit.
 func (r *request) addKey(name string, l *store.Limit, mark string) {
 	begin := r.text.Len()
 	r.text.WriteString(name)
@@ -142,11 +142,11 @@ func (r *request) addKey(name string, l *store.Limit, mark string) {
 	r.key(r.text.String()[begin:])
 }
 
-// A prelude adds what a script receives before the accounts, in addition to the keys. It is a function, since an interface would have to be
-// allocated.
+// A prelude adds what a script receives before the accounts, besides the keys. It is a function, since an interface would take an
+// allocation.
 type prelude func(r *request, upstream string)
 
-// nothing is the prelude of a script that receives none.
+// nothing is the empty prelude.
 func nothing(*request, string) {}
 
 // knowledge is what the client knows of the store, which Reserve sends first.
@@ -164,7 +164,7 @@ func (k knowledge) add(r *request, _ string) {
 	r.numbers(int64(k.lastSeen))
 }
 
-// members is the prelude of a heartbeat: the keys of those who are there come after the accounts.
+// members is the prelude of a heartbeat: the keys of the living processes come after the accounts.
 type members struct{ upstream string }
 
 func (m members) add(r *request, _ string) {
@@ -172,7 +172,7 @@ func (m members) add(r *request, _ string) {
 	r.key(m.upstream + cameMark)
 }
 
-// operation names an operation that is not to be done twice: the key comes last, and its numbers first.
+// operation names an operation that must not run twice: the key comes last, and its numbers first.
 type operation struct {
 	*store.Once
 
@@ -197,9 +197,8 @@ func (o operation) add(r *request, upstream string) {
 	r.numbers(o.Number, o.Known)
 }
 
-// limits adds the part that all scripts share: as keys the upstream's and those of the accounts, as arguments what comes
-// first, the number of the accounts, and each account's algorithm and parameters. Calendars are open from now until the
-// given time.
+// limits adds the part that all scripts share: as keys the upstream's and those of the accounts, as arguments what comes first, the number
+// of the accounts, and each account's algorithm and parameters. Calendars are open from now until the given time.
 func (r *request) limits(upstream string, limits []store.Limit, first prelude, now, until int64) error {
 	r.addKeys(upstream, limits)
 	first(r, upstream)
@@ -236,8 +235,8 @@ func (r *request) limits(upstream string, limits []store.Limit, first prelude, n
 	return nil
 }
 
-// rate adds the algorithm and the parameters of a rate: if it adapts, if calls are queued for it, and if its windows are exact, it
-// has another algorithm on the wire, with more parameters.
+// rate adds the algorithm and the parameters of a rate. One that adapts, has a queue or exact windows has another algorithm in the wire
+// format, with more parameters.
 func (r *request) rate(s *specs.Spec) {
 	algorithm := int64(s.Algorithm)
 	switch more := s.Queue != specs.NoQueue || s.Adapt != nil; {
@@ -267,7 +266,7 @@ func (r *request) rate(s *specs.Spec) {
 	}
 }
 
-// algorithmError is a policy that the scripts do not know.
+// algorithmError reports a policy that the scripts do not know.
 type algorithmError struct {
 	policy    string
 	algorithm specs.Algorithm

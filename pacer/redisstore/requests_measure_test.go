@@ -23,8 +23,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// commands returns how many commands clients have sent to a server that have to do with pacing, heartbeats and subscriptions included.
-// Commands that scripts run do not count.
+// commands counts the commands of clients for pacing, heartbeats and subscriptions included, on a server. Commands that scripts run do not
+// count.
 func commands(ctx context.Context, rdb *redis.Client) (n int, err error) {
 	info, err := rdb.Info(ctx, "commandstats").Result()
 	if err != nil {

@@ -18,8 +18,7 @@ func (s *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 	}, func(all []store.Grant) { _ = s.Cancel(context.WithoutCancel(ctx), stack, all) })
 }
 
-// ReserveAll implements [store.Shared]: one script, which reads and writes every account once, and stops early if the work takes too
-// long.
+// ReserveAll implements [store.Shared]: one script, which reads and writes every account once, and stops early if the work takes too long.
 func (s *Store) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	if len(batches) == 0 {
 		return nil
@@ -61,7 +60,7 @@ func (s *Store) ReserveAll(ctx context.Context, batches []store.Batch) error {
 // hasQueue reports whether calls may have to queue for a limit.
 func hasQueue(l store.Limit) bool { return l.Spec.HasQueue() }
 
-// owned holds for each of some stacks which of the limits of them all are its own, from 1. It is nil if there is one stack.
+// owned lists, for each of several stacks, which of all limits are its own, from 1. It is nil for one stack.
 type owned [][]int64
 
 // of returns the limits of the stack at i; nil for all.
@@ -97,7 +96,7 @@ func union(batches []store.Batch) ([]store.Limit, owned) {
 	return limits, refs
 }
 
-// calls adds calls as runs of those that are alike. The limits of the first are refs; nil for all.
+// calls adds calls as runs of equal ones. The limits of the first are refs; nil for all.
 func (r *request) calls(refs []int64, calls []store.Call) {
 	for i := 0; i < len(calls); {
 		c, n := &calls[i], 1
@@ -142,7 +141,7 @@ func (r *request) calls(refs []int64, calls []store.Call) {
 	}
 }
 
-// binding adds which of the limits bind what follows: refs, from 1; nil for those of before, or all.
+// binding adds the limits that bind what follows: refs, from 1; nil for those of before, or all.
 func (r *request) binding(refs []int64) {
 	if refs == nil {
 		r.numbers(0)
@@ -152,7 +151,7 @@ func (r *request) binding(refs []int64) {
 	r.numbers(refs...)
 }
 
-// choices adds the choices of a call, unless they are those of the run before, and which it prefers.
+// choices adds a call's choices, unless the run before had the same, and its preferred one.
 func (r *request) choices(c *store.Call, asBefore bool) {
 	if asBefore {
 		r.numbers(0)
@@ -184,8 +183,8 @@ func alike(a, b *store.Call) bool {
 		a.First == b.First && a.Kept == b.Kept && slices.EqualFunc(a.AnyOf, b.AnyOf, slices.Equal)
 }
 
-// grants reads the answers to the calls of a batch: see reserve.lua. Where the reply ends, calls are deferred, but for the first
-// of a request. It reports whether there were any.
+// grants reads the answers to the calls of a batch: see reserve.lua. After the end of the reply, calls are deferred, except the first of a
+// request. It reports whether there were any.
 func (r *reply) grants(b *store.Batch, now int64, first, deferred bool) bool {
 	for i := 0; i < len(b.Grants); {
 		if deferred = deferred || len(r.values) == 0 && r.err == nil && (!first || i > 0); deferred {
@@ -239,7 +238,7 @@ func (r *reply) grants(b *store.Batch, now int64, first, deferred bool) bool {
 	return false
 }
 
-// choice reads which choice binds a call, and of how many limits; it is all of them if the call has no choices.
+// choice reads which choice binds a call, and its number of limits; all of them if the call has no choices.
 func (r *reply) choice(b *store.Batch, i int) (choice, limits int) {
 	choices := b.Calls[i].AnyOf
 	if choices == nil {

@@ -66,7 +66,7 @@ func (s *Store) set(ctx context.Context, upstream string, changes []store.Settin
 	return parseSettings(up, v)
 }
 
-// parseSettings reads the reply of settings.lua. Settings of another form are left out.
+// parseSettings reads the reply of settings.lua. It omits settings of another form.
 func parseSettings(up string, v []any) (*store.Settings, error) {
 	if len(v) == 1 {
 		return nil, &store.SettingsError{}
@@ -134,8 +134,8 @@ func stringsIn(values []any) (all []string) {
 	return all
 }
 
-// parseReset reads what account.lua notes of an epoch that began on purpose: "epoch now", and then a line for each account. A line that is
-// of no form stands for all accounts.
+// parseReset reads what account.lua notes of an epoch that began on purpose: "epoch now", and then a line for each account. A line of
+// another form stands for all accounts.
 func parseReset(up, text string) (r store.Reset, ok bool) {
 	head, lines, _ := strings.Cut(text, "\n")
 	epoch, now, ok := strings.Cut(head, " ")

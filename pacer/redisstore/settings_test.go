@@ -60,8 +60,8 @@ func (c *setFleet) have(t *testing.T, text string) {
 	}
 }
 
-// Settings reach processes whose calls wait, faster or slower, and those that start later; when they are unset, each has its own again.
-// None of the calls fails, and every key expires.
+// Settings reach processes with waiting calls, faster or slower, and those that start later; when they are unset, each has its own policies
+// again. None of the calls fails, and every key expires.
 func TestAFleetLearnsOfWhatIsSet(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -117,8 +117,7 @@ func expires(t *testing.T, rdb *redis.Client) {
 	}
 }
 
-// Anybody who can write there can set anything: what is not of the form that it should have is left out, and what nobody understands does
-// not hold.
+// Anyone who can write there can set anything: other forms are ignored, and unreadable settings do not hold.
 func TestSettingsOfNonsense(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()

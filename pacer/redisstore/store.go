@@ -20,18 +20,18 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// ErrForeign is the cause of a *pacer.StoreError when a key of the store holds what Headway did not write. Nothing was changed. Delete
-// the key, or give the policy another name.
+// ErrForeign is the cause of a *pacer.StoreError when a key of the store has a value that Headway did not write. Nothing was changed.
+// Delete the key, or give the policy another name.
 var ErrForeign = errors.New("redisstore: a key holds a foreign value: delete the key, or give the policy another name")
 
-// A Client is what a [Store] needs of a client: *redis.Client, *redis.ClusterClient and every redis.UniversalClient have it.
+// A Client is what a [Store] needs: *redis.Client, *redis.ClusterClient and every redis.UniversalClient have it.
 type Client interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }
 
-// A Store keeps accounts in Redis. It holds no state except what it learned about the server's clock, and there is nothing to close.
-// While a Pacer with waiting calls listens for pauses, it has one subscription, with a connection and goroutines of its own; they end
-// when the last such Pacer is closed. It is safe for concurrent use.
+// A Store keeps accounts in Redis. Its only state is what it learned about the server's clock, and there is nothing to close. While a Pacer
+// with waiting calls listens for pauses, it has one subscription, with a connection and goroutines of its own; they end when the last such
+// Pacer is closed. It is safe for concurrent use.
 type Store struct {
 	rdb                                                 Client
 	reserve, queued, cancel, report, status, heartbeat  script
@@ -54,8 +54,8 @@ var _ store.Punctual = (*Store)(nil)
 // New returns a Store that uses a client: *redis.Client, *redis.ClusterClient or any other redis.UniversalClient. You configure and close
 // the client. A nil client is a [*store.ConfigError].
 //
-// No command is sent twice: go-redis does not retry these commands, whatever the client's MaxRetries, because a script whose reply was
-// lost may have run.
+// No command is sent twice: go-redis does not retry these commands, whatever the client's MaxRetries, because a script whose reply was lost
+// may have run.
 func New(rdb Client) (*Store, error) {
 	if rdb == nil || reflect.ValueOf(rdb).Kind() == reflect.Pointer && reflect.ValueOf(rdb).IsNil() {
 		return nil, &store.ConfigError{In: "redisstore", Field: "Client", Value: "nil", Reason: "give redisstore.New a client, such as redis.NewClient returns"}
@@ -63,7 +63,7 @@ func New(rdb Client) (*Store, error) {
 	return withScripts(rdb, scripts.New()), nil
 }
 
-// script is a program and the name by which the server knows it, each with its command: as the client takes them.
+// script is a program and its name on the server, each with its command, in the client's form.
 type script struct{ eval, evalsha [2]any }
 
 func newScript(source string) script {
@@ -108,7 +108,7 @@ func (s *Store) eval(ctx context.Context, r *request, program *[2]any) ([]int64,
 		return cmd.Val(), nil
 	}
 	if !s.failed(err) {
-		// A command that is not sent again does not make a Cluster's client look where the keys are now.
+		// Without a retry, a Cluster's client does not look where the keys are now.
 		if cluster, ok := s.rdb.(interface{ ReloadState(ctx context.Context) }); ok {
 			cluster.ReloadState(ctx)
 		}
@@ -116,7 +116,7 @@ func (s *Store) eval(ctx context.Context, r *request, program *[2]any) ([]int64,
 	return nil, err
 }
 
-// process has the client run a command, and returns its error.
+// process runs a command, and returns its error.
 func (s *Store) process(ctx context.Context, cmd redis.Cmder) error {
 	return caught(func() error {
 		_ = s.rdb.Process(ctx, cmd)
@@ -124,11 +124,11 @@ func (s *Store) process(ctx context.Context, cmd redis.Cmder) error {
 	})
 }
 
-// errPanicked is the error of a client that panics: at a reply that go-redis cannot read, or in a hook or a dialer of the client's.
+// errPanicked is the error of a client that panics: at a reply that go-redis cannot read, or in a hook or a dialer.
 var errPanicked = errors.New("redisstore: the client panicked, at a reply that is nonsense or in a hook or a dialer of its own")
 
 // caught calls the client. If that panics, as go-redis does at an array of an absurd length, it returns errPanicked, as if no server
-// answered. Every call of the client goes through it: most of them are in goroutines where nobody else would recover.
+// answered. Every call of the client uses it, since most are in goroutines where nothing else would recover.
 func caught(call func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -138,7 +138,7 @@ func caught(call func() error) (err error) {
 	return call()
 }
 
-// run runs a script: one round trip, or two where the server does not know it.
+// run runs a script: one round trip, or two if the server does not know it.
 func (s *Store) run(ctx context.Context, p *script, r *request) (reply, error) {
 	if s.testClock != nil {
 		r.numbers(s.testClock())
@@ -153,14 +153,14 @@ func (s *Store) run(ctx context.Context, p *script, r *request) (reply, error) {
 	return reply{values: values}, err
 }
 
-// Punctual implements [store.Punctual]: true for a client of one server with ContextTimeoutEnabled. A client of a Cluster or of Sentinel may
-// first have to find its server.
+// Punctual implements [store.Punctual]: true for a client of one server with ContextTimeoutEnabled. A client of a Cluster or of Sentinel
+// may first have to find its server.
 func (s *Store) Punctual() bool {
 	rdb, ok := s.rdb.(*redis.Client)
 	return ok && rdb.Options().ContextTimeoutEnabled && rdb.Options().Addr != sentinelAddr
 }
 
-// sentinelAddr stands for the address that redis.NewFailoverClient's client looks up.
+// sentinelAddr is the address in clients of redis.NewFailoverClient, which look up the real one.
 const sentinelAddr = "FailoverClient"
 
 // Fault implements [store.Shared].
@@ -176,8 +176,8 @@ func (s *Store) Fault(err error) store.Fault {
 	return store.Unreachable
 }
 
-// isForeign reports whether a script ended because of a foreign value in a key. Servers differ in how they wrap the error of a command
-// inside a script.
+// isForeign reports whether a foreign value in a key ended a script. Servers differ in how they wrap the error of a command inside a
+// script.
 func isForeign(err error) bool {
 	msg := err.Error()
 	return strings.Contains(msg, "HEADWAYFOREIGN") ||

@@ -27,7 +27,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// newPacer returns a Pacer that waits for its store for as long as it takes: a busy machine does not make it pace locally.
+// newPacer returns a Pacer that waits for its store without a bound: a busy machine does not make it pace locally.
 func newPacer(t *testing.T, rdb redisstore.Client, p ...policies.Policy) *pacer.Pacer {
 	t.Helper()
 	store, err := redisstore.New(rdb)
@@ -88,7 +88,7 @@ func TestOneWaitIsOneEvalsha(t *testing.T) {
 	for range waits {
 		require.NoError(t, p.Wait(ctx))
 	}
-	// A rate whose key has expired is looked at once more: it could be a key of another type.
+	// A rate whose key has expired is read once more: it could be a key of another type.
 	inside := map[string]int{"time": 1, "mget": 1, "type": 3, "set": 3}
 	requested := 0
 	for _, c := range stop() {

@@ -18,8 +18,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Tenants without end, each seen once: what is kept of them is bounded here, and gone from the server after their TTLs.
-// With HEADWAY_LONG=1 there are more, and HEADWAY_TENANTS sets how many.
+// Tenants without end, each seen once: their data is bounded here, and gone from the server after their TTLs. With HEADWAY_LONG=1 there are
+// more, and HEADWAY_TENANTS sets their number.
 func TestTenantsWithoutEnd(t *testing.T) { //nolint:paralleltest // others would be measured, too
 	tenants := extent(2_000, 30_000)
 	if n, err := strconv.Atoi(os.Getenv("HEADWAY_TENANTS")); err == nil {

@@ -110,9 +110,9 @@ func (l *load) call(ctx context.Context, s *noted, p *pacer.Pacer, process, goro
 	}
 }
 
-// stop ends the load when every goroutine has gone once more: nobody is lost. It fails the test if a call had an error or does
-// not return, if one went before its slot, or if more went than the policy allows: of what the store granted between the
-// instants at which it lost its memory, and of what each process granted locally. Such a thing is never the machine's fault.
+// stop ends the load when every goroutine has gone once more. It fails the test if a call had an error or does not return, if one went
+// before its slot, or if more went than the policy allows: of the store's grants between the instants at which it lost its memory, and of
+// each process's local grants. The machine never causes that.
 func (l *load) stop(losses ...int64) {
 	l.t.Helper()
 	l.end()

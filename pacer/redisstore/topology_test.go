@@ -94,11 +94,11 @@ func failOver(t *testing.T, meanwhile func(*redistest.Sentinel)) *load {
 	return l
 }
 
-// The master that a sentinel watches dies, or hands over to its replica.
+// The master of a sentinel dies, or hands over to its replica.
 //
 // A sentinel that is ordered to fail over promotes the replica first and notifies clients up to a second later. Until then they go on with
-// the old master, and what it granted is lost. No client sees an error, and the new master knows the epoch: that is found out when it
-// grants to somebody what that process has already, a call or two for each process later.
+// the old master, and its grants are lost. No client sees an error, and the new master knows the epoch: the loss shows when it grants a
+// slot that another process has already, a call or two for each process later.
 func TestSentinelFailsOverUnderLoad(t *testing.T) {
 	t.Parallel()
 	t.Run("the master dies", func(t *testing.T) {
@@ -180,7 +180,7 @@ func plainly(server *redistest.Server) func() redis.UniversalClient {
 	return func() redis.UniversalClient { return redis.NewClient(&redis.Options{Addr: server.Addr}) }
 }
 
-// Somebody fills the server's memory, which must evict nothing, and clears it up later.
+// Another client fills the server's memory, which must evict nothing, and frees it later.
 func TestFullRedis(t *testing.T) {
 	t.Parallel()
 	const most = 8 << 20
@@ -274,8 +274,8 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// A server that is made to forget all scripts, again and again, costs a round trip more each time and nothing else: no call is charged
-// twice, and none is made locally but for a late answer.
+// A server that must forget all scripts, again and again, costs a round trip more each time and nothing else: no call is charged twice, and
+// none is made locally, except for a late answer.
 func TestScriptFlushUnderLoad(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

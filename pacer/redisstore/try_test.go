@@ -79,8 +79,8 @@ func TestTryAcquireOnRedis(t *testing.T) {
 	}
 }
 
-// A refusal because of the upstream's statement names until when that is, in which field it was, and how many calls are before: to the
-// process that received it, and but for the field to all others.
+// A refusal because of the upstream's statement names its end, its field, and how many calls are before: to the process that received it,
+// and except the field to all others.
 func TestRefusalsNameTheAllowance(t *testing.T) {
 	t.Parallel()
 	for name, shared := range map[string]store.Store{"memory": memstore.New(), "redis": must(redisstore.New(redistest.Start(t).Client()))} {

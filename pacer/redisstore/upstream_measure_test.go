@@ -9,8 +9,8 @@ import (
 	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
-// strict is an upstream that enforces limits by itself. Measurements are judged by what it refuses: it sees what machine and network make of
-// the pace.
+// strict is an upstream that enforces limits by itself. Its refusals judge measurements: it sees the effect of machine and network on the
+// pace.
 type strict struct{ upstreamtest.Upstream }
 
 func newStrict(limits ...upstreamtest.Limit) *strict {

@@ -22,7 +22,7 @@ import (
 // postgresEnv names the environment variable that names the directory of postgres and initdb.
 const postgresEnv = "HEADWAY_POSTGRES_BIN"
 
-// nobody runs the server if the tests are run by root, whom it refuses.
+// nobody runs the server for root, whom it refuses.
 const nobody = 65534
 
 // binary returns the path of a program of PostgreSQL. Without one it skips the test, or fails it under CI=true.
@@ -58,7 +58,7 @@ func command(path string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// startPostgres starts a server of the test's own, which listens on a socket in its directory alone, with River's tables. It returns how to
+// startPostgres starts a server for the test, which listens only on a socket in its directory, with River's tables. It returns how to
 // connect to it.
 func startPostgres(t *testing.T) string {
 	t.Helper()

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// DefaultDelay is how long after it is available a job comes to a worker, at most, with River's defaults: a client fetches jobs every
-	// second.
+	// DefaultDelay is the longest time from when a job is available until a worker has it, with River's defaults: a client fetches jobs
+	// every second.
 	DefaultDelay = 1250 * time.Millisecond
-	// Lead is how long before its slot a job must be available at least.
+	// Lead is the least time before its slot at which a job must be available.
 	Lead = 25 * time.Millisecond
-	// scheduledEvery is how often River looks for jobs that are scheduled. One whose time comes sooner is made available at once, and
-	// snoozed: https://pkg.go.dev/github.com/riverqueue/river#JobSnooze.
+	// scheduledEvery is how often River looks for scheduled jobs. An earlier one is made available at once, and snoozed:
+	// https://pkg.go.dev/github.com/riverqueue/river#JobSnooze.
 	scheduledEvery = 5 * time.Second
-	// metadataKey is where a job's metadata has its token.
+	// metadataKey is the key of the token in a job's metadata.
 	metadataKey = "headway_token"
 )
 
-// A Middleware has each job redeem its booking before it is worked. Make one with [New]. It is for a whole client, in
+// A Middleware redeems each job's booking before the job is worked. Make one with [New]. It is for a whole client, in
 // river.Config.Middleware, or for one kind of job, by the worker's Middleware method.
 type Middleware struct {
 	river.MiddlewareDefaults
@@ -40,23 +40,22 @@ type Middleware struct {
 
 var _ rivertype.WorkerMiddleware = (*Middleware)(nil)
 
-// An Option sets something of a [Middleware], or of [InsertOpts].
+// An Option configures a [Middleware], or [InsertOpts].
 type Option func(*Middleware)
 
-// WithOptions sets what jobs carry that were inserted without a token: scopes, costs, lanes. Their slots may be as far away as
+// WithOptions sets the scopes, costs and lanes of jobs that were inserted without a token. Their slots may be as far away as
 // [pacer.MaxWait] allows, by default that of the Pacer. Defaults to none.
 func WithOptions(options func(*rivertype.JobRow) []pacer.BookOption) Option {
 	return func(m *Middleware) { m.options = options }
 }
 
-// ComesWithin sets how long after it is available a job comes to a worker, at most: the clients' FetchPollInterval, and the time of a
-// fetch. A job whose slack is shorter than that is available so much earlier, and waits in the worker for its slot. Defaults to
-// [DefaultDelay].
+// ComesWithin sets the longest time from when a job is available until a worker has it: the clients' FetchPollInterval, and the time of a
+// fetch. A job whose slack is shorter is available so much earlier, and waits in the worker for its slot. Defaults to [DefaultDelay].
 func ComesWithin(d time.Duration) Option {
 	return func(m *Middleware) { m.delay = max(Lead, d) }
 }
 
-// lead returns how long before its slot a job must be available that may be so much late.
+// lead returns how long before its slot a job must be available, by its slack.
 func (m *Middleware) lead(slack time.Duration) time.Duration { return max(Lead, m.delay-slack) }
 
 // New returns a middleware for the calls of a Pacer. It panics if the Pacer is nil.
@@ -71,9 +70,9 @@ func New(p *pacer.Pacer, opts ...Option) *Middleware {
 	return m
 }
 
-// InsertOpts returns insert options that have a job carry the token of a booking and be available shortly before its slot: what
-// [pacer.Pacer.Book] returned. Of the options, [ComesWithin] matters. The rest is as in opts, which may be nil and are not changed. It panics if
-// their metadata is no JSON object.
+// InsertOpts returns insert options for a job with the token of a booking, which is available shortly before its slot: tok and wait are
+// from [pacer.Pacer.Book]. Of the options, only [ComesWithin] matters. The rest is as in opts, which may be nil and are not changed. It
+// panics if their metadata is not a JSON object.
 func InsertOpts(tok string, wait time.Duration, opts *river.InsertOpts, options ...Option) *river.InsertOpts {
 	m := Middleware{delay: DefaultDelay}
 	for _, o := range options {
@@ -101,7 +100,7 @@ func InsertOpts(tok string, wait time.Duration, opts *river.InsertOpts, options 
 	return &with
 }
 
-// Token returns the token that a job carries; "" if none.
+// Token returns the token of a job; "" without one.
 func Token(job *rivertype.JobRow) string {
 	var metadata struct {
 		Token string `json:"headway_token"` //nolint:tagliatelle // as River writes its own
@@ -112,8 +111,8 @@ func Token(job *rivertype.JobRow) string {
 
 type reservationKey struct{}
 
-// Reservation returns the reservation of the job that is being worked, to report the upstream's feedback, or to settle what the call cost.
-// It is nil outside of one. It is released when the job has been worked.
+// Reservation returns the reservation of the present job, to report the upstream's feedback, or to settle what the call cost; nil outside
+// of a job. It is released after the job.
 func Reservation(ctx context.Context) *pacer.Reservation {
 	r, _ := ctx.Value(reservationKey{}).(*pacer.Reservation)
 	return r
@@ -133,7 +132,7 @@ func (m *Middleware) Work(ctx context.Context, job *rivertype.JobRow, doInner fu
 	return doInner(context.WithValue(ctx, reservationKey{}, r))
 }
 
-// redeem redeems a job's booking, and books it first if it has none. A job that may go later is snoozed.
+// redeem redeems a job's booking, after booking a job without one. It snoozes a job that may go later.
 func (m *Middleware) redeem(ctx context.Context, job *rivertype.JobRow) (*pacer.Reservation, error) {
 	tok, patience := Token(job), m.delay+pacer.RedeemEarly-Lead
 	if tok == "" {

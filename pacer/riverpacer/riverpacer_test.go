@@ -208,7 +208,7 @@ func TestJobsWithoutATokenAreBooked(t *testing.T) {
 	require.Nil(t, riverpacer.Reservation(t.Context()))
 }
 
-// An attempt after a failure goes, too, and has a slot of its own, by which it calls the upstream; permits come back in any case.
+// An attempt after a failure also goes, at a slot of its own; permits return in any case.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	var upstream func(context.Context) error

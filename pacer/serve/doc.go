@@ -15,7 +15,7 @@
 // There are two listeners, so that no path of an upstream is shadowed:
 //
 //	client --> Proxy: /<upstream>/path --> httputil.ReverseProxy --> transport (waits, repeats, reads replies) --> upstream
-//	client --> API:   /v1/acquire ... --> pacer.Acquire, or Book and Redeem; the client then makes the call itself
+//	client --> API:   /v1/acquire ... --> pacer.Pacer.Acquire, or Book and Redeem; the client then makes the call itself
 //
 // # Guarantees
 //

@@ -7,38 +7,37 @@ import (
 	"time"
 )
 
-// A Redeemer is a [Store] that keeps what became of bookings. A booking is a slot that [Store].Reserve has charged and that no process
-// holds: it is written down elsewhere, until a process redeems it.
+// A Redeemer is a [Store] that keeps records of bookings. A booking is a slot that [Store].Reserve has charged and no process holds: it is
+// kept elsewhere until a process redeems it.
 //
-// A store keeps one record of each booking: a short text that means something to the Pacer alone. There is none before the first
-// Redeem, so a booking that nobody redeems takes no room.
+// A record is a short text whose meaning only the Pacer knows. It exists from the first Redeem on, so a booking that is never redeemed
+// takes no room.
 type Redeemer interface {
-	// Redeem changes the records of some bookings of one upstream, in order, and returns what became of each. It replaces a record in one
-	// step, if it is what the caller knows and all conditions hold. Otherwise it changes nothing of that booking.
+	// Redeem changes the records of some bookings of one upstream, in order, and returns the result of each. It replaces a record in one
+	// step, if the record is the one that the caller knows and all conditions hold. Otherwise it changes nothing of that booking.
 	//
-	// If Redeem returns an error, any of the changes may have been made. The caller may request them again: those that were made are
-	// BookingDone then. Limits of the same key are alike in all bookings of a request, and a Pacer requests [MaxBookings] at most.
+	// If Redeem returns an error, some of the changes may have been made. The caller may repeat the request, which returns BookingDone for
+	// those. Limits of the same key are alike in all bookings of a request, of which there are at most [MaxBookings].
 	Redeem(ctx context.Context, upstream string, all []Booking) ([]Redemption, error)
 }
 
-// A Booker is a [Redeemer] that reserves slots which may be booked.
+// A Booker is a [Redeemer] whose slots may be booked.
 type Booker interface {
 	Redeemer
 
-	// Epoch returns the epoch in which slots are granted from now on, or why nothing can be booked: [ErrNoBookings], or an error that
-	// matches [ErrUnreachable].
+	// Epoch returns the epoch in which slots are granted now, or why nothing can be booked: [ErrNoBookings], or an error that matches
+	// [ErrUnreachable].
 	Epoch() (Epoch, error)
 
-	// Booked is called when a slot that this process was granted has been booked: from then on any process may give it back.
+	// Booked is called after a slot that this process was granted has been booked: from then on any process may give it back.
 	Booked(stack Stack, g Grant)
 }
 
 // ErrNoBookings is the error of a wrapper around a store that is no [Redeemer].
 var ErrNoBookings = errors.New("pacer: the store keeps no bookings: see store.Redeemer")
 
-// A Booking is a change of the record of a booking.
-//
-// The conditions are checked in the order of the fields. The first that does not hold is the [Redemption].
+// A Booking is a change of a record. Its conditions are checked in the order of the fields; the [Redemption] names the first that does not
+// hold.
 type Booking struct {
 	ID      string        // of the booking: see [ValidBooking]
 	Limits  []Limit       // that it was charged to; may be none
@@ -53,8 +52,8 @@ type Booking struct {
 	_ struct{}
 }
 
-// A Window is when a slot may be used: from From until Until, both included, unless the upstream or a limit of the booking is paused until
-// after At and until after now.
+// A Window is when a slot may be used: from From to Until, inclusive, unless the upstream or a limit of the booking is paused beyond both
+// At and now.
 type Window struct {
 	From, At, Until Instant
 
@@ -71,7 +70,7 @@ type Redemption struct {
 	_ struct{}
 }
 
-// A BookingResult is whether a record was replaced, or why not.
+// A BookingResult reports that a record was replaced, or why not.
 type BookingResult uint8
 
 // Results. Their numbers go over the wire.
@@ -82,7 +81,7 @@ const (
 	BookingLost
 	// BookingChanged: the record is another one.
 	BookingChanged
-	// BookingExpired: there is no record, and if there was one it may be forgotten.
+	// BookingExpired: there is no record, and one that existed may be forgotten.
 	BookingExpired
 	// BookingPaused: a pause covers the slot.
 	BookingPaused
@@ -92,7 +91,7 @@ const (
 	BookingLate
 )
 
-// MaxBookings is how many bookings a Pacer changes in one request at most, so that no run of a store's program takes long.
+// MaxBookings bounds the bookings of a request, so that no script runs for long.
 const MaxBookings = 128
 
 // MaxRecord is the length of the longest record, in bytes.
@@ -103,7 +102,7 @@ func ValidBooking(id string) bool { return bookingGrammar.MatchString(id) }
 
 var bookingGrammar = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
-// IsOpen reports whether it is time for the slot, and if not why.
+// IsOpen reports whether the slot may be used now, and why not.
 func (w *Window) IsOpen(now, paused Instant) BookingResult {
 	switch {
 	case paused > max(now, w.At):

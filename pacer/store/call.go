@@ -15,32 +15,31 @@ type Call struct {
 	NotBefore time.Duration // the slot is no earlier than this from now
 	MaxWait   time.Duration // grant no slot that is further away
 
-	// AnyOf has the limits with these indexes, in rising order, bind the call: one of these choices, and not the whole stack. It gets the
-	// choice with the nearest slot; of those that are equally near, the first from First on, going round. If permits are all that it lacks
-	// by some choices, and no other has a slot that is near, it is queued for one of them: where the fewest permits have to be given back
-	// until it has one, in proportion to how many there are. The choice may change at each poll; the call keeps its position. No choice has
-	// lanes or fair shares. Nil: the whole stack.
+	// AnyOf are the choices of a call: instead of the whole stack, one of these lists of limits binds it, by rising indexes. The call gets
+	// the choice with the nearest slot; among equals, the next one from First on. If it lacks only permits, and no other choice has a near
+	// slot, it is queued for the choice that needs the fewest returned permits, in proportion to their number. The choice may change at
+	// each poll; the call keeps its position. No choice has lanes or fair shares. Nil: the whole stack.
 	AnyOf [][]int
 	First int
 
-	// Kept are the limits of the stack, by their indexes from the lowest bit on, of which the call only leaves what they keep for others
-	// ([specs.Spec].Floor). Such a limit is charged the zero Charge.
+	// Kept is a bit mask of the limits of which the call must leave what they keep for others ([specs.Spec].Floor), and which it does not
+	// charge: they get the zero Charge.
 	Kept uint64
 
-	// Caller is the part of a program that makes the call: see [About].Callers. Stores ignore it.
+	// Caller is the part of the program that makes the call: see [About].Callers. Stores ignore it.
 	Caller string
 
-	// Of a call bound by a limit that calls queue for: permits, lanes and fair shares. See [Grant].Queued.
+	// Set if a limit of the call has a queue: permits, lanes and fair shares. See [Grant].Queued.
 	ID     int64   // of this call, at random; 0 for all others
 	Since  Instant // when it was first requested, which is its position in the queue; 0: now
 	Flow   int64   // by whom fair shares are counted, from 1
 	Weight int64   // of the flow, from 1
-	// Owed is how much more earlier calls of the flow have cost each limit than they were charged, as was found out since: the call counts as so
-	// much dearer for the share of its flow, or cheaper. Nil: nothing.
+	// Owed is how much more earlier calls of the flow cost each limit than they were charged. The call's fair share is computed as if it
+	// cost so much more, or less. Nil: nothing.
 	Owed []int64
-	// Reach is how long before its slot the call may get it: it polls so long before, and the answer has to be there in time. Less than 40
-	// ms counts as 40 ms; less than 10 ms as 10 ms, if the call is queued for permits alone and holds no slot, so that it does not have its
-	// permits long before it needs them.
+	// Reach is how long before its slot the call may be granted. It polls that early, and the answer has to arrive in time. At least 40 ms
+	// count; at least 10 ms if the call is queued only for permits and holds no slot, so that it gets its permits no earlier than it needs
+	// them.
 	Reach time.Duration
 	Held  []Charge // of a slot that it was granted without its permits: given back first
 	Slot  Instant  // that slot: it gets no earlier one
@@ -48,7 +47,7 @@ type Call struct {
 	_ struct{}
 }
 
-// Keeps reports whether the call only leaves what the limit at i of the stack keeps for others.
+// Keeps reports whether the call only has to leave what the limit at i keeps for others.
 func (c *Call) Keeps(i int) bool { return i >= 0 && c.Kept>>i&1 == 1 }
 
 // KeptOf is Kept for a choice of limits, by their indexes in the choice.
@@ -59,7 +58,7 @@ func (c *Call) KeptOf(choice []int) (kept uint64) {
 	return kept
 }
 
-// CostOf returns what the call costs the limit at i of the stack; its own cost if there is no such limit, as for [BindsNothing].
+// CostOf returns what the call costs the limit at i; its own cost if there is no such limit, as for [BindsNothing].
 func (c *Call) CostOf(i int) int64 {
 	if i >= 0 && i < len(c.Costs) {
 		return c.Costs[i]
@@ -67,8 +66,8 @@ func (c *Call) CostOf(i int) int64 {
 	return c.Cost
 }
 
-// LimitOf returns which limit of the stack is the one with an index in one of the call's choices. An index that is none, such as
-// [BindsNothing], it returns as it is; and so it does if the call has no choices.
+// LimitOf returns the index in the stack of the limit with an index in one of the call's choices. It returns values such as [BindsNothing]
+// unchanged, and every index if the call has no choices.
 func (c *Call) LimitOf(choice, index int) int {
 	if c.AnyOf == nil || index < 0 {
 		return index
@@ -85,43 +84,42 @@ type Grant struct {
 
 	// Binds is the index of the limit that decided At, or BindsNothing or BindsStore.
 	Binds int
-	// Paused is until when not so much is left of the allowance Binds; 0 if Binds is none, or nothing is known of it.
+	// Paused is the instant until which the allowance Binds is used up; 0 if Binds is none, or nothing is known of it.
 	Paused Instant
 
-	// AtLeast reports that the slot of a refused call may be later than At, because the windows of a calendar are not known behind it.
+	// AtLeast reports that the slot of a refused call may be later than At, because the request did not know the calendar windows beyond
+	// it.
 	AtLeast bool
 
-	// Charges is what each limit of the stack was charged. It means something to the store alone.
+	// Charges is what each limit was charged. Only the store knows what it means.
 	Charges []Charge
-	// Choice is the index of the choice that binds a call with choices, or for which it is queued. Limits outside it are charged the zero
-	// Charge.
+	// Choice is the index of the choice that binds the call, or for which it is queued. Limits outside it have the zero Charge.
 	Choice int
 
-	// Queued reports that the call is not granted, and is queued for limit Binds, behind Ahead others: it is charged nothing. It must poll
-	// at At, with the same ID and Since, or earlier, if a [Change] wakes it.
+	// Queued reports that the call is queued for limit Binds, behind Ahead others, and was charged nothing. It must poll at At with the
+	// same ID and Since, or earlier if a [Change] wakes it.
 	Queued bool
 	Ahead  int64
 
-	// Deferred reports that nothing was decided: send the call again. Only [Shared.ReserveAll] leaves calls so, the last of a request that
-	// would keep the store busy for too long, and never all of them.
+	// Deferred reports that nothing was decided: send the call again. Only [Shared.ReserveAll] defers calls, the last ones of a request
+	// that would keep the store busy for too long, and never all.
 	Deferred bool
 
-	// Local reports that this process granted the slot by itself, while its store was out of reach: nobody else knows of it.
+	// Local reports that this process granted the slot itself, while its store was out of reach: no other process knows of it.
 	Local bool
-	// Receipt is what the store that granted the slot needs besides Charges, to take it back. It means nothing to others, who keep it
-	// with the grant.
+	// Receipt is what else the store needs to take the slot back. Callers keep it with the grant.
 	Receipt any
 
 	_ struct{}
 }
 
-// Granted returns those of some grants that are charged.
+// Granted returns the grants that were charged.
 func Granted(grants []Grant) []Grant {
 	return slices.DeleteFunc(slices.Clone(grants), func(g Grant) bool { return !g.OK })
 }
 
-// InParts has calls of one stack reserved by a function that begins with the first one that is not decided, and may leave the last ones
-// Deferred, until all are decided. If that fails, it gives back what was granted before, and reports none of it.
+// InParts calls reserve, from the first undecided call of a stack on, until no call is Deferred. If reserve fails, InParts gives back the
+// earlier grants and reports none.
 func InParts(grants []Grant, reserve func(done int) error, giveBack func([]Grant)) error {
 	for done := 0; done < len(grants); {
 		if err := reserve(done); err != nil {
@@ -137,7 +135,7 @@ func InParts(grants []Grant, reserve func(done int) error, giveBack func([]Grant
 	return nil
 }
 
-// ReachOf returns how long calls that are requested together wait at most: so far ahead, the request knows the windows of calendars.
+// ReachOf returns the longest wait of calls that are requested together. The request knows calendar windows that far ahead.
 func ReachOf(calls []Call) (reach time.Duration) {
 	for i := range calls {
 		reach = max(reach, calls[i].MaxWait)
@@ -145,7 +143,7 @@ func ReachOf(calls []Call) (reach time.Duration) {
 	return reach
 }
 
-// Bound sets AtLeast in the answer to a call whose request knew the windows of calendars for so long ahead.
+// Bound sets AtLeast in the answer to a call, whose request knew calendar windows for reach ahead.
 func (g *Grant) Bound(limits []Limit, c *Call, reach time.Duration) {
 	if g.OK || g.Queued || g.Deferred {
 		return
@@ -158,7 +156,7 @@ func (g *Grant) Bound(limits []Limit, c *Call, reach time.Duration) {
 	}
 }
 
-// Values of [Grant].Binds that are no index.
+// Values of [Grant].Binds that are not an index.
 const (
 	BindsNothing = -1 // the call may go at its requested time
 	BindsStore   = -2 // the store is out of reach, and this process has no share without it: see ErrNoShare
@@ -167,11 +165,11 @@ const (
 // Wait returns how long after the decision the slot is.
 func (g *Grant) Wait() time.Duration { return g.At.Sub(g.Now) }
 
-// A Charge is what a reservation took from one account, in two integers whose meaning is the store's. The stores of this module use an
-// interval of virtual time [From, To) for a rate, zero if it was lent to a lane, and the start of a bucket and a cost for a window, and the
-// slot and a cost for an allowance. Seen is how much a window's bucket then held. Of concurrency limit, From is the call's ID, and To 1 if
-// it has its permit. A call that was granted without one, because its slot is not near, requests it shortly before, with Held set.
+// A Charge is what a reservation took from one account, as integers whose meaning is the store's. The stores of this module use an interval
+// of virtual time [From, To) for a rate, zero if it was lent to a lane; the start of a bucket and a cost for a window, and Seen for what
+// that bucket then held; the slot and a cost for an allowance; and for permits the call's ID as From, and 1 as To once it has its permit. A
+// call that was granted a distant slot without a permit requests the permit shortly before, with Held set.
 //
-// Made is the store time of the grant, in µs; 0 if that is not known, or nothing was charged. Charges from before a reset of the account
-// are not given back: others may have them by now.
+// Made is the store time of the grant, in µs; 0 if unknown, or if nothing was charged. Charges from before a reset of the account are not
+// given back: other calls may have them.
 type Charge struct{ From, To, Seen, Made int64 }

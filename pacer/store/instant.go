@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// An Instant is a point in store time: microseconds since the Unix epoch by the store's clock. Instants of
-// one store compare; they must not be mixed with this machine's clock.
+// An Instant is a point in store time: microseconds since the Unix epoch by the store's clock. Do not mix it with this machine's clock, or
+// with instants of another store.
 type Instant int64
 
-// NowOf returns the time of a store that has it at hand, as a [Direct] and a [Member] do, and this machine's for any other.
+// NowOf returns the time of a store that knows it without a request, as a [Direct] and a [Member] do; for others, this machine's.
 func NowOf(s Store) Instant {
 	if clock, ok := s.(interface{ Now() Instant }); ok {
 		return clock.Now()
@@ -17,7 +17,7 @@ func NowOf(s Store) Instant {
 	return Instant(time.Now().UnixMicro())
 }
 
-// Sub returns the duration t − u; one that is too long for a Duration becomes the longest.
+// Sub returns t − u, at most the longest Duration.
 func (t Instant) Sub(u Instant) time.Duration {
 	const most = Instant(math.MaxInt64 / time.Microsecond)
 	d := t - u
@@ -30,7 +30,7 @@ func (t Instant) Sub(u Instant) time.Duration {
 	return time.Duration(max(-most, min(most, d))) * time.Microsecond
 }
 
-// Add returns the instant d after t, rounded up to a microsecond; one that is too far away becomes the last.
+// Add returns the instant d after t, rounded up to a microsecond, at most the last instant.
 func (t Instant) Add(d time.Duration) Instant {
 	us := Instant(d / time.Microsecond)
 	if d%time.Microsecond > 0 {

@@ -33,7 +33,7 @@ func TestAnInstantAndADuration(t *testing.T) {
 	require.Equal(t, time.Duration(math.MaxInt64).Truncate(time.Microsecond), store.Instant(math.MaxInt64).Sub(-5))
 }
 
-// Stacks are the same if their limits are, whatever their numbers are; a clone shares nothing that changes.
+// Stacks are the same if their limits are, whatever their numbers; a clone shares no memory that changes.
 func TestStacksCompareByTheirKeys(t *testing.T) {
 	t.Parallel()
 	a := store.Stack{Upstream: "api", Limits: []store.Limit{{Policy: "p", Scope: "x"}, {Policy: "q"}}}

@@ -1,24 +1,23 @@
 package store
 
-// A Notifier is a [Store] that can announce pauses as they are reported, so that calls that wait already heed them, too. Without it a pause
-// reaches only new calls and those of the process that reported it.
+// A Notifier is a [Store] that announces pauses as they are reported, so that waiting calls heed them. Without it, a pause reaches only new
+// calls, and those of the process that reported it.
 type Notifier interface {
-	// Listen calls receive for each change of the upstream's limits from now on, by any process that shares the store,
-	// and for each time when some of them may have been missed. It does not block, and calls receive from one goroutine
-	// at a time, until stop returns.
+	// Listen calls receive for each change of the upstream's limits by any process that shares the store, and whenever changes may have
+	// been missed, until stop returns. It does not block, and calls receive from one goroutine at a time.
 	Listen(upstream string, receive func(News)) (stop func())
 }
 
-// An Exchanger is a [Store] that grants slots by itself while it is without the one that others share. When it has that back,
-// it sends a [Change] of the kind [Resync].
+// An Exchanger is a [Store] that grants slots by itself while the shared store is out of reach. When that is back, it sends a [Change] of
+// the kind [Resync].
 type Exchanger interface {
-	// Exchangeable reports whether a grant is such a slot and still to come: the caller then exchanges it for one of the shared store.
+	// Exchangeable reports whether a grant is such a slot, and in the future: the caller then exchanges it for one of the shared store.
 	Exchangeable(g *Grant) bool
-	// Returning reports whether a grant is such a slot that is not to be used yet: the store is back, and may grant it to others.
+	// Returning reports whether a grant is such a slot that must not be used now: the shared store is back, and may grant it to others.
 	Returning(g *Grant) bool
 }
 
-// Key returns what names the account of the limit that has changed.
+// Key returns the key of the limit that has changed.
 func (c *Change) Key() Key { return Key{c.Policy, c.Scope} }
 
 // News is what a [Notifier] reports.
@@ -29,7 +28,7 @@ type News struct {
 	_ struct{}
 }
 
-// A Change of a limit concerns calls that wait already.
+// A Change of a limit concerns waiting calls.
 type Change struct {
 	Kind          ChangeKind
 	Policy, Scope string // of a [Limit]; both "": the whole upstream
@@ -45,16 +44,16 @@ type ChangeKind uint8
 
 // Kinds of changes.
 const (
-	// Paused: slots before Until are not good any more.
+	// Paused: slots before Until are void.
 	Paused ChangeKind = iota + 1
-	// Resumed: a pause was lifted or a limit reset, and slots may be had earlier.
+	// Resumed: a pause was lifted or a limit reset, so there may be earlier slots.
 	Resumed
-	// Slowed: an adaptive rate has slowed down, and slots that were granted are too close to each other.
+	// Slowed: an adaptive rate has slowed down, so granted slots are too close to each other.
 	Slowed
 	// Wake: a queued call must poll now.
 	Wake
-	// EpochBegan: an epoch of the store's data has begun. A process that knows another one must check at once.
+	// EpochBegan: the store's data began a new epoch. A process that knows another one must check at once.
 	EpochBegan
-	// Resync: this process was without its store and has it back. Its own grants are given up: see [Exchanger].
+	// Resync: this process has its store back, and gives up its own grants: see [Exchanger].
 	Resync
 )

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Change returns what a note means for calls that wait, at now; slower reports that it made an adaptive rate slower.
+// Change returns what a note means for waiting calls at now; slower reports that it made an adaptive rate slower.
 func (n *Note) Change(stack Stack, now Instant, slower bool) (Change, bool) {
 	c := Change{Now: now}
 	c.Policy, c.Scope = stack.Limits[n.Limit].Policy, stack.Limits[n.Limit].Scope
@@ -46,14 +46,14 @@ type Note struct {
 	_ struct{}
 }
 
-// Pause returns the note that nothing is left of an allowance, by its index, for so long at least.
+// Pause returns a note that the allowance of a limit, by its index, is used up for at least d.
 func Pause(limit int, d time.Duration) Note {
 	return Note{Kind: NoteAnswer, Limit: limit, For: d, Remaining: -1, Refused: true}
 }
 
 func (n *Note) pauses() bool { return n.Refused && n.Remaining < 0 && n.For > 0 }
 
-// Empties returns for how long nothing is left of an allowance by a note; 0 if the note does not empty it.
+// Empties returns how long a note leaves nothing of an allowance; 0 if it does not.
 func (n *Note) Empties() time.Duration {
 	if n.Kind == NoteAnswer && (n.Remaining == 0 || n.pauses()) {
 		return n.For
@@ -64,37 +64,36 @@ func (n *Note) Empties() time.Duration {
 // A NoteKind is the kind of a [Note].
 type NoteKind uint8
 
-// Kinds of notes. Their numbers go over the wire.
+// Kinds of notes. Their numbers are part of the wire format.
 const (
-	// NoteResume withdraws what an upstream or an operator stated of an allowance.
+	// NoteResume withdraws statements of an upstream, or an operator, about an allowance.
 	NoteResume NoteKind = iota + 1
 	// NoteSlow slows an adaptive rate down.
 	NoteSlow
 	// NoteLearn lowers a limit for a time.
 	NoteLearn
-	// NoteAnswer reports that a call was answered that an allowance binds, and what the upstream states as left. It made a difference if
-	// calls that wait may go earlier or must go later than they know.
+	// NoteAnswer reports the answer to a call that an allowance binds, and what the upstream stated as left. It made a difference if
+	// waiting calls may go earlier, or must go later, than they know.
 	NoteAnswer
-	// NoteSettle gives back, or charges, the difference between what a call was charged and what it really cost. A call that was charged
-	// nothing has a zero Charge: it is charged now.
+	// NoteSettle gives back, or charges, the difference between a call's charge and its real cost. A call without a charge has a zero
+	// Charge: it is charged now.
 	NoteSettle
-	// NoteClaim reports that something was charged, as far as the caller remembers. It charges what is missing of it. Of a rate, it made a
-	// difference if anything was missing that is still to come; of a window, it never counts as a difference.
+	// NoteClaim reports an earlier charge, as the caller remembers it, and charges what is missing of it. It made a difference if a part of
+	// a rate's future was missing; for a window, it never does.
 	NoteClaim
-	// NoteReset forgets all that is known of a limit. With it, and with NoteResume, a
-	// [Shared] begins a new epoch, so that nobody brings back what was forgotten on purpose.
+	// NoteReset forgets all that is known of a limit. Like NoteResume, it begins a new epoch in a [Shared], so that no process reports
+	// again what was forgotten on purpose.
 	NoteReset
-	// NoteRenew reports that a call runs, so that it counts for the length of a lease from now on, even if it has no permit any
-	// more.
+	// NoteRenew reports that a call is running, and extends its lease from now, even if it has lost its permit.
 	NoteRenew
-	// NoteRelease gives back the permit of a call that is done, or the position of one that has left the queue.
+	// NoteRelease returns the permit of a call that is over, or removes a call from the queue.
 	NoteRelease
-	// NoteStray reports that a call was refused though its account had room: the limit takes its period to be a little longer for a while.
-	// It made a difference to others if it was not the only one within For: then a pause follows.
+	// NoteStray reports a refusal of a call for which its account had room: the limit lengthens its period a little for a while. It made a
+	// difference to others if it was not the only one within For: then a pause follows.
 	NoteStray
 )
 
-// String returns what a note does, in a word.
+// String returns a word for what a note does.
 func (k NoteKind) String() string {
 	words := [...]string{"", "resume", "slow", "learn", "answer", "settle", "claim", "reset", "renew", "release", "stray"}
 	if k < NoteResume || int(k) >= len(words) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Second is what was spent in one second.
+// A Second is the cost of one second.
 type Second struct {
 	Cost   int64         // of the calls that were admitted
 	Waits  int64         // how many of them the policy had made wait
@@ -18,17 +18,17 @@ type Second struct {
 	_ struct{}
 }
 
-// A Registry is a [Shared] that knows which processes use it, and how: what each reports of itself from time to time. Received reports are
-// bounded and expire. Looking writes nothing.
+// A Registry is a [Shared] that knows which processes use it, by what each reports of itself from time to time. Reports are bounded and
+// expire. Reading writes nothing.
 type Registry interface {
-	// Describe notes what a process reports of itself, and returns how many different lists of policies processes have reported lately: 1 if
-	// all agree, 0 if that is not known. No call depends on it: if it fails, it is repeated later.
+	// Describe records what a process reports of itself, and returns how many different lists of policies processes have reported lately: 1
+	// if all agree, 0 if unknown. No call depends on it: a failure is repeated later.
 	Describe(ctx context.Context, upstream string, about About) (versions int, err error)
 
-	// Index returns what processes have reported of an upstream. An unknown upstream has no policies.
+	// Index returns the reports about an upstream. An unknown upstream has no policies.
 	Index(ctx context.Context, upstream string) (*Index, error)
 
-	// Upstreams returns the names of the upstreams that are known, in order.
+	// Upstreams returns the names of the known upstreams, in order.
 	Upstreams(ctx context.Context) ([]string, error)
 }
 
@@ -50,7 +50,7 @@ type About struct {
 	_ struct{}
 }
 
-// A Statement is what an upstream stated of one limit, to one process.
+// A Statement is what an upstream stated about one limit, to one process.
 type Statement struct {
 	Policy   string        // that it is about; "" for a limit that fits no policy
 	Name     string        // of one that fits none: its name or number; "" if it was not stated
@@ -80,8 +80,8 @@ type KeyUse struct {
 // Key returns what names the limit's account.
 func (u *KeyUse) Key() Key { return Key{u.Policy, u.Scope} }
 
-// A Went is what was spent of a policy in one second. In a report, it adds to what was reported of the second: its cost is negative if
-// calls have cost less than was reported of them. A total is never below 0.
+// A Went is the cost of a policy in one second. In a report, it adds to earlier reports of that second: it is negative if calls cost less
+// than reported. A total is never below 0.
 type Went struct {
 	Policy string
 	Second int64 // since the Unix epoch, by the store's clock
@@ -90,7 +90,7 @@ type Went struct {
 	_ struct{}
 }
 
-// An Index is what processes have reported of an upstream.
+// An Index has the reports of all processes about an upstream.
 type Index struct {
 	Now       Instant
 	Policies  []string // those that are in use: of processes that are there, or else of the last ones; one of each name, in order
@@ -101,7 +101,7 @@ type Index struct {
 	_ struct{}
 }
 
-// An IndexedProcess is a process that is there.
+// An IndexedProcess is a process that is alive.
 type IndexedProcess struct {
 	About // but for what was spent; its policies, as far as they are known
 
@@ -111,12 +111,12 @@ type IndexedProcess struct {
 	_ struct{}
 }
 
-// VersionOf returns a short name of the policies that a process reports: the same for the same policies, in whatever order.
+// VersionOf returns a short name of a process's policies: the same for the same policies in any order.
 func VersionOf(policies []string) string {
 	sorted := slices.Sorted(slices.Values(policies))
 	sum := sha256.Sum256([]byte(strings.Join(sorted, "\n")))
 	return hex.EncodeToString(sum[:versionBytes])
 }
 
-// versionBytes is of how many bytes such a name is made.
+// versionBytes is the length of the hash in such a name.
 const versionBytes = 6

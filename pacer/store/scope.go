@@ -7,14 +7,13 @@ import (
 	"strings"
 )
 
-// MaxScope is the longest escaped scope value that is used as it is. A longer one is replaced by its hash.
+// MaxScope is the longest escaped scope value that is used unchanged. The hash of a longer one replaces it.
 const MaxScope = 128
 
-// EscapeScope turns the values of a policy's scopes into one string that is safe as a part of a store's key.
-// Different values give different strings. Letters, digits and -._~@+= stay; any other byte becomes %XX;
-// values are joined by ':'. A result of more than 128 bytes is replaced by '#' and the SHA-256 of it in hex.
-// So a value that comes from outside (braces, control characters, NUL, a megabyte) can neither reach another
-// policy's key, nor move a key to another hash slot, nor grow one.
+// EscapeScope joins the values of a policy's scopes into one string that is safe as a part of a store's key. Different values give
+// different strings. Letters, digits and -._~@+= stay; any other byte becomes %XX; ':' joins the values. '#' and a SHA-256 in hex replace a
+// result of more than 128 bytes. So no value from outside (braces, control characters, NUL, a megabyte) can reach another policy's key,
+// move a key to another hash slot, or make one long.
 func EscapeScope(values ...string) string {
 	if len(values) == 1 && len(values[0]) <= MaxScope && plain(values[0]) {
 		return values[0]
@@ -42,7 +41,7 @@ func EscapeScope(values ...string) string {
 	return "#" + hex.EncodeToString(sum[:])
 }
 
-// IsEscaped reports whether s can be what EscapeScope returned.
+// IsEscaped reports whether EscapeScope can return s.
 func IsEscaped(s string) bool {
 	if len(s) > MaxScope {
 		return false
@@ -72,8 +71,8 @@ func safe(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// ValidUpstream reports whether s can name an upstream: it starts with a letter or digit, and has at most 100 letters, digits, '.',
-// '_' or '-'.
+// ValidUpstream reports whether s can name an upstream: it starts with a letter or digit, and has at most 100 letters, digits, '.', '_' or
+// '-'.
 func ValidUpstream(s string) bool { return upstreamGrammar.MatchString(s) }
 
 var upstreamGrammar = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)

@@ -11,22 +11,22 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// A Setting is what an operator has set for an upstream, in place of what its processes declare.
+// A Setting is an operator's choice for an upstream, in place of what its processes declare.
 type Setting struct {
-	// Policy and Scope name the limit that it is about, as in [Limit]. Both are "" for the policies of the whole upstream.
+	// Policy and Scope name the limit, as in [Limit]. Both are "" for the policies of the whole upstream.
 	Policy, Scope string
-	// Text is a policy as policies.Policy.String writes it, or those of the whole upstream as policies.Policy.Lines does; "" for what holds
-	// without it.
+	// Text is a policy as policies.Policy.String writes it, or those of the whole upstream as policies.Policy.Lines does; "" removes the
+	// setting.
 	Text string
-	// Since is when it was set, and Until when it ends. In a change both are 0, and For is how long it holds, at most [ForGood]; 0 for
-	// that.
+	// Since is when the setting was made, and Until when it ends. In a change both are 0, and For is how long it holds, at most [ForGood];
+	// 0 means ForGood.
 	Since, Until Instant
 	For          time.Duration
 
 	_ struct{}
 }
 
-// Settings are all that is set for an upstream.
+// Settings are all settings of an upstream.
 type Settings struct {
 	Now        Instant
 	Version    Instant // when something was set or removed last; 0 for never
@@ -37,7 +37,7 @@ type Settings struct {
 	_ struct{}
 }
 
-// A Reset lists what was forgotten on purpose when an [Epoch] began. A process that remembers what accounts held must forget as much.
+// A Reset lists the resets that began an [Epoch]. A process must forget as much of what it remembers.
 type Reset struct {
 	Epoch   Epoch
 	Now     Instant
@@ -48,24 +48,23 @@ type Reset struct {
 	_ struct{}
 }
 
-// ForGood is for how long a setting holds that is set for good.
+// ForGood is how long a permanent setting holds.
 const ForGood = specs.MaxPeriod
 
-// MaxSettings is how many settings an upstream has at most.
+// MaxSettings is the most settings of an upstream.
 const MaxSettings = 1024
 
-// Settable is a [Store] that keeps settings. Processes that share it learn of a change at once: it begins a new [Epoch], as a reset does,
-// and a [Notifier] reports that one has begun. It also keeps what was reset of late, which a process needs to know before it goes on: see
-// [Reset].
+// Settable is a [Store] that keeps settings. Processes that share it learn of a change at once: like a reset, it begins a new [Epoch],
+// which a [Notifier] announces. It also keeps recent resets, which a process must know before it goes on: see [Reset].
 type Settable interface {
-	// Set changes settings, all or none, and returns those that then hold.
+	// Set changes settings, all or none, and returns the resulting ones.
 	Set(ctx context.Context, upstream string, changes []Setting) (*Settings, error)
 
 	// Settings returns what is set.
 	Settings(ctx context.Context, upstream string) (*Settings, error)
 }
 
-// A SettingsError is returned by [Settable].Set for an upstream that would have more than [MaxSettings].
+// A SettingsError is returned by [Settable].Set if an upstream would have more than [MaxSettings].
 type SettingsError struct{}
 
 // Error implements error.

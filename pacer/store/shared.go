@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ErrUnreachable matches the *pacer.StoreError of a store that did not answer within pacer.Config.StoreTimeout, or that is not called
+// ErrUnreachable matches the *pacer.StoreError of a store that did not answer within pacer.Config.StoreTimeout, or that was not called
 // because it did not answer before.
 var ErrUnreachable = errors.New("pacer: the store is out of reach")
 
@@ -16,54 +16,53 @@ var ErrUnreachable = errors.New("pacer: the store is out of reach")
 // ErrUnreachable.
 var ErrNoContact = errors.New("pacer: the store has not answered since this process started")
 
-// ErrNoShare matches the *pacer.StoreError of a process that lost its store so soon after it joined the fleet that other processes may not
-// count it yet: see pacer.Config.Processes. It also matches ErrUnreachable.
+// ErrNoShare matches the *pacer.StoreError of a process that lost its store so soon after it joined the fleet that others may not count it
+// yet: see pacer.Config.Processes. It also matches ErrUnreachable.
 var ErrNoShare = fmt.Errorf("%w, and has not known this process long enough to go on without it", ErrUnreachable)
 
-// ErrClosed is what a decorator of a store returns that was closed: no further operation is begun.
+// ErrClosed is returned by a closed decorator of a store, which begins no further operation.
 var ErrClosed = errors.New("pacer: closed: make a new Pacer, or close this one only when nobody uses it")
 
-// A Shared is a [Store] that other processes use, too, and that can be out of reach, or forget. A Pacer puts a
-// [Member] in front of it: see pacer.Config.Outage. Every operation is given a context that ends when nobody waits any longer.
+// A Shared is a [Store] that other processes use, too, and that can be out of reach, or forget. A Pacer puts a [Member] in front of it: see
+// pacer.Config.Outage. The context of an operation ends when no caller waits any longer.
 //
-// A store that lost its data, or whose clock stepped back, returns an error when it reserves for a process that knows better: see
+// If a store has lost its data, or its clock stepped back, it returns an error when it reserves for a process that knows better: see
 // [Stack].Epoch and [ForgotError].
 type Shared interface {
 	Store
 	Bulk
 
-	// ReserveAll is Reserve for several stacks of one upstream, in order, in one request. Epoch and LastSeen are those of the
-	// first stack. A limit that several of the stacks have in common has the same Spec in all of them. The last grants may be
-	// [Grant].Deferred.
+	// ReserveAll is Reserve for several stacks of one upstream, in order, in one request. Epoch and LastSeen are those of the first stack.
+	// A limit that several stacks have in common has the same Spec in all. The last grants may be [Grant].Deferred.
 	ReserveAll(ctx context.Context, batches []Batch) error
 
-	// Heartbeat reports that a process is there, and returns what the store knows of the upstream.
+	// Heartbeat reports that a process is alive, and returns what the store knows of the upstream.
 	Heartbeat(ctx context.Context, upstream string, b Heartbeat) (Membership, error)
 
 	// Fault classifies an error that the store returned.
 	Fault(err error) Fault
 }
 
-// A Punctual is a [Shared] store that knows whether its operations end when their contexts do. If they do, a Pacer runs them in the
-// goroutine of the call. For any other store it needs a second goroutine, so that the call can leave in time.
+// A Punctual is a [Shared] store that knows whether its operations end when their contexts do. If so, a Pacer runs them in the goroutine of
+// the call. Any other store needs a second goroutine, so that the call can leave in time.
 type Punctual interface {
 	Shared
 
-	// Punctual reports whether operations end when their contexts do. The answer never changes.
+	// Punctual reports whether operations end when their contexts do. It always returns the same.
 	Punctual() bool
 }
 
 // A Bulk is a [Store] that does much in one request.
 type Bulk interface {
-	// CancelAll is Cancel for several stacks of one upstream, in order, in one request: Calls is not used. A limit that several
-	// of the stacks have in common has the same Spec in all of them.
+	// CancelAll is Cancel for several stacks of one upstream, in order, in one request. It ignores Calls. A limit that several stacks have
+	// in common has the same Spec in all.
 	CancelAll(ctx context.Context, batches []Batch) error
 
-	// Pauses is Status with only Now and Paused: it takes little time, however much is charged.
+	// Pauses is Status with only Now and Paused: it is fast, however much is charged.
 	Pauses(ctx context.Context, stack Stack) (StackStatus, error)
 }
 
-// A Batch is calls that carry the same stack, and room for as many grants: see [Store].Reserve.
+// A Batch is calls with the same stack, and room for as many grants: see [Store].Reserve.
 type Batch struct {
 	Stack  Stack
 	Calls  []Call
@@ -78,14 +77,13 @@ type Heartbeat struct {
 	TTL  time.Duration // for how long it is there if it sends no other; 0: it leaves
 	Now  Instant       // the latest store time that it received; 0: none
 	Keep time.Duration // for how long an account of the upstream can matter
-	// Until is until when the process is there by the last heartbeat that was answered, in an epoch that began at Began; 0: there was none.
-	// A store of that epoch which knows less, though that is still to come, has lost its last writes: it begins another epoch.
+	// Until is until when the process counts as alive by the last heartbeat that was answered, in an epoch that began at Began; 0: none
+	// was. A store of that epoch that knows less before Until has lost its last writes, and begins another epoch.
 	Until, Began Instant
-	// Barrier is for how long a process that was without the store waits for the others that were; 0 if it was not. The
-	// first one that sets it does so for all.
+	// Barrier is how long a process that was without the store waits for others like it; 0 if it was not. The first process sets it for
+	// all.
 	Barrier time.Duration
-	// Limits are those whose charges the process wants to know, to go on by itself if it loses the store. They are no more than one request
-	// can have.
+	// Limits are those whose charges the process needs to go on by itself if it loses the store: no more than fit in one request.
 	Limits []Limit
 
 	_ struct{}
@@ -103,7 +101,7 @@ type Membership struct {
 	_ struct{}
 }
 
-// A Holding is what the account of a limit holds, no matter which process was granted it.
+// A Holding is what the account of a limit holds, from grants to all processes.
 type Holding struct {
 	Taken   time.Duration // of a rate: how much of the time to come is, as far as a store cares to look
 	Buckets []Charge      // of a window: From and To of those that still count
@@ -120,7 +118,7 @@ type Epoch struct {
 // AnyResets is the Resets of an [Epoch] that matches every epoch that began at the same time.
 const AnyResets = -1
 
-// Is reports whether e, the epoch of a store, is one that a client knows as known.
+// Is reports whether e, the epoch of a store, is the one that a client knows.
 func (e Epoch) Is(known Epoch) bool {
 	return e == known || known.Resets == AnyResets && e.Began == known.Began
 }
@@ -128,10 +126,10 @@ func (e Epoch) Is(known Epoch) bool {
 // IsZero reports whether an epoch is none.
 func (e Epoch) IsZero() bool { return e.Began == 0 }
 
-// String returns the epoch as it goes over the wire.
+// String returns the epoch in the wire format.
 func (e Epoch) String() string { return string(e.Append(nil)) }
 
-// Append appends the epoch as it goes over the wire, 40 bytes at most, and returns the extended text.
+// Append appends the epoch in the wire format, at most 40 bytes.
 func (e Epoch) Append(text []byte) []byte {
 	if e.IsZero() {
 		return append(text, '0')
@@ -143,21 +141,21 @@ func (e Epoch) Append(text []byte) []byte {
 	return strconv.AppendInt(append(text, '.'), e.Resets, 10)
 }
 
-// A Fault is what an error of a [Shared] means.
+// A Fault classifies an error of a [Shared].
 type Fault uint8
 
 // Faults.
 const (
-	// Unreachable: the store did not answer, or cannot answer anybody now.
+	// Unreachable: the store did not answer, or can answer no process now.
 	Unreachable Fault = iota
-	// Denied: the store does not let this process in.
+	// Denied: the store denies this process access.
 	Denied
-	// Unfit: it is about this one stack, such as a key that holds something else. The store works.
+	// Unfit: the error concerns this stack, such as a key with foreign data. The store works.
 	Unfit
 )
 
-// A ForgotError is what a [Shared] returns if it is not in the epoch of the stack, or its clock is more than a second
-// before [Stack].LastSeen. Nothing was charged.
+// A ForgotError is returned by a [Shared] that is not in the epoch of the stack, or whose clock is more than a second before
+// [Stack].LastSeen. Nothing was charged.
 type ForgotError struct{ Epoch Epoch } // the one in which it is; zero for none
 
 // Error implements error.

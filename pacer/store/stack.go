@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// Hash returns a number that is the same for equal stacks. Stacks that share it by chance go one after the other.
+// Hash returns the same number for equal stacks. Stacks with the same number by chance go one after the other.
 func (s *Stack) Hash(seed maphash.Seed) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
@@ -41,23 +41,23 @@ type Stack struct {
 	Upstream string  // see pacer.Config
 	Limits   []Limit // in the order of the policies
 
-	// Of a [Shared], for Reserve: the epoch that the caller knows, zero for none, and the latest store time that it received.
+	// Set for Reserve of a [Shared]: the epoch that the caller knows, zero for none, and the latest store time that it received.
 	Epoch    Epoch
 	LastSeen Instant
-	// Once, of a [Shared], for Report: which operation this is; nil if to do it twice does no harm.
+	// Once, for Report of a [Shared], names the operation; nil if doing it twice is harmless.
 	Once *Once
 
 	_ struct{}
 }
 
-// A Once names an operation, so that a [Shared] does it once, however often it is requested because its answer was lost.
+// A Once names an operation, so that a [Shared] does it once, however often it is repeated because its answer was lost.
 type Once struct {
 	By     string // the process: [Heartbeat].ID
 	Number int64  // of its operation, from 1
 	Known  int64  // what became of all operations with a lower number than this is known to the process: none of them comes again
 }
 
-// OnceTTL is for how long a store knows which operations of a process it has done, counted from the last one.
+// OnceTTL is how long a store remembers the operations of a process, from the last one on.
 const OnceTTL = time.Hour
 
 // A Limit is one policy for one scope value.
@@ -72,7 +72,7 @@ type Limit struct {
 // Key returns what names the limit's account.
 func (l *Limit) Key() Key { return Key{l.Policy, l.Scope} }
 
-// Clone returns a stack that stays as it is when the caller's is used for something else.
+// Clone returns a copy, which stays valid when the caller reuses its own.
 func (s *Stack) Clone() Stack {
 	copied := *s
 	copied.Limits = slices.Clone(s.Limits)

@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// shapes are limits whose accounts mean different things.
+// shapes are limits whose accounts have different meanings.
 func shapes() []policies.Policy {
 	newYork, err := time.LoadLocation("America/New_York")
 	if err != nil {
@@ -39,7 +39,7 @@ func shapes() []policies.Policy {
 	return all
 }
 
-// changedCases are about limits whose numbers or shapes change, and about processes that have different ones for a while.
+// changedCases are about limits whose numbers or shapes change, and about processes that disagree about them for a while.
 func changedCases() []Case {
 	names := func(p policies.Policy) string { return p.String() }
 	return []Case{
@@ -232,7 +232,7 @@ func changedCases() []Case {
 	}
 }
 
-// drain lets calls go as long as a policy lets them go now, and returns how many went.
+// drain makes calls while a policy lets them go now, and returns their number.
 func (s *Session) drain(p policies.Policy, scope string) (n int64) {
 	st := s.Stack(Key{Policy: p, Scope: scope})
 	for s.Ask(st, store.Call{Cost: 1}).OK {

@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// permits returns a stack of a limit that all calls have in common and of the permits of some keys.
+// permits returns a stack of a common limit and of some keys' permits.
 func (s *Session) permits(limits ...int64) store.Stack {
 	keys := []Key{{Policy: policies.PerSecond(1000).Burst(100).Named("common")}}
 	for i, n := range limits {
@@ -38,7 +38,7 @@ func (s *Session) goesBy(st store.Stack, c *store.Call, key int) store.Grant {
 	return g
 }
 
-// standsFor reserves a call that is queued for a key, behind nobody.
+// standsFor reserves a call that is queued first for a key.
 func (s *Session) standsFor(st store.Stack, c *store.Call, key int) {
 	s.t.Helper()
 	g := s.stands(st, c, 0)
@@ -47,7 +47,7 @@ func (s *Session) standsFor(st store.Stack, c *store.Call, key int) {
 	}
 }
 
-// choicePermitCases are about calls that may queue for the permits of one of some choices.
+// choicePermitCases are about calls that may queue for the permits of one of their choices.
 func choicePermitCases() []Case {
 	return []Case{
 		{"choices/permits/queue", "a call goes by a choice that has a permit, or is queued where the fewest have to come back for it, in proportion, and charged nothing", func(t testing.TB, s *Session) {

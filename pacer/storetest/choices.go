@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// pooled returns a stack of a limit that all calls have in common and of three credentials', and a call that any of those may bind.
+// pooled returns a stack of a common limit and those of three credentials, and a call that any of these may bind.
 func (s *Session) pooled(common, each policies.Policy) (store.Stack, store.Call) {
 	keys := []Key{{Policy: common.Named("common")}}
 	for _, id := range []string{"a", "b", "c"} {
@@ -20,7 +20,7 @@ func (s *Session) pooled(common, each policies.Policy) (store.Stack, store.Call)
 	return s.Stack(keys...), store.Call{Cost: 1, MaxWait: store.Forever, AnyOf: [][]int{{0, 1}, {0, 2}, {0, 3}}}
 }
 
-// checkChoice checks that a call is charged by the limits that bind it, and by no other.
+// checkChoice checks that only the limits that bind a call are charged.
 func (s *Session) checkChoice(c *store.Call, g *store.Grant) {
 	s.t.Helper()
 	if c.AnyOf == nil {
@@ -43,7 +43,7 @@ func (s *Session) checkChoice(c *store.Call, g *store.Grant) {
 	}
 }
 
-// choiceCases are about calls that any one of some choices of limits may bind.
+// choiceCases are about calls with choices of limits.
 func choiceCases() []Case {
 	return []Case{
 		{"choices/nearest", "a call gets the choice with the nearest slot, and what all choices have in common binds it, too", func(t testing.TB, s *Session) {

@@ -9,7 +9,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// claimCases are about what is remembered for a store that has forgotten, and about forgetting on purpose.
+// claimCases are about claims after a store has forgotten, and about resets.
 func claimCases() []Case {
 	rate := policies.Every(100 * ms).Named("rate")
 	window := policies.Fixed(3, time.Second).Named("window")
@@ -138,8 +138,8 @@ func claimCases() []Case {
 	}
 }
 
-// reset resets each kind of limit while calls have slots, has as many others get them, and then does what must not matter: the next
-// call gets its slot where it would have.
+// reset resets each kind of limit while calls have slots, grants as many to others, and then does something that must not matter: the next
+// call gets its slot as if it had not been done.
 func (s *Session) reset(t testing.TB, do func(st store.Stack, old []store.Grant)) {
 	t.Helper()
 	for i, p := range []policies.Policy{policies.PerSecond(10), policies.AtMost(3, time.Second), policies.Fixed(3, time.Second), policies.Sliding(3, time.Second)} {

@@ -88,8 +88,8 @@ func differ(one, two *Session, plan Plan, seed uint64) (replies int, diff string
 	return replies, ""
 }
 
-// level makes refusals alike that differ only by how far ahead the requests knew the windows of calendars: the calls of several stacks
-// are one request for some stores, and several for others.
+// level removes differences between refusals that come only from how far ahead the requests knew calendar windows: some stores send the
+// calls of several stacks in one request, others in several.
 func level(a, b *store.Grant) {
 	bounded := a.AtLeast && a.At <= b.At || b.AtLeast && b.At <= a.At
 	if bounded && !a.OK && !b.OK && a.Queued == b.Queued {
@@ -97,7 +97,7 @@ func level(a, b *store.Grant) {
 	}
 }
 
-// state returns what the store holds, if that is to be compared and known.
+// state returns the store's state, if it is known and to be compared.
 func (s *Session) state(plan Plan) string {
 	if !plan.Refusals || s.State == nil {
 		return ""
@@ -105,7 +105,7 @@ func (s *Session) state(plan Plan) string {
 	return s.State(s.upstream)
 }
 
-// leavesTrace reports whether one of some calls was granted something, or polled before and may have left a queue now.
+// leavesTrace reports whether a call was granted something, or polled before and may have left a queue now.
 func leavesTrace(batches []store.Batch, asked map[int64]bool) (trace bool) {
 	for _, b := range batches {
 		for i, g := range b.Grants {
@@ -117,8 +117,7 @@ func leavesTrace(batches []store.Batch, asked map[int64]bool) (trace bool) {
 	return trace
 }
 
-// cancelled returns the grants of what is to be given back, in operations that a store can do at once: the same one twice at
-// times, on purpose. They are over.
+// cancelled returns the grants to give back, in operations that a store can do at once: some twice, on purpose. They are over.
 func cancelled(holds []held, which []int) [][]store.Batch {
 	var all [][]store.Batch
 	for _, j := range which {
@@ -138,7 +137,7 @@ func cancelled(holds []held, which []int) [][]store.Batch {
 	return all
 }
 
-// contradict reports whether two stacks have a limit in common whose numbers differ.
+// contradict reports whether two stacks have a common limit with different numbers.
 func contradict(a, b *store.Stack) bool {
 	return slices.ContainsFunc(a.Limits, func(l store.Limit) bool {
 		return slices.ContainsFunc(b.Limits, func(m store.Limit) bool {

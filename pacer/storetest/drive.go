@@ -12,8 +12,8 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// A caller makes calls one after the other, as a program does: it reserves, is queued if it has to, goes, and reserves the next one when
-// that is over.
+// A caller makes calls one after the other, as a program does: it reserves, queues if necessary, goes, and reserves the next one when that
+// is over.
 type caller struct {
 	keys         []Key
 	flow, weight int64
@@ -31,10 +31,10 @@ type went struct {
 	lent                bool // some of its limits were charged nothing
 }
 
-// wait returns for how long the call waited.
+// wait returns how long the call waited.
 func (w *went) wait() time.Duration { return w.at.Sub(w.requested) }
 
-// A drive is callers of one store in virtual time: what happens next happens at once.
+// A drive is callers of one store in virtual time, without idle time.
 type drive struct {
 	s       *Session
 	rng     *rand.Rand
@@ -77,7 +77,7 @@ func (e *events) Pop() any {
 	return x
 }
 
-// driven runs callers until none of them begins a call any more and those that wait have given up.
+// driven runs callers until none starts a call and all waiting ones have given up.
 func driven(s *Session, until time.Duration, callers ...*caller) *drive {
 	d := &drive{s: s, rng: rand.New(rand.NewPCG(uint64(len(callers)), 5))}
 	for _, c := range callers {
@@ -123,7 +123,7 @@ func (d *drive) begin(c *caller, left int) {
 // ask requests a slot for a call that has not gone yet.
 func (d *drive) ask(a *asking) { d.answer(a, d.s.Ask(a.stack, a.call)) }
 
-// askAll polls for all that queue for a permit: the store may be one that wakes nobody.
+// askAll polls for all calls that queue for a permit: the store may wake none.
 func (d *drive) askAll() {
 	for all := slices.Clone(d.queued); len(all) > 0; {
 		n := 1 // calls of one stack go in one request
@@ -194,7 +194,7 @@ func (d *drive) goes(a *asking, g store.Grant) {
 	})
 }
 
-// conform checks that the calls that went conform to a policy, by a judge that knows nothing of stores.
+// conform checks the calls against a policy, by a judge that knows nothing of stores.
 func (d *drive) conform(t testing.TB, k Key) {
 	t.Helper()
 	var calls []fired
@@ -206,7 +206,7 @@ func (d *drive) conform(t testing.TB, k Key) {
 	}
 }
 
-// count returns how many calls went from one instant to another, of callers that are chosen.
+// count counts the calls from one instant to another, of chosen callers.
 func (d *drive) count(from, to time.Duration, chosen func(*caller) bool) int {
 	n := 0
 	for i := range d.went {
@@ -217,7 +217,7 @@ func (d *drive) count(from, to time.Duration, chosen func(*caller) bool) int {
 	return n
 }
 
-// atOnce returns how many calls ran at once at most, and for how long all of them ran together until then.
+// atOnce returns the most calls that ran at once, and the time for which all of them ran, until then.
 func (d *drive) atOnce(to time.Duration) (most int, total time.Duration) {
 	type turn struct {
 		at   store.Instant
@@ -248,7 +248,7 @@ func group(n int, c caller) []*caller {
 	return all
 }
 
-// regular returns callers that make one call each, so often.
+// regular returns callers of one call each, at equal distances.
 func regular(c caller, every, to time.Duration) []*caller {
 	var all []*caller
 	for at := c.from; at < to; at += every {
@@ -261,7 +261,7 @@ func regular(c caller, every, to time.Duration) []*caller {
 
 func anybody(*caller) bool { return true }
 
-// near checks that a number is as it should be, but for a part of it.
+// near checks that a number is near another, within a part of it.
 func near(t testing.TB, what string, got int, want, part float64) {
 	t.Helper()
 	if f := float64(got); f < want*(1-part) || f > want*(1+part) {

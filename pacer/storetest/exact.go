@@ -244,8 +244,8 @@ func exactCases() []Case {
 	}
 }
 
-// Crowd makes a line that has gaps, and teaches the limit a pace at which all windows are full but for one far away, and
-// returns what a call gets then.
+// Crowd makes a long queue with gaps, and lowers the limit to a pace at which all windows are full except a distant one, and returns what a
+// call gets then.
 func Crowd(s *Session) store.Grant {
 	st := s.Stack(Key{Policy: policies.AtMost(8, time.Second).Skew(0).Burst(8)})
 	for i := range 101 {

@@ -11,12 +11,12 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// fairCases are about limits that those who compete for them get in equal parts, by weight.
+// fairCases are about limits that competitors get in equal parts, by weight.
 func fairCases() []Case {
 	rate := []Key{{Policy: policies.PerSecond(100).Burst(5).Fair("tenant").Named("rate")}}
 	permits := []Key{{Policy: policies.InFlight(10).Fair("tenant").Named("flights")}}
 	of := func(flow int64) func(*caller) bool { return func(c *caller) bool { return c.flow == flow } }
-	// used checks that of 100 calls a second, or of 10 permits, nearly all are used, and never more.
+	// used checks that nearly all of 100 calls a second, or of 10 permits, are used, and never more.
 	used := func(t testing.TB, d *drive, to time.Duration, keys []Key) {
 		t.Helper()
 		if keys[0].Policy.Spec().Algorithm == specs.Concurrency {

@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// parties are the keys of a policy that keeps parts, those of the parts, and what calls of each party leave to others.
+// parties returns the keys of a policy that keeps parts, those of the parts, and what calls of each party must leave.
 func parties(s *Session, p policies.Policy) (st store.Stack, kept map[string]uint64) {
 	keys := []Key{{Policy: p}}
 	kept = map[string]uint64{"": 0}
@@ -49,7 +49,7 @@ func (j *spending) beyond(begin time.Duration) (n int64) {
 	return n
 }
 
-// room returns whether a call may start at a time, which is in the window that began then, and by how much calls are then ahead of the pace.
+// room returns whether a call may start at a time, in the window that began at begin, and by how much calls are then ahead of the pace.
 func (j *spending) room(begin, at time.Duration, party string, cost int64) (ok bool, units float64) {
 	left, others := j.limit, int64(0)
 	for _, n := range j.spent[begin] {
@@ -73,7 +73,7 @@ func (j *spending) room(begin, at time.Duration, party string, cost int64) (ok b
 	return left >= cost && (left-cost >= others && onpace || party != "" && cost <= kept(party)), units
 }
 
-// spend has a call of a party that got its slot at now in a window cost so much; less than 0: it was cancelled.
+// spend charges a party's call, which got its slot at now in a window; less than 0: it was cancelled.
 func (j *spending) spend(begin, now time.Duration, party string, n int64) {
 	if j.spent[begin] == nil {
 		j.spent[begin] = make(map[string]int64)
@@ -293,7 +293,7 @@ func floorCases() []Case {
 // daily keeps for a desk what its calls from 9 to 17 need, and a little more.
 var daily = policies.Daily(10_000, time.UTC).Reserve("desk", 30).Named("day")
 
-// shift is the calls of a party in a day: one of a cost each minute, or as many as it can get.
+// shift is a party's calls in a day: one of a cost each minute, or as many as it can get.
 type shift struct {
 	party    string
 	from, to time.Duration

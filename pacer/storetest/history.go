@@ -27,7 +27,7 @@ type Plan struct {
 	Refusals  bool // the second store does not receive what the first one refuses, calendars have months and days, and calls reach far ahead
 }
 
-// history makes up random operations on random stacks of one upstream. The same seed makes the same history.
+// history makes random operations on random stacks of one upstream. The same seed makes the same history.
 type history struct {
 	rng   *rand.Rand
 	plan  Plan
@@ -60,7 +60,7 @@ func newHistory(seed uint64, plan Plan) *history {
 	return h
 }
 
-// policy makes up a policy. Times are short and odd on purpose.
+// policy makes a random policy. Times are short and odd on purpose.
 func (h *history) policy(i int) policies.Policy {
 	limit := 1 + h.rng.Int64N(8)
 	period := time.Duration(1+h.rng.Int64N(400_000)) * time.Microsecond
@@ -121,7 +121,7 @@ type held struct {
 	exchanged bool // for another that the call has instead
 }
 
-// op is one operation: exactly one of the pointers is set, or none for a look at the status.
+// op is one operation: exactly one of the pointers is set, or none for a reading of the status.
 type op struct {
 	step   store.Instant // the clock moves by this first
 	set    int
@@ -266,12 +266,12 @@ func (h *history) ask(s *Session, set int) requested {
 	return a
 }
 
-// isFair reports whether calls queue for fair shares by a stack.
+// isFair reports whether a stack's calls queue for fair shares.
 func isFair(st *store.Stack) bool {
 	return slices.ContainsFunc(st.Limits, func(l store.Limit) bool { return l.Spec.Queue == specs.FairQueue })
 }
 
-// unitsOf returns the limits of a stack that choices have or lack together: those of a lane come after their rate.
+// unitsOf returns the limits of a stack that choices have or lack together: a lane's comes after its rate.
 func unitsOf(st *store.Stack) (units [][]int) {
 	for i := range st.Limits {
 		if n := len(units); st.Limits[i].Spec.Queue == specs.QueueOfLane {
@@ -283,7 +283,7 @@ func unitsOf(st *store.Stack) (units [][]int) {
 	return units
 }
 
-// choices makes up choices of some limits: some that all have in common, and each of the others.
+// choices makes choices of some limits: common ones, and each of the others.
 func (h *history) choices(units [][]int) (all [][]int) {
 	common := h.rng.IntN(len(units) - 1)
 	for _, unit := range units[common:] {
@@ -292,7 +292,7 @@ func (h *history) choices(units [][]int) (all [][]int) {
 	return all
 }
 
-// note makes up an upstream's report. A Settle gets its call later.
+// note makes a random upstream's report. A Settle gets its call later.
 func (h *history) note(s *Session, set int) store.Note {
 	i := h.rng.IntN(len(h.sets[set]))
 	spec := h.keys[h.sets[set][i]].Policy.Spec()
@@ -338,7 +338,7 @@ func (h *history) note(s *Session, set int) store.Note {
 	return n
 }
 
-// answer makes up an answer. It gets its call later, or it has none.
+// answer makes a random answer. It gets its call later, or none.
 func (h *history) answer(s *Session, n store.Note) store.Note {
 	n.Kind, n.Remaining, n.Refused = store.NoteAnswer, h.rng.Int64N(12)-2, h.rng.IntN(4) == 0
 	switch h.rng.IntN(4) {
@@ -360,7 +360,7 @@ func (h *history) answer(s *Session, n store.Note) store.Note {
 	return n
 }
 
-// settle gives notes a call that was made with their stack: a bucket, or what is to be settled or claimed.
+// settle gives notes a call that was made with their stack: a bucket, or what is settled or claimed.
 func (h *history) settle(notes []store.Note, holds []held, st *store.Stack) {
 	for i := range notes {
 		n := &notes[i]

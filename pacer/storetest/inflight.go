@@ -14,7 +14,7 @@ func inFlightCases() []Case {
 	return slices.Concat(permitCases(), leaseCases(), permitSlotCases(), permitHeedCases())
 }
 
-// permitCases are about who gets a permit, and in which order.
+// permitCases are about who gets a permit, in which order.
 func permitCases() []Case {
 	return []Case{
 		{"inflight/queue", "who finds all permits taken is queued, and is charged nothing", func(t testing.TB, s *Session) {
@@ -238,5 +238,5 @@ func oneAtOnce(name, rule string, test func(t testing.TB, s *Session, st store.S
 	return Case{"inflight/" + name, rule, func(t testing.TB, s *Session) { test(t, s, s.Stack(Key{Policy: permitsOf(1)})) }}
 }
 
-// rateBeside is a rate that binds calls besides.
+// rateBeside is another rate that binds calls.
 func rateBeside() Key { return Key{Policy: policies.PerSecond(10).Burst(5).Named("rate")} }

@@ -7,7 +7,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// permitHeedCases are about what a limit of calls at once heeds of what is reported.
+// permitHeedCases are about reports that a limit of calls at once heeds.
 func permitHeedCases() []Case {
 	return []Case{
 		{"inflight/pause", "nothing takes a permit while it is paused", func(t testing.TB, s *Session) {

@@ -172,7 +172,7 @@ func jointCases() []Case {
 	}
 }
 
-// Zipper makes two rates whose gaps do not meet for 150 turns, and returns what a call gets that needs both of them.
+// Zipper makes two rates whose gaps do not meet for 150 turns, and returns what a call gets that needs both.
 func Zipper(s *Session) store.Grant {
 	a, b := Key{Policy: policies.PerSecond(100).Named("a")}, Key{Policy: policies.PerSecond(100).Named("b")}
 	for i := range 200 {

@@ -9,7 +9,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// laneCases are about calls that have to make do with a part of a limit.
+// laneCases are about calls that may use only a part of a limit.
 func laneCases() []Case {
 	// both returns the keys of a policy and of its lane's part.
 	both := func(t testing.TB, p policies.Policy) (open, lane []Key) {

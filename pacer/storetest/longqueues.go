@@ -12,7 +12,7 @@ import (
 // keptGaps is how many gaps a rate remembers.
 const keptGaps = 1024
 
-// longQueueCases are about accounts with thousands of slots to come, of which a store must not look at all.
+// longQueueCases are about accounts with thousands of future slots, of which a store must not read all.
 func longQueueCases() []Case {
 	rate := policies.PerSecond(100).Named("rate")
 	line := func(s *Session, st store.Stack, n int) (all []store.Grant) {

@@ -101,7 +101,7 @@ func marginCases() []Case {
 			s.At(time.Second)
 			expect(t, "alone", s.Report(st, stray(990*ms, step)), 0)
 			expect(t, "whole", pace(), int64(100_000))
-			// Late notifications must not be taken for the next ones.
+			// Late notifications must not count as the next ones.
 			s.notifies(t, store.Slowed, []int64{0}, func() { s.Report(st, store.Note{Kind: store.NoteSlow, At: s.now}) })
 			expect(t, "half", pace(), int64(200_000))
 			expect(t, "of the same moment", s.Report(st, stray(time.Second, step)), 0)

@@ -194,8 +194,7 @@ func conform(t testing.TB, f Fixture, seed uint64, plan Plan) {
 	}
 }
 
-// judge is an upstream that knows one policy by its definition, and nothing of how stores keep it. It looks
-// at every pair of calls.
+// judge is an upstream that knows one policy by its definition, and nothing of stores. It compares every pair of calls.
 func judge(k Key, calls []fired) string {
 	var times []store.Instant // one for each unit of cost
 	for _, c := range calls {
@@ -253,13 +252,11 @@ func judge(k Key, calls []fired) string {
 	return ""
 }
 
-// conserve reserves and cancels at random on stacks of policies whose admission is known exactly from the
-// times of the other calls (rates with a burst of 1, fixed windows), and compares each slot with the first
-// one that a search by trial finds.
+// conserve reserves and cancels at random on stacks of policies whose admission is known exactly from the times of the other calls (rates
+// with a burst of 1, fixed windows), and compares each slot with the first one that a search by trial finds.
 //
-// Without cancellations it must be that very one. With them, a piece of less than one interval may belong to
-// the reservation beside it, so a call has to be granted a slot no later than the first that has one interval
-// more on either side.
+// Without cancellations they must be equal. With them, a piece of less than one interval may belong to the reservation beside it, so a call
+// must get a slot no later than the first with one interval more on either side.
 func conserve(t testing.TB, f Fixture, seed uint64, cancels bool) {
 	s := NewSession(t, f)
 	rng := rand.New(rand.NewPCG(seed, 11))
@@ -311,8 +308,8 @@ func conserve(t testing.TB, f Fixture, seed uint64, cancels bool) {
 	}
 }
 
-// first tries every instant at which something changes, in order, and returns the first at which all policies
-// admit one more call, as far as so many intervals from the others.
+// first tries every instant at which something changes, in order, and returns the first at which all policies admit one more call, at a
+// distance of so many intervals from the others.
 func first(keys []Key, others []fired, from store.Instant, apart store.Instant) store.Instant {
 	try := []store.Instant{from}
 	for _, k := range keys {
@@ -331,7 +328,7 @@ func first(keys []Key, others []fired, from store.Instant, apart store.Instant) 
 	return -1
 }
 
-// admits reports whether a policy lets one more call go at an instant, among others that go when they go.
+// admits reports whether a policy lets one more call go at an instant, among others.
 func admits(k Key, others []fired, at, apart store.Instant) bool {
 	spec, inside := k.Policy.Spec(), int64(0)
 	t := store.Instant(spec.Interval)

@@ -11,7 +11,7 @@ import (
 // firstID is the least ID that a call may have. IDs have 15 digits.
 const firstID = 100_000_000_000_000
 
-// permitAhead is how long before its slot a call requests its permits, if it was granted the slot without.
+// permitAhead is how long before its slot a call requests its permits, if it was granted the slot without them.
 const permitAhead = 35 * ms
 
 // newCall returns a call that may have to queue, with an ID of its own. IDs grow.
@@ -45,7 +45,7 @@ func hasPermits(st *store.Stack, g *store.Grant) bool {
 	return true
 }
 
-// checkQueued checks what holds of every queued call.
+// checkQueued checks the rules for every queued call.
 func (s *Session) checkQueued(c *store.Call, g *store.Grant) {
 	s.t.Helper()
 	switch {
@@ -72,7 +72,7 @@ func (s *Session) goes(st store.Stack, c *store.Call) store.Grant {
 	return g
 }
 
-// stands reserves a call that is queued behind so many others, and remembers when it was first requested.
+// stands reserves a call that is queued behind so many others, and records its first request.
 func (s *Session) stands(st store.Stack, c *store.Call, ahead int64) store.Grant {
 	s.t.Helper()
 	g := s.Ask(st, *c)
@@ -85,7 +85,7 @@ func (s *Session) stands(st store.Stack, c *store.Call, ahead int64) store.Grant
 	return g
 }
 
-// far reserves a call whose slot is far away: it gets the slot, and no permit.
+// far reserves a call with a distant slot: it gets the slot, and no permit.
 func (s *Session) far(st store.Stack, c *store.Call, want time.Duration) store.Grant {
 	s.t.Helper()
 	g := s.Ask(st, *c)
@@ -114,14 +114,14 @@ func (s *Session) fill(st store.Stack) (last store.Grant) {
 	return last
 }
 
-// holding returns a call that was granted a slot without its permits as it requests both again.
+// holding returns a call that has a slot without its permits, as it requests both again.
 func (s *Session) holding(c *store.Call, g store.Grant) *store.Call {
 	again := *c
 	again.Held, again.NotBefore = g.Charges, max(0, g.At.Sub(s.now))
 	return &again
 }
 
-// notes makes a note of a kind about a call, for each limit of a stack that calls queue for.
+// notes makes a note of a kind about a call, for each limit of a stack with a queue.
 func notes(kind store.NoteKind, st *store.Stack, id int64, began store.Instant) []store.Note {
 	var all []store.Note
 	for i := range st.Limits {
@@ -140,7 +140,7 @@ func (s *Session) release(st store.Stack, calls ...*store.Call) {
 	}
 }
 
-// renew reports that a call runs, which began at Epoch.
+// renew reports that a call, which began at Epoch, is running.
 func (s *Session) renew(st store.Stack, c *store.Call) {
 	s.t.Helper()
 	s.Report(st, notes(store.NoteRenew, &st, c.ID, Epoch)...)
@@ -156,14 +156,13 @@ func (s *Session) expect(st store.Stack, i int, remaining, line int64) store.Lim
 	return in
 }
 
-// calls checks whom the store calls when something happens: these, in order, and nobody else. A store that is no
-// [store.Notifier] calls nobody, which it may.
+// calls checks whom the store calls when something happens: only these, in order. A store that is no [store.Notifier] may call none.
 func (s *Session) calls(t testing.TB, want []int64, happens func()) {
 	t.Helper()
 	s.notifies(t, store.Wake, want, happens)
 }
 
-// notifies checks of which changes of a kind the store notifies those who listen: of these calls, or of 0 for a change that is about none.
+// notifies checks of which changes of a kind the store notifies listeners: of these calls, or of 0 for a change about none.
 func (s *Session) notifies(t testing.TB, kind store.ChangeKind, want []int64, happens func()) {
 	t.Helper()
 	n, ok := s.Store.(store.Notifier)

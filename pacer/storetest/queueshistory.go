@@ -17,7 +17,7 @@ type queuedCall struct {
 	at   store.Instant // when it must poll
 }
 
-// makeQueues adds limits that calls queue for, and makes sets of all.
+// makeQueues adds limits with a queue, and makes sets of all.
 func (h *history) makeQueues() {
 	var plain, queues [][]int // a lane's part comes right after its rate
 	for i := range h.keys {
@@ -61,7 +61,7 @@ func (h *history) makeQueues() {
 	}
 }
 
-// queuePolicy makes up a policy that calls queue for, of one of three kinds.
+// queuePolicy makes a random policy with a queue, of one of three kinds.
 func (h *history) queuePolicy(i, kind int) policies.Policy {
 	name := fmt.Sprintf("p%d", i)
 	if kind == 0 {
@@ -86,7 +86,7 @@ func (h *history) queuePolicy(i, kind int) policies.Policy {
 	return p.Burst(1 + h.rng.Int64N(5)).Fair("tenant").Named(name)
 }
 
-// changeQueued changes the numbers of a policy that calls queue for, or of one with a lane.
+// changeQueued changes the numbers of a policy with a queue, or with a lane.
 func (h *history) changeQueued(i int) {
 	old := h.keys[i].Policy
 	switch part, lane := old.InLane("lane"); {
@@ -118,7 +118,7 @@ func (h *history) newQueued(c *store.Call, now store.Instant) {
 	}
 }
 
-// askQueued lets a call poll: one that is queued, or one that has a slot without its permits. There is none if ok is false.
+// askQueued lets a call poll that is queued, or has a slot without its permits. There is none if ok is false.
 func (h *history) askQueued(o *op, now store.Instant, holds []held) (ok bool) {
 	if n := len(h.queue); n > 0 && h.rng.IntN(3) > 0 {
 		i := h.rng.IntN(n)
@@ -165,7 +165,7 @@ func (h *history) askQueued(o *op, now store.Instant, holds []held) (ok bool) {
 	return h.affords(x.set, &c)
 }
 
-// affords reports whether the limits, as they are now, can ever admit a call.
+// affords reports whether the limits can ever admit a call with their present numbers.
 func (h *history) affords(set int, c *store.Call) bool {
 	for i, k := range h.stackKeys(set) {
 		if spec := k.Policy.Spec(); spec.Algorithm != specs.Concurrency && c.CostOf(i) > spec.Limit {
@@ -175,7 +175,7 @@ func (h *history) affords(set int, c *store.Call) bool {
 	return true
 }
 
-// reportQueued makes up notes about a call: that it runs, that it is over, or that it has left the queue.
+// reportQueued makes random notes about a call: that it runs, that it is over, or that it has left the queue.
 func (h *history) reportQueued(o *op, holds []held) (ok bool) {
 	if n := len(h.queue); n > 0 && h.rng.IntN(8) == 0 {
 		i := h.rng.IntN(n)

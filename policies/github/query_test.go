@@ -88,7 +88,7 @@ func TestWhatQueriesCost(t *testing.T) {
 	}
 }
 
-// No query takes for ever, or a deep stack: fragments that double what they contain, braces without end.
+// No query takes for ever, or a deep stack: fragments that double their content, braces without end.
 func TestHostileQueries(t *testing.T) {
 	t.Parallel()
 	var doubling strings.Builder

@@ -160,7 +160,7 @@ func FuzzTriple(f *testing.F) {
 	})
 }
 
-// requireReset compares the reset with what its digits mean, if it has digits alone.
+// requireReset compares a reset of digits with their meaning.
 func requireReset(t *testing.T, reset string, got time.Duration) {
 	t.Helper()
 	if reset == "" || len(reset) > 15 || strings.Trim(reset, "0123456789") != "" {

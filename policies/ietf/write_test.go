@@ -52,7 +52,7 @@ func TestQuotaOf(t *testing.T) {
 	}
 }
 
-// The fields are rounded to what they can hold: up, where it is about time.
+// The fields are rounded to their precision: times upwards.
 func TestWriteRounds(t *testing.T) {
 	t.Parallel()
 	h := make(http.Header)
@@ -73,7 +73,7 @@ func TestWriteRounds(t *testing.T) {
 	require.Len(t, read(http.StatusOK, newYear, h).Feedback, 32, "the profile ignores a longer list")
 }
 
-// The profile reads what is written, and nothing else: the counts of requests, and when there are more of them.
+// The profile reads exactly what is written: the counts of requests, and when there are more of them.
 func TestWhatIsWrittenIsRead(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(500) {

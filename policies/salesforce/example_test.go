@@ -16,8 +16,8 @@ func ExampleLimits() {
 	// concurrent: 25 in flight for longer than 20s, per org
 }
 
-// An org of the Enterprise edition with 50 licences. Batch work, whose calls carry the scope "batch", has four fifths of
-// the allocation; the rest is kept for calls that people wait for.
+// An org of the Enterprise edition with 50 licences. Batch work, whose calls carry the scope "batch", has four fifths of the allocation;
+// the rest is kept for interactive calls.
 func ExampleShare() {
 	allocation := salesforce.Allocation(salesforce.Enterprise, 50)
 	fmt.Println(salesforce.Daily(allocation))

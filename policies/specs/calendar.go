@@ -41,11 +41,11 @@ func (u Unit) Nominal() time.Duration {
 	return 0
 }
 
-// maxBounds is how many bounds one table has at most: it is sent with each call.
+// maxBounds is the most bounds of a table, which is sent with each call.
 const maxBounds = 64
 
-// A Calendar computes when the hours, days or months of a time zone begin. A store cannot compute that, so the client passes the bounds
-// to it. It is safe for concurrent use.
+// A Calendar computes when the hours, days or months of a time zone begin. A store cannot, so the client sends it the bounds. It is safe
+// for concurrent use.
 type Calendar struct {
 	unit Unit
 	loc  *time.Location
@@ -55,9 +55,9 @@ type Calendar struct {
 // NewCalendar returns a Calendar.
 func NewCalendar(u Unit, loc *time.Location) *Calendar { return &Calendar{unit: u, loc: loc} }
 
-// Bounds returns the start times, in microseconds since the Unix epoch, of the window before the one that contains from, of all windows
-// up to the one that contains until, and of two more windows. They are strictly ascending, and at most 64. If until lies further away,
-// the list ends early, and slots cannot be reserved beyond its end. The caller must not change the slice.
+// Bounds returns the start times, in microseconds since the Unix epoch, of the window before the one that contains from, of all windows up
+// to the one that contains until, and of two more. They are strictly ascending, and at most 64. If until is further away, the list ends
+// early, and slots beyond its end cannot be reserved. The caller must not change the slice.
 func (c *Calendar) Bounds(from, until int64) []int64 {
 	if m := c.memo.Load(); m != nil && from >= (*m)[1] && from < (*m)[2] {
 		if b := upTo(*m, until); b != nil {
@@ -129,8 +129,8 @@ func (c *Calendar) next(t time.Time) time.Time {
 	return firstInstant(c.loc, y, m, d+1)
 }
 
-// firstInstant returns the first instant of a civil day. Midnight may not exist (clocks that jump from 23:59 to 01:00) and may occur twice
-// (clocks that go back over it); time.Date leaves open which of the two it returns.
+// firstInstant returns the first instant of a civil day. Midnight may not exist (clocks that jump from 23:59 to 01:00), or occur twice
+// (clocks that go back over it); time.Date does not specify which one it returns.
 func firstInstant(loc *time.Location, y int, m time.Month, d int) time.Time {
 	civil := time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
 	t := civil.Add(-36 * time.Hour).In(loc) // no zone is further than 26 hours from UTC
@@ -148,9 +148,9 @@ func firstInstant(loc *time.Location, y int, m time.Month, d int) time.Time {
 	}
 }
 
-// zoneBounds returns times between which, at least, a zone keeps the offset that it has at t; a zero time stands for no bound. Beyond the
-// shifts that a zone's data lists, t.ZoneBounds also has bounds at the turns of years in UTC, where nothing shifts, and it gives all years
-// 365 days: on the last day of a leap year, its end is not after t.
+// zoneBounds returns times between which, at least, a zone keeps its offset at t; zero times are no bounds. Beyond the shifts that a zone's
+// data lists, t.ZoneBounds also returns the turns of years in UTC, where nothing shifts, and gives all years 365 days: on the last day of a
+// leap year, its end is not after t.
 func zoneBounds(t time.Time) (begin, end time.Time) {
 	begin, end = t.ZoneBounds()
 	if !end.IsZero() && !end.After(t) {

@@ -1,13 +1,13 @@
-// Package specs has policies as a store sees it: an algorithm and integers. It is for authors of stores, and the compatibility promise of
-// Headway does not cover it, as it does not cover package store.
+// Package specs has policies as a store sees them: an algorithm and integers. It is for authors of stores. Like package store, it is not
+// covered by the compatibility promise of Headway.
 package specs
 
 import "time"
 
 // Bounds of a policy's numbers. They keep every sum that a store computes (an instant in microseconds plus a policy's longest reach) below
-// 2^53, the largest integer that a Lua number holds exactly.
+// 2^53, up to which a Lua number is exact.
 const (
-	// MaxPeriod is the longest period, and the longest time in which a full burst may become available again: ten years.
+	// MaxPeriod is the longest period, and the longest time until a full burst is available again: ten years.
 	MaxPeriod = 10 * 365 * 24 * time.Hour
 	// MaxLimit is the largest number of calls that a policy may name: 10^12.
 	MaxLimit = int64(1_000_000_000_000)
@@ -20,15 +20,15 @@ const (
 // An Algorithm is the method by which a store accounts for a policy.
 type Algorithm uint8
 
-// The algorithms. Their numbers are part of the wire format: their meaning never changes.
+// The algorithms. Their numbers are part of the wire format and never change their meaning.
 const (
 	// GCRA is the generic cell rate algorithm of ITU-T I.371: one call each Interval, with a tolerance for bursts.
 	GCRA Algorithm = 1
 	// Window counts calls per bucket of time.
 	Window Algorithm = 2
-	// Concurrency counts calls that run at the same time. The number 3 is used on the wire for adaptive rates.
+	// Concurrency counts calls that run at the same time. The number 3 is that of adaptive rates in the wire format.
 	Concurrency Algorithm = 4
-	// Allowance is what is left of a limit by the upstream's statement until it resets. A store learns it from answers.
+	// Allowance is what an upstream stated as left of a limit until it resets. A store learns it from answers.
 	Allowance Algorithm = 8
 )
 
@@ -40,15 +40,15 @@ func (a Algorithm) Known() bool {
 // PartyScope is the scope whose value is the party, or the lane, of a call. No policy can have it.
 const PartyScope = "/lane"
 
-// A Queue is how calls wait their turn for a limit. A limit without a queue gives slots at once, however far away they are.
+// A Queue is how calls wait their turn for a limit. Without a queue, a limit gives slots at once, however far away they are.
 type Queue uint8
 
 // The queues. Their numbers are part of the wire format.
 const (
 	// NoQueue: slots are given in the order of the requests.
 	NoQueue Queue = iota
-	// QueueOfLane: the calls of a lane queue. In the stack, the limit comes right after the one that it is a part of, and calls may use
-	// what that one has left at the last moment.
+	// QueueOfLane: the calls of a lane queue. In the stack, the limit comes right after its whole, and its calls may use what the whole has
+	// left at the last moment.
 	QueueOfLane
 	// FairQueue: competing keys get equal parts, by weight.
 	FairQueue
@@ -69,8 +69,8 @@ func (a Algorithm) String() string {
 	return "unknown"
 }
 
-// A Spec is a policy as a store sees it: an algorithm and integers. All times are in microseconds, the unit of store time, rounded so
-// that the limit is never exceeded. It is sent with each call, so that a changed limit takes effect at once.
+// A Spec is a policy as a store sees it: an algorithm and integers. Times are in microseconds, the unit of store time, rounded so that the
+// limit is never exceeded. A Spec is sent with each call, so a changed limit takes effect at once.
 type Spec struct {
 	Algorithm Algorithm
 
@@ -79,16 +79,16 @@ type Spec struct {
 	Limit int64
 	// Interval is the emission interval T of a rate, the width of one bucket of a window, or the length of a lease.
 	Interval int64
-	// Most and Within also bound the windows of a rate: no more than Most calls start in any time that is shorter than Within, so that of
-	// any Most + 1 calls the last starts at least Within after the first. Within is at most Most intervals. 0 means no such bound.
+	// Most and Within also bound a rate: no more than Most calls start in any time shorter than Within, so the last of any Most + 1 calls
+	// starts at least Within after the first. Within is at most Most intervals. 0 means no such bound.
 	Most, Within int64
-	// Phase makes the slots of a rate with a burst of 1 lie at multiples of Interval in store time, and Phase after them: processes without
-	// their store take turns. It is never on the wire. 0: they lie anywhere.
+	// Phase puts the slots of a rate with a burst of 1 at multiples of Interval in store time, plus Phase: processes without their store
+	// take turns. It is never sent. 0: the slots lie anywhere.
 	Phase int64
 	// Buckets is how many buckets before its own a sliding window counts; 0 for a fixed or calendar window.
 	Buckets int64
-	// Guard is the tail of each fixed or calendar window in which nothing is sent. For calls in flight it is how long a permit stays
-	// unused after its call.
+	// Guard is the tail of each fixed or calendar window in which nothing is sent. For calls in flight it is how long a permit stays unused
+	// after its call.
 	Guard int64
 	// After is how long a call must have run before it counts. It is for calls in flight only.
 	After int64
@@ -96,11 +96,11 @@ type Spec struct {
 	First int64
 	// Queue is how calls wait their turn. It is for rates and calls in flight only.
 	Queue Queue
-	// Floor is how much of a window is kept for a party: an account of that counts what the party spends, and bounds the other calls of the
-	// window that comes before it in the stack. 0 for all others.
+	// Floor is the part of a window that is kept for a party: the account counts what the party spends, and bounds other calls of the
+	// window that comes before it in the stack. 0 for all other limits.
 	Floor int64
-	// Ahead is how much of a window may start ahead of an even pace, which is what is left over the time that is left, or of a sliding one the limit
-	// over the period. 0: all of it.
+	// Ahead is how much of a window may start ahead of an even pace, which is the rest of the limit over the rest of the time, or, if it
+	// slides, the limit over the period. 0: all of it.
 	Ahead int64
 	// Calendar computes the bounds of calendar windows; nil for all other policies.
 	Calendar *Calendar

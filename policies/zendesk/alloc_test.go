@@ -9,8 +9,8 @@ import (
 	"github.com/headway-go/headway/policies/zendesk"
 )
 
-// requests are calls that carry few scopes, several, and one whose query matters; and how often reading all scopes may allocate:
-// for the values that are not parts of the URL, and for a query.
+// requests are calls with few scopes, with several, and with a query that matters; and how often reading all scopes may allocate: for
+// values that are not parts of the URL, and for a query.
 var requests = map[string]struct {
 	method, url string
 	most        float64

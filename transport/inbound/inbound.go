@@ -1,5 +1,4 @@
-// Package inbound limits the requests that a server gets, by the policies of a [pacer.Pacer]. It is apart from package transport, which paces
-// the requests that a program sends.
+// Package inbound limits the requests that a server gets, by the policies of a [pacer.Pacer].
 package inbound
 
 import (
@@ -21,19 +20,19 @@ type Config struct {
 	// Options returns the options of a request: its scopes, such as the client's account, its cost and its lane. It is called once for each
 	// request, and must not read its body. Defaults to no options: scopes then come only from the request's context, see [pacer.With].
 	//
-	// Anyone who chooses a scope's value chooses whose limit is spent. Take the value from what you have authenticated, not from a header
-	// that clients can set freely.
+	// Anyone who chooses a scope's value chooses whose limit is spent. Take the value from authenticated data, not from a header that
+	// clients can set freely.
 	Options func(*http.Request) []pacer.TryOption
-	// FailOpen lets a request through, uncounted, if the store fails. You rarely need it: without Config.Outage, the pacer paces locally
-	// when a shared store is out of reach, and no request gets an error. Defaults to a 503.
+	// FailOpen lets a request through, uncounted, if the store fails. You rarely need it: by default the pacer paces locally when a shared
+	// store is out of reach. Defaults to a 503.
 	FailOpen bool
-	// Fields sets the fields RateLimit-Policy and RateLimit on all replies, including those of admitted requests, for all policies that bind
-	// the request. It calls [pacer.Pacer.Status] for each request, which is one more request to a shared store. If Status fails, the reply
-	// has no such fields. Defaults to fields on refusals only, for the policy that refused.
+	// Fields sets the fields RateLimit-Policy and RateLimit on all replies, for all policies that bind the request. It calls
+	// [pacer.Pacer.Status] for each request, which is one more request to a shared store. If Status fails, the reply has no such fields.
+	// Defaults to fields on refusals only, for the policy that refused.
 	Fields bool
 	// Refuse answers a request that is not admitted. The header fields are already set. The function must write the status, which it should
-	// not change, and may write a body. The error contains why the request was refused. Do not show it to clients: it contains the scope's
-	// value. Defaults to the status and its text, as plain text.
+	// not change, and may write a body. The error contains why the request was refused: do not show it to clients, because it contains the
+	// scope's value. Defaults to the status and its text, as plain text.
 	Refuse func(w http.ResponseWriter, r *http.Request, status int, err error)
 
 	_ struct{}
@@ -46,8 +45,8 @@ type limiter struct {
 	next http.Handler
 }
 
-// New returns a handler that limits requests by the policies of a [pacer.Pacer], and passes admitted requests on to next. No request
-// waits: a request that may not go now is refused.
+// New returns a handler that limits requests by the policies of a [pacer.Pacer], and passes admitted requests on to next. No request waits:
+// one that may not go now is refused.
 //
 //	p, err := pacer.New(pacer.Config{
 //		Upstream: "api", // here the name of what is protected
@@ -57,15 +56,15 @@ type limiter struct {
 //		return []pacer.TryOption{pacer.Scope("account", accountOf(r))}
 //	}})
 //
-// Each request is one call, by [pacer.Pacer.TryAcquire]. If a policy counts calls in flight, the request holds its permit until the
-// handler returns or panics. This is also so for a hijacked connection: a websocket handler should return only when the connection is
-// over. The handler gets the original [http.ResponseWriter], so Flush, Hijack and [http.ResponseController] work.
+// Each request is one call, by [pacer.Pacer.TryAcquire]. If a policy counts calls in flight, the request holds its permit until the handler
+// returns or panics, also for a hijacked connection: a websocket handler should return only when the connection is over. The handler gets
+// the original [http.ResponseWriter], so Flush, Hijack and [http.ResponseController] work.
 //
 // A request that is not admitted gets one of these replies:
 //
 //   - 429 if a policy refuses it. Retry-After is the time until the client should try again, in whole seconds, rounded up, at least 1. It
-//     is left out for a request that costs more than a policy ever admits at once. RateLimit-Policy and RateLimit describe the policy
-//     that refused the request: see ietf.Write. They show clients its name and its limit, and never its scopes.
+//     is missing if the request costs more than a policy ever admits at once. RateLimit-Policy and RateLimit describe the policy that
+//     refused the request: see ietf.Write. They show clients its name and its limit, and never its scopes.
 //   - 503 if the store fails, unless FailOpen is set, if the Pacer is closed, or if the client has gone.
 //   - 500 if the program is at fault: the request lacks a scope that a policy needs, or an option is wrong.
 //
@@ -110,7 +109,7 @@ func (l *limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.next.ServeHTTP(w, r)
 }
 
-// describe sets the fields of a reply to a request that is not admitted, and returns its status.
+// describe sets the fields of a refusal, and returns its status.
 func (l *limiter) describe(h http.Header, r *http.Request, opts []pacer.TryOption, err error) (status int) {
 	limit, limited := errors.AsType[*pacer.LimitError](err)
 	if !limited || limit.Reason == pacer.NoScope || limit.Reason == pacer.WaitsForItself {
@@ -133,13 +132,12 @@ func (l *limiter) describe(h http.Header, r *http.Request, opts []pacer.TryOptio
 	return http.StatusTooManyRequests
 }
 
-// wholeSeconds returns how many seconds to wait, rounded up, and at least 1: Retry-After knows no fractions (RFC 9110 section 10.2.3), and
-// 0 would mean that there is nothing to wait for.
+// wholeSeconds rounds a wait up to seconds, at least 1: Retry-After has no fractions (RFC 9110 section 10.2.3), and 0 would mean no wait.
 func wholeSeconds(d time.Duration) int64 {
 	return max(1, int64((d-1)/time.Second)+1)
 }
 
-// policy returns the policy of that name, which may be the part of a lane.
+// policy returns the policy of that name, which may be a lane's part.
 func (l *limiter) policy(name string) (policies.Policy, bool) {
 	for _, p := range fleet.Of(l.Pacer).Policies() {
 		if p.Name() == name {

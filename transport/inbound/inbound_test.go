@@ -367,7 +367,7 @@ func heed(t *testing.T, policy policies.Policy, fields bool) {
 		require.Equal(t, policies.Reported(quota.Limit), count.Limit)
 		require.Equal(t, quota.Window, count.Window)
 		require.LessOrEqual(t, count.Reset, refusal.Wait)
-		// Alone, a refusal may be a stray one, and then only its own call waits: this caller does.
+		// A single refusal may be stray, and then only its own call waits, as this one does.
 		time.Sleep(refusal.Wait)
 	}
 	for i := range statuses[1:] {

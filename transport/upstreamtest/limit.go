@@ -137,7 +137,7 @@ func (a *account) state(now time.Time) State {
 		if used = len(a.calls); used > 0 {
 			s.Reset = a.calls[0].Add(a.period)
 		}
-		if used >= a.most {
+		if used >= a.most && a.most > 0 {
 			s.Next = a.calls[used-a.most].Add(a.period)
 		}
 	case bucket:

@@ -46,6 +46,10 @@ func TestTheUpstreamIsStrict(t *testing.T) {
 			limits(upstreamtest.Sliding(2, time.Second)),
 			[]call{{0, 0}, {300 * ms, 0}, {999 * ms, 1 * ms}, {1000 * ms, 0}, {1001 * ms, 299 * ms}, {1300 * ms, 0}},
 		},
+		"sliding window of no calls, which has no end": {
+			limits(upstreamtest.Sliding(0, time.Second).CountRefused(), upstreamtest.FromFirst(3, time.Second)),
+			[]call{{0, 0}, {300 * ms, 0}},
+		},
 		"sliding window that counts refused calls": {
 			limits(upstreamtest.Sliding(2, time.Second).CountRefused()),
 			[]call{{0, 0}, {300 * ms, 0}, {900 * ms, 400 * ms}, {1200 * ms, 700 * ms}, {1900 * ms, 0}, {2000 * ms, 900 * ms}, {2900 * ms, 0}},

@@ -1,7 +1,7 @@
 // Package standin is a stand-in for the REST API of one Salesforce org: a strict judge of clients that pace themselves.
 //
 // It serves a few resources of API version 63.0 and others over made-up records, enforces the limits that Salesforce documents, and keeps a
-// record. It shares no code with Headway, so that no finding about Headway can come from a mistake that both have made.
+// record. It shares no code with Headway, so that no finding about Headway can come from a mistake in both.
 //
 // # What it enforces
 //
@@ -11,12 +11,12 @@
 //
 // Source: https://developer.salesforce.com/docs/platform/salesforce-app-limits-cheatsheet/guide/salesforce-app-limits-platform-api.html
 //
-// The 24 hours roll: a call counts until it is exactly 24 hours old, and there is no instant at which the allocation starts afresh. Windows are half-open:
-// calls exactly one period apart do not share one.
+// The 24 hours roll: a call counts until it is exactly 24 hours old, and the allocation never starts afresh. Windows are half-open: calls
+// exactly one period apart do not share one.
 //
-// A call that breaks a limit is answered with a 403 and the error code REQUEST_LIMIT_EXCEEDED. There is no Retry-After. Salesforce does not
-// document whether such a call counts: here it counts against no limit. A call without a valid token is answered with a 401 and is not
-// counted either. All other calls count, those included that are answered with a 404 or a 400.
+// A call that breaks a limit gets a 403 with the error code REQUEST_LIMIT_EXCEEDED, and no Retry-After. Salesforce does not document
+// whether such a call counts: here it does not. A call without a valid token gets a 401 and does not count either. All other calls count,
+// also those with a 404 or a 400.
 //
 // Every answer but the 401 states how many calls were used, this one included, and how many there are:
 //
@@ -24,6 +24,6 @@
 //
 // # Consumers
 //
-// A caller is known by its bearer token, see [Config]. All consumers spend the same allocation; the record counts them apart.
+// The bearer token identifies a caller, see [Config]. All consumers spend the same allocation; the record counts them separately.
 // [Standin.Spend] is a call by a consumer outside HTTP.
 package standin

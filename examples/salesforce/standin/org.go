@@ -52,7 +52,7 @@ func (o *org) consumer(name string) *consumer {
 	return c
 }
 
-// judge counts a call, or returns the limit that has no room for it. All limits admit it, or none counts it. The peak is for calls that are guarded.
+// judge counts a call, or returns the limit that has no room for it. All limits admit it, or none counts it. The peak is for guarded calls.
 func (o *org) judge(by *consumer, guarded bool, now time.Time) (broken string) {
 	guarded = guarded && o.config.Peak > 0
 	switch {
@@ -72,7 +72,7 @@ func (o *org) judge(by *consumer, guarded bool, now time.Time) (broken string) {
 	return broken
 }
 
-// long returns how many requests have been running for so long that they count.
+// long counts the requests that have been running for so long that they count.
 func (o *org) long(now time.Time) (n int) {
 	for _, since := range o.running {
 		if now.Sub(since) >= o.config.LongAfter {

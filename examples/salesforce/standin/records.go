@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Records is how many records of each other object belong to an account.
+// Records is the number of records of each other object for an account.
 const Records = 50_000
 
-// accounts is the name of the object that the others belong to.
+// accounts is the name of the object to which the others belong.
 const accounts = "Account"
 
 // modified is a field that every object has.
@@ -86,7 +86,7 @@ func (q *query) span() (first, last int) {
 	return first, max(first, last)
 }
 
-// record makes up a record: the same for the same number.
+// record makes a record: the same for the same number.
 func (o *object) record(n int, fields []string, version string) map[string]any {
 	pick := func(salt int, from ...string) string { return from[(n*7919+salt*104729)%len(from)] }
 	owner := n

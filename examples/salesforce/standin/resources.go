@@ -5,7 +5,7 @@ import "net/http"
 // dataPath is where the REST API begins.
 const dataPath = "/services/data/"
 
-// A reply is a status and what is sent as JSON.
+// A reply is a status and its JSON.
 type reply struct {
 	status int
 	body   any

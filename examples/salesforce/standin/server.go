@@ -50,7 +50,7 @@ func CheckAddress(addr string) error {
 	return nil
 }
 
-// URL returns where the server is, such as "http://127.0.0.1:8712".
+// URL returns the server's URL, such as "http://127.0.0.1:8712".
 func (s *Server) URL() string { return s.url }
 
 // Close stops the server at once, and every call with it.

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// grammar is as much of SOQL as the stand-in understands. As in SOQL, only what is in quotes minds upper and lower case.
+// grammar is the part of SOQL that the stand-in parses. As in SOQL, case matters only in quotes.
 //
 //	SELECT Id, LastModifiedDate FROM Contact WHERE AccountId = '001...' AND Id > '003...' ORDER BY Id LIMIT 600
 //
@@ -31,7 +31,7 @@ type query struct {
 	limit   int      // -1: no limit
 }
 
-// parse understands a SELECT, or returns the error that Salesforce answers.
+// parse parses a SELECT, or returns Salesforce's error.
 func parse(soql string) (*query, *failure) {
 	m := grammar.FindStringSubmatch(soql)
 	if m == nil {
@@ -70,7 +70,7 @@ func parse(soql string) (*query, *failure) {
 	return q, nil
 }
 
-// A locator names the rest of a result: the query, and how many records came before. Clients take it as it is.
+// A locator names the rest of a result: the query, and how many records came before. To clients it is opaque.
 func locator(soql string, from int) string {
 	return "01g" + base64.RawURLEncoding.EncodeToString([]byte(soql)) + "-" + strconv.Itoa(from)
 }

@@ -21,8 +21,8 @@ const (
 	// DefaultPageSize is how many records a page of a query has: the fewest that a client can request from Salesforce. Source:
 	// https://developer.salesforce.com/docs/atlas.en-us.api_rest.meta/api_rest/headers_queryoptions.htm
 	DefaultPageSize = 200
-	// DefaultLongAfter is from when on a request counts as a long one, and DefaultLongLimit how many of those a production org may have. Source: see
-	// the package's documentation.
+	// DefaultLongAfter is the age from which a request counts as long, and DefaultLongLimit how many of those a production org may have.
+	// Source: see the package's documentation.
 	DefaultLongAfter = 20 * time.Second
 	DefaultLongLimit = 25
 	// DefaultLatency is how long a call takes. It is the stand-in's own.
@@ -36,7 +36,7 @@ const NoLatency time.Duration = -1
 // own: Salesforce's long requests take long by themselves.
 const LatencyHeader = "Standin-Latency"
 
-// MaxLatency is when Salesforce gives a REST request up.
+// MaxLatency is when Salesforce abandons a REST request.
 const MaxLatency = 10 * time.Minute
 
 // Config sets how strict a stand-in is.
@@ -44,25 +44,24 @@ type Config struct {
 	// Allocation is how many calls the org has in 24 hours. Required.
 	Allocation int
 
-	// Tokens are the bearer tokens that are valid, and the names of the consumers that they belong to. Required.
+	// Tokens are the valid bearer tokens, with the names of their consumers. Required.
 	Tokens map[string]string
 
-	// Peak is the most calls of one consumer in any second. Salesforce documents no such limit: the guard is the stand-in's own strictness,
-	// so that a run of some seconds can distinguish a paced client from one that fires at will. 0 turns it off. Defaults to 0.
+	// Peak is the most calls of one consumer in any second. Salesforce documents no such limit: the guard is the stand-in's own, so that a
+	// run of some seconds can distinguish a paced client from one that fires at will. 0 turns it off. Defaults to 0.
 	Peak int
 
 	// PageSize is how many records a page of a query has. Defaults to [DefaultPageSize], 200.
 	PageSize int
 
-	// Latency is how long a call takes that does not set it with [LatencyHeader]. A refusal comes at once. [NoLatency] means no time.
-	// Defaults to [DefaultLatency], 20 ms.
+	// Latency is how long a call takes without [LatencyHeader]. A refusal comes at once. [NoLatency] means no time. Defaults to
+	// [DefaultLatency], 20 ms.
 	Latency time.Duration
 
-	// LongAfter is from when on a request counts as a long one. Defaults to [DefaultLongAfter], 20 s.
+	// LongAfter is the age from which a request counts as long. Defaults to [DefaultLongAfter], 20 s.
 	LongAfter time.Duration
 
-	// LongLimit is how many long requests may run at a time: one that comes while there are so many is refused, whether it is a long one or not. Defaults to
-	// [DefaultLongLimit], 25.
+	// LongLimit is how many long requests may run at a time: any further request is refused. Defaults to [DefaultLongLimit], 25.
 	LongLimit int
 }
 

@@ -5,7 +5,7 @@ import "time"
 // StatsPath is where a stand-in serves its [Stats], as JSON and without a token.
 const StatsPath = "/_standin/stats"
 
-// maxSeconds is for how many seconds the record holds a count of its own: a day. The totals go on.
+// maxSeconds is how many seconds have a count of their own: a day's. The totals go on.
 const maxSeconds = 24 * 60 * 60
 
 // Stats is what a stand-in has recorded.
@@ -40,7 +40,7 @@ type record struct {
 	refusedAt         []int
 }
 
-// count records a call that came at this time after the stand-in's beginning; an empty limit means that it was admitted.
+// count records a call, by its time since the stand-in's beginning; an empty limit means that it was admitted.
 func (r *record) count(at time.Duration, broken string) {
 	second := int(at / time.Second)
 	if n := second + 1 - len(r.admittedAt); n > 0 && second < maxSeconds {

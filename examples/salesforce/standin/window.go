@@ -2,14 +2,14 @@ package standin
 
 import "time"
 
-// A window counts the calls of the last period. It remembers when each of them came, so it is exact.
+// A window counts the calls of the last period by their times, so it is exact.
 type window struct {
 	limit  int
 	period time.Duration
 	calls  []time.Time // in order
 }
 
-// used returns how many calls there were in the period that ends now.
+// used counts the calls in the period that ends now.
 func (w *window) used(now time.Time) int {
 	over := 0
 	for over < len(w.calls) && now.Sub(w.calls[over]) >= w.period {

@@ -1,4 +1,4 @@
-// Command plain reads tickets with net/http alone, paced by Headway. It needs nothing but the library.
+// Command plain reads tickets with net/http, paced by Headway. It needs only the library.
 //
 // It calls a strict local stand-in of Zendesk's API for five seconds, as fast as the account's limits allow, and without a 429.
 //
@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// run calls for a time, and prints how often the API answered with which status.
+// run makes calls for a time, and prints how often the API answered with which status.
 func run(ctx context.Context, length time.Duration, out io.Writer) error {
 	const perMinute = 700 // on Zendesk's plan Enterprise; the stand-in adds a peak for any second
 	peak := standin.Peak(perMinute)

@@ -15,10 +15,10 @@ const (
 	ticketPeriod      = 10 * time.Minute
 )
 
-// sweepAt is how many users and tickets an account remembers before it looks for those that can be forgotten.
+// sweepAt is how many users and tickets an account remembers before it looks for expired ones.
 const sweepAt = 1000
 
-// An operation is what a call does, as far as the limits care.
+// An operation is a call's kind for the limits.
 type operation int
 
 const (
@@ -27,7 +27,7 @@ const (
 	opUpdate
 )
 
-// An editor is what the limit per user and ticket counts by.
+// An editor is a user and a ticket, of which each pair has a limit.
 type editor struct {
 	user   string
 	ticket int64
@@ -65,7 +65,7 @@ func newAccount(limit, peak int) *account {
 	return a
 }
 
-// binding returns the limits that a call must keep.
+// binding returns the limits of a call.
 func (a *account) binding(op operation, by editor, now time.Time) []*window {
 	ws := []*window{a.all}
 	if a.peak != nil {

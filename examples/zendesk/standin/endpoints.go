@@ -23,7 +23,7 @@ func (c *call) get(name string) string {
 	return ""
 }
 
-// number returns a parameter that is a number of at least 1, or what it is without one.
+// number returns a parameter that is a number of at least 1, or without if it is missing.
 func (c *call) number(name string, without int64) (int64, bool) {
 	v := c.get(name)
 	if v == "" {
@@ -85,7 +85,7 @@ func listByNumber(c *call) reply {
 	return reply{http.StatusOK, body}
 }
 
-// tickets returns those from one id to another, both included.
+// tickets returns the tickets from one id to another, both included.
 func (c *call) tickets(first, last int64) []Ticket {
 	out := []Ticket{}
 	for id := first; id <= last; id++ {
@@ -96,7 +96,7 @@ func (c *call) tickets(first, last int64) []Ticket {
 	return out
 }
 
-// cursor points behind a ticket. Clients take it as it is.
+// cursor points behind a ticket. To clients it is opaque.
 func cursor(id int64) string {
 	return base64.RawURLEncoding.EncodeToString([]byte("after:" + strconv.FormatInt(id, 10)))
 }
@@ -123,7 +123,7 @@ func show(c *call) reply {
 	return reply{http.StatusOK, map[string]any{"ticket": t}}
 }
 
-// showMany is Show Multiple Tickets. Tickets that do not exist are left out.
+// showMany is Show Multiple Tickets. It omits tickets that do not exist.
 func showMany(c *call) reply {
 	ids := strings.Split(c.get("ids"), ",")
 	if len(ids) > maxPage {
@@ -142,7 +142,7 @@ func showMany(c *call) reply {
 	return reply{http.StatusOK, map[string]any{"tickets": out, "count": len(out)}}
 }
 
-// readChange reads the body of an update, and returns what is wrong with it.
+// readChange reads the body of an update, and returns its mistake.
 func (c *call) readChange(w http.ResponseWriter, r *http.Request) string {
 	var body struct {
 		Ticket *change `json:"ticket"`

@@ -26,7 +26,7 @@ func PlanLimit(plan string) (int, bool) {
 	return n, ok
 }
 
-// Plans returns the names of the plans, the smallest limit first.
+// Plans returns the names of the plans, smallest limit first.
 func Plans() []string {
 	return slices.SortedFunc(maps.Keys(plans), func(a, b string) int {
 		if d := plans[a] - plans[b]; d != 0 {
@@ -42,11 +42,12 @@ func Plans() []string {
 // peakAllowance is by how many calls a second may exceed the even pace.
 const peakAllowance = 2
 
-// Peak returns the spike guard of an account that may make limit calls per minute: the even pace of limit/60 calls per second, rounded up, and two more.
+// Peak returns the spike guard of an account that may make limit calls per minute: the even pace of limit/60 calls per second, rounded up,
+// and two more.
 //
-// Zendesk documents no limit per second below the whole service's. The guard is the stand-in's own strictness, so that a run of some
-// seconds can distinguish a paced client from one that spends its minute at once. It has a reason: clients were refused at some five calls
-// per second while most of their minute remained (https://support.zendesk.com/hc/en-us/community/posts/4588596383514).
+// Zendesk documents no limit per second below the whole service's. The guard is the stand-in's own, so that a run of some seconds can
+// distinguish a paced client from one that spends its minute at once. It has a reason: clients were refused at some five calls per second
+// while most of their minute remained (https://support.zendesk.com/hc/en-us/community/posts/4588596383514).
 func Peak(limit int) int {
 	return (limit+59)/60 + peakAllowance
 }

@@ -20,7 +20,7 @@ const DefaultLatency = 20 * time.Millisecond
 // NoLatency as [Config.Latency] answers at once.
 const NoLatency time.Duration = -1
 
-// maxAccounts bounds what a client can make the stand-in remember.
+// maxAccounts bounds the accounts that clients can create.
 const maxAccounts = 1000
 
 // Config sets how strict a stand-in is.
@@ -87,7 +87,7 @@ type call struct {
 	change change
 }
 
-// A reply is a status and what is sent as JSON.
+// A reply is a status and its JSON.
 type reply struct {
 	status int
 	body   any
@@ -144,7 +144,7 @@ func (s *Standin) api(op operation, endpoint func(*call) reply) http.HandlerFunc
 	}
 }
 
-// judge counts a call, or returns how long to wait. It is false if there is no such account.
+// judge counts a call, or returns how long to wait. It returns false for an unknown account.
 func (s *Standin) judge(h http.Header, c *call, op operation, user string) (wait time.Duration, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,8 +165,8 @@ func (s *Standin) judge(h http.Header, c *call, op operation, user string) (wait
 	return wait, true
 }
 
-// userOf returns who calls: the email of "email/token" in the basic credentials.
-// Source: https://developer.zendesk.com/api-reference/introduction/security-and-auth/#api-token
+// userOf returns the caller: the email of "email/token" in the basic credentials. Source:
+// https://developer.zendesk.com/api-reference/introduction/security-and-auth/#api-token
 func userOf(r *http.Request) (string, bool) {
 	name, token, ok := r.BasicAuth()
 	email, hasToken := strings.CutSuffix(name, "/token")

@@ -40,7 +40,7 @@ type CustomField struct {
 	Value string `json:"value"`
 }
 
-// ticket returns a ticket as it is now; false means that there is none.
+// ticket returns a ticket's present state; false if it does not exist.
 func (a *account) ticket(tenant string, id int64) (Ticket, bool) {
 	if id < 1 || id > Tickets {
 		return Ticket{}, false
@@ -51,7 +51,7 @@ func (a *account) ticket(tenant string, id int64) (Ticket, bool) {
 	return madeUp(tenant, id), true
 }
 
-// madeUp returns a ticket as it was in the beginning: the same for the same id.
+// madeUp returns a ticket's first state: the same for the same id.
 func madeUp(tenant string, id int64) Ticket {
 	pick := func(salt int64, from ...string) string { return from[(id*7919+salt*104729)%int64(len(from))] }
 	topic := pick(1, "printer", "invoice", "password", "delivery", "mobile app", "contract", "export")
@@ -87,7 +87,7 @@ type change struct {
 	Tags     []string `json:"tags"`
 }
 
-// apply makes a change and returns the ticket as it then is.
+// apply makes a change and returns the new ticket.
 func (a *account) apply(t Ticket, c change, now time.Time) Ticket {
 	set := func(field, value *string) {
 		if value != nil {

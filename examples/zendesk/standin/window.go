@@ -2,8 +2,7 @@ package standin
 
 import "time"
 
-// A window lets at most limit calls into any half-open window of the period's length. It remembers when each call came, so it
-// is exact.
+// A window admits at most limit calls in any half-open window of the period's length. It keeps the time of each call, so it is exact.
 type window struct {
 	name   string
 	limit  int
@@ -35,7 +34,7 @@ func (w *window) add(now time.Time) { w.calls = append(w.calls, now) }
 // remaining returns how many calls there is room for.
 func (w *window) remaining() int { return w.limit - len(w.calls) }
 
-// resets returns how long until the first call is forgotten, or the period if there is none.
+// resets returns how long until the first call expires, or the period if there is none.
 func (w *window) resets(now time.Time) time.Duration {
 	if len(w.calls) == 0 {
 		return w.period
@@ -43,7 +42,7 @@ func (w *window) resets(now time.Time) time.Duration {
 	return w.calls[0].Add(w.period).Sub(now)
 }
 
-// seconds rounds up to whole seconds: waiting for them is always enough.
+// seconds rounds up to whole seconds, which always suffice.
 func seconds(d time.Duration) int {
 	return int((d + time.Second - 1) / time.Second)
 }

@@ -1,5 +1,5 @@
 // Command headway shows the state of an upstream across all processes that pace it, and intervenes: it lists upstreams, shows their limits
-// and which calls wait, once or live, pauses, resumes and resets, and changes limits. docs/command.md describes it.
+// and waiting calls, once or live, pauses, resumes and resets, and changes limits. docs/command.md describes it.
 //
 //	headway ls --redis redis://cache.internal:6379
 //	headway top zendesk

@@ -8,17 +8,16 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// MaxCalls bounds the calls of one request, so that no run of the store's program takes long.
+// MaxCalls bounds the calls of a request, so that no script runs for long.
 const MaxCalls = 256
 
-// maxRefunds is how many charges are enough for one request that gives them back: that takes a little more than to charge them.
+// maxRefunds bounds the charges that one request gives back, which takes a little longer than charging them.
 const maxRefunds = 128
 
-// maxSending is how many requests of refunds are on their way at the same time, if there are more refunds than are enough for one: a process
-// of thousands of calls must not take long to give them back to a store far away.
+// maxSending bounds the concurrent requests of refunds: a process of thousands of calls must give them back to a distant store quickly.
 const maxSending = 4
 
-// PerRequest returns how many calls of a stack that move, or are given back, are enough for one request.
+// PerRequest returns how many calls of a stack fit in a request that moves them, or gives them back.
 func PerRequest(s *store.Stack) int { return max(1, min(MaxCalls, maxRefunds/max(1, len(s.Limits)))) }
 
 // Cancels batches grants to give back.
@@ -37,7 +36,7 @@ type Refund struct {
 	answer chan error
 }
 
-// NewCancels returns one that has refunds given back by send, which returns the error of each.
+// NewCancels returns Cancels that give refunds back by send, which returns the error of each.
 func NewCancels(send func([]*Refund) []error) *Cancels {
 	c := &Cancels{seed: maphash.MakeSeed()}
 	c.init(maxSending, enough, func(all []*Refund) {
@@ -48,7 +47,7 @@ func NewCancels(send func([]*Refund) []error) *Cancels {
 	return c
 }
 
-// Refunds returns grants of a stack in pieces. They are copies, for they may be sent when their owner has gone.
+// Refunds returns grants of a stack in pieces. They are copies, for their owner may be gone when they are sent.
 func Refunds(ctx context.Context, stack *store.Stack, grants []store.Grant) []*Refund {
 	copied, all := stack.Clone(), slices.Clone(grants)
 	for i := range all {
@@ -61,10 +60,10 @@ func Refunds(ctx context.Context, stack *store.Stack, grants []store.Grant) []*R
 	return pieces
 }
 
-// Add has refunds sent, and does not wait for that.
+// Add sends refunds, and does not wait for that.
 func (c *Cancels) Add(all []*Refund) { c.add(all) }
 
-// GiveBack gives refunds back, and returns when that is done. It returns the first error.
+// GiveBack gives refunds back, and waits for that. It returns the first error.
 func (c *Cancels) GiveBack(all []*Refund) (err error) {
 	c.Add(all)
 	for _, r := range all {
@@ -75,7 +74,7 @@ func (c *Cancels) GiveBack(all []*Refund) (err error) {
 	return err
 }
 
-// Each calls f with some refunds after the other, each time as many as are enough for a request.
+// Each calls f with as many of the refunds as fit in a request, until all are done.
 func Each(all []*Refund, f func([]*Refund)) {
 	for n := enough(all); n > 0; n = enough(all) {
 		f(all[:n:n])
@@ -83,7 +82,7 @@ func Each(all []*Refund, f func([]*Refund)) {
 	}
 }
 
-// enough returns how many of some refunds are enough for a request.
+// enough returns how many refunds fit in a request.
 func enough(all []*Refund) (n int) {
 	calls, charges := 0, 0
 	for ; n < len(all); n++ {
@@ -100,7 +99,7 @@ func enough(all []*Refund) (n int) {
 	return n
 }
 
-// Batches returns the grants of refunds by their stacks, and for each refund the index of its batch.
+// Batches groups the grants of refunds by stack, and returns the index of each refund's batch.
 func (c *Cancels) Batches(all []*Refund) (batches []store.Batch, places []int) {
 	seen := make(map[uint64]int)
 	for _, r := range all {

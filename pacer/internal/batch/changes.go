@@ -7,7 +7,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// Changes batches changes of settings, in order. One request is on its way at a time.
+// Changes batches changes of settings, in order, one request at a time.
 type Changes struct{ requests[*Change] }
 
 // A Change is what one caller sets.
@@ -21,10 +21,10 @@ type Change struct {
 	done chan struct{}
 }
 
-// maxChanges bounds how many changes share a request.
+// maxChanges bounds the changes of a request.
 const maxChanges = 256
 
-// NewChanges returns one that has changes made by send, which sets the answer of each, or its error.
+// NewChanges returns Changes that are made by send, which sets the answer of each, or its error.
 func NewChanges(send func([]*Change)) *Changes {
 	c := &Changes{}
 	c.init(1, enoughChanged, func(all []*Change) {
@@ -36,7 +36,7 @@ func NewChanges(send func([]*Change)) *Changes {
 	return c
 }
 
-// Set has a change made, and returns when that is done.
+// Set makes a change, and waits for that.
 func (c *Changes) Set(ctx context.Context, upstream string, changes []store.Setting) (*store.Settings, error) {
 	one := &Change{Ctx: ctx, Upstream: upstream, Settings: slices.Clone(changes), done: make(chan struct{})}
 	c.add([]*Change{one})
@@ -44,7 +44,7 @@ func (c *Changes) Set(ctx context.Context, upstream string, changes []store.Sett
 	return one.Answer, one.Err
 }
 
-// Merged returns what holds after some changes: of several for the same key, the last.
+// Merged merges changes: of several for the same key, the last counts.
 func Merged(all []*Change) (merged []store.Setting) {
 	known := make(map[store.Key]bool)
 	for _, c := range slices.Backward(all) {
@@ -59,7 +59,7 @@ func Merged(all []*Change) (merged []store.Setting) {
 	return merged
 }
 
-// enoughChanged returns how many of some changes are enough for a request, which is for one upstream.
+// enoughChanged returns how many changes fit in a request, which is for one upstream.
 func enoughChanged(all []*Change) (n int) {
 	for n < min(len(all), maxChanges) && all[n].Upstream == all[0].Upstream {
 		n++

@@ -3,18 +3,18 @@
 //
 // # Cancels
 //
-// Grants given back during a request go together in the next one, whatever their stacks: when thousands of calls give up at the same time,
-// the store receives a few requests.
+// Grants given back during a request share the next one, whatever their stacks: when thousands of calls give up at the same time, the store
+// receives a few requests.
 //
 // # Redemptions
 //
-// At most one request that changes records of bookings is on the wire. Changes that come meanwhile go together in the next one, up to
+// At most one request that changes records of bookings is under way. Changes that come meanwhile share the next one, up to
 // [store.MaxBookings]. Each caller gets its own answer, or its own error.
 //
 // # Changes
 //
-// At most one request that changes settings is on the wire. Changes that come meanwhile go together in the next one, which has the last of
-// those for the same key.
+// At most one request that changes settings is under way. Changes that come meanwhile share the next one, which has the last of those for
+// the same key.
 //
 // # Failures
 //

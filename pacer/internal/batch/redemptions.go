@@ -7,7 +7,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// Redemptions batches changes of the records of bookings. One request is on its way at a time.
+// Redemptions batches changes of the records of bookings, one request at a time.
 type Redemptions struct{ requests[*Redemption] }
 
 // A Redemption is a change of one record.
@@ -20,7 +20,7 @@ type Redemption struct {
 	done chan struct{}
 }
 
-// NewRedemptions returns one that has changes made by send, which sets the answer of each, or its error.
+// NewRedemptions returns Redemptions that are made by send, which sets the answer of each, or its error.
 func NewRedemptions(send func([]*Redemption)) *Redemptions {
 	r := &Redemptions{}
 	r.init(1, enoughRedeemed, func(all []*Redemption) {
@@ -32,7 +32,7 @@ func NewRedemptions(send func([]*Redemption)) *Redemptions {
 	return r
 }
 
-// Redeem has some changes made, and returns when that is done. It returns the first error.
+// Redeem makes changes, and waits for that. It returns the first error.
 func (r *Redemptions) Redeem(ctx context.Context, bookings []store.Booking) ([]store.Redemption, error) {
 	all, answers := make([]*Redemption, len(bookings)), make([]store.Redemption, len(bookings))
 	for i := range bookings {
@@ -52,7 +52,7 @@ func (r *Redemptions) Redeem(ctx context.Context, bookings []store.Booking) ([]s
 	return answers, nil
 }
 
-// enoughRedeemed returns how many of the changes fill a request: a record, a refund to a limit, and reading a limit take the store about as
+// enoughRedeemed returns how many changes fit in a request: a record, a refund to a limit, and reading a limit take the store about as
 // long. Limits of the same key are equal, so each charge is given back as it was made.
 func enoughRedeemed(all []*Redemption) (n int) {
 	specs, work := make(map[store.Key]*specs.Spec), 0

@@ -2,7 +2,7 @@ package batch
 
 import "sync"
 
-// requests sends what waits: what comes while a request is on its way shares the next one.
+// requests sends values. Further ones that come while a request is under way share the next one.
 type requests[T any] struct {
 	send   func([]T)
 	enough func([]T) int // how many of those that wait are enough for one request, at least 1 if any waits
@@ -14,13 +14,13 @@ type requests[T any] struct {
 	idle    sync.Cond // nothing waits, and nothing is on its way
 }
 
-// init sets the functions of one that is not in use yet.
+// init sets the functions before the first use.
 func (r *requests[T]) init(most int, enough func([]T) int, send func([]T)) {
 	r.most, r.enough, r.send = most, enough, send
 	r.idle.L = &r.mu
 }
 
-// add has some sent, and does not wait for that.
+// add sends values, and does not wait for that.
 func (r *requests[T]) add(all []T) {
 	if len(all) == 0 {
 		return
@@ -56,7 +56,7 @@ func (r *requests[T]) run() {
 	}
 }
 
-// next returns those that wait for a request; none if run is over.
+// next returns the values of the next request; none if run is over.
 func (r *requests[T]) next() []T {
 	r.mu.Lock()
 	defer r.mu.Unlock()

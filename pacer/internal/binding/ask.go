@@ -15,7 +15,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A Reader reads the calls of a Pacer, and finds what binds them. Its fields are set before it is used. It is safe for concurrent use.
+// A Reader reads the calls of a Pacer, and finds what binds them. Set its fields before use. It is safe for concurrent use.
 type Reader struct {
 	Upstream   string
 	MaxWait    time.Duration // how long calls may wait by default
@@ -32,7 +32,7 @@ type Reader struct {
 
 // Errors make the errors of users.
 type Errors interface {
-	// Missing makes the error of a call that lacks a scope that a policy needs.
+	// Missing makes the error of a call without a scope that a policy needs.
 	Missing(policy, scope string) error
 	// Excess makes the error of a call that costs more than a limit ever admits.
 	Excess(l *store.Limit, cost int64, maxWait time.Duration) error
@@ -68,7 +68,7 @@ type Ask struct {
 	pooled *pooled      // of a call that any one of some credentials may make; nil for others
 }
 
-// Passed takes time that has passed off what the call may wait.
+// Passed subtracts elapsed time from the longest wait of the call.
 func (a *Ask) Passed(d time.Duration) {
 	if a.MaxWait < store.Forever {
 		a.MaxWait = max(0, a.MaxWait-d)
@@ -76,16 +76,15 @@ func (a *Ask) Passed(d time.Duration) {
 	a.NotBefore = max(0, a.NotBefore-d)
 }
 
-// Call is [Reader.New] for a call that will be made: not if its context has ended or the Pacer is closed.
+// Call is [Reader.New] for a call that will be made. It fails if its context has ended or the Pacer is closed.
 func (r *Reader) Call(ctx context.Context, opts []Option) (Ask, error) {
 	a := Ask{Options: opts}
 	err := r.CallInto(ctx, &a)
 	return a, err
 }
 
-// CallInto is [Reader.Call] into an Ask that holds only the options: an Ask is large, and copying it takes a tenth of the time of a call
-// that goes at once, in memory. The caller sets the options, since what a function stores through a pointer may outlive its caller, and
-// would have to be allocated.
+// CallInto is [Reader.Call] into an Ask that holds only the options. Copying an Ask, which is large, takes a tenth of the time of a call
+// that goes at once, in memory. The caller sets the options: if CallInto stored them through the pointer, they would escape to the heap.
 func (r *Reader) CallInto(ctx context.Context, a *Ask) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -103,7 +102,7 @@ func (r *Reader) New(ctx context.Context, opts []Option) (Ask, error) {
 	return a, err
 }
 
-// read reads a call's request into an Ask that holds only the options.
+// read reads a call into an Ask that holds only the options.
 func (r *Reader) read(ctx context.Context, a *Ask) error {
 	a.Cost, a.MaxWait, a.weight, a.Set = 1, r.MaxWait, 1, r.Policies.Now()
 	if a.Set.Scoped {
@@ -172,8 +171,8 @@ func (r *Reader) place(a *Ask) error {
 	return nil
 }
 
-// Await waits until this process can decide about calls, if it must: see [store.Member]. It takes the time that this took off what a call
-// may wait, and returns it.
+// Await waits until this process can decide about calls, if it must: see [store.Member]. It returns how long that took, and subtracts it
+// from the longest wait of the call.
 func (r *Reader) Await(ctx context.Context, a *Ask) (waited time.Duration, err error) {
 	if r.Dispatcher.Member == nil {
 		return 0, nil
@@ -194,10 +193,10 @@ func (r *Reader) Await(ctx context.Context, a *Ask) (waited time.Duration, err e
 	return waited, nil
 }
 
-// CarryAll has a call carry all scopes of its context, whether policies of its set have them or not.
+// CarryAll has a call carry all scopes of its context, also those of no policy.
 func (a *Ask) CarryAll(ctx context.Context) { a.scopes = scopesOf(ctx) }
 
-// Scope returns the value that the call carries for a scope; "" if none.
+// Scope returns the call's value of a scope; "" if it has none.
 func (a *Ask) Scope(name string) string { return a.scopeIn(a.scopes, name) }
 
 func (a *Ask) scopeIn(outer *scopeContext, name string) string {
@@ -214,16 +213,16 @@ func (a *Ask) scopeIn(outer *scopeContext, name string) string {
 	return ""
 }
 
-// maxCaller is how many bytes of a caller's name count.
+// maxCaller bounds the bytes of a caller's name.
 const maxCaller = 64
 
-// caller returns the name of who makes the call; "" if that is unknown.
+// caller returns the name of the call's caller; "" if unknown.
 func (a *Ask) caller(ctx context.Context) string {
 	name := a.scopeIn(scopesOf(ctx), CallerScope)
 	return strings.ToValidUTF8(name[:min(len(name), maxCaller)], "")
 }
 
-// Carried returns the values of all scopes that the call carries, by the names of those that policies can have.
+// Carried returns the values of the call's scopes, by those names that policies can have.
 func (a *Ask) Carried() map[string]string {
 	all := make(map[string]string)
 	for s := a.scopes; s != nil; s = s.outer {

@@ -19,7 +19,7 @@ const (
 )
 
 // has reports whether a limit is of the kind. The store predicts no lane's part of a policy, since observed calls go as if they were in no
-// lane, and no calls in flight, which this process counts.
+// lane, and no calls in flight, which this process counts itself.
 func (w Which) has(l *Limit) bool {
 	switch a := l.Spec.Algorithm; w {
 	case Enforced:
@@ -56,8 +56,8 @@ func (r *Reader) Bind(a *Ask, room []store.Limit) ([]store.Limit, error) {
 	return room, nil
 }
 
-// Bindable returns the limits whose scopes a call carries, whether they are optional or not. Limits of a lane are included only for calls of
-// that lane; those of all lanes, if lanes is set and the call is in none.
+// Bindable returns the limits whose scopes a call carries, optional or not. Limits of a lane are included only for calls of that lane;
+// those of all lanes, if lanes is set and the call is in none.
 func (a *Ask) Bindable(lanes bool) []store.Limit {
 	limits := make([]store.Limit, 0, len(a.Set.All))
 	for i := range a.Set.All {
@@ -80,7 +80,7 @@ func (a *Ask) add(limits []store.Limit, l *Limit, scope string) []store.Limit {
 	return limits
 }
 
-// scopeOf returns the value of a limit's scopes for the call, or the name of one by which it does not bind it.
+// scopeOf returns the value of a limit's scopes for the call, or the name of a scope because of which the limit does not bind it.
 func (a *Ask) scopeOf(l *Limit) (value, missing string) {
 	if l.without != "" && a.Scope(l.without) != "" {
 		return "", l.without
@@ -108,7 +108,7 @@ func (a *Ask) ScopeOf(scopes []string) (value, missing string) {
 	return store.EscapeScope(values...), ""
 }
 
-// SameLimits reports whether the policies in force now bind two calls by the same limits.
+// SameLimits reports whether the present policies bind two calls by the same limits.
 func (r *Reader) SameLimits(a, b Ask) bool {
 	a.Set = r.Policies.Now()
 	b.Set, a.Which, b.Which = a.Set, Enforced, Enforced
@@ -120,8 +120,8 @@ func (r *Reader) SameLimits(a, b Ask) bool {
 	return err == nil && slices.EqualFunc(one, other, func(k, l store.Limit) bool { return k.Key() == l.Key() })
 }
 
-// AtOnce charges a call that need not wait, and reports whether it did. It is a fast path for the most common request to a store in
-// memory: see [store.Direct]. A pause that this process received is in the store already.
+// AtOnce charges a call that need not wait, and reports whether it did. It is a fast path for the most common request to a store in memory:
+// see [store.Direct]. The store already has every pause that this process received.
 func (r *Reader) AtOnce(a *Ask) bool {
 	if r.Direct == nil || a.Caller != "" || a.Set.Observes || a.Set.Free || a.Set.HasQueues || a.Set.Varies || a.ByPolicy || a.NotBefore > 0 {
 		return false
@@ -142,7 +142,7 @@ func (r *Reader) AtOnce(a *Ask) bool {
 	return call.Len > 0 && r.Direct.Admit(call)
 }
 
-// AllowancesOf returns the allowances of some limits that bind calls, and those that no policy is about.
+// AllowancesOf returns the allowances of some limits, and those that belong to no policy.
 func (s *Set) AllowancesOf(limits []store.Limit) (all []store.Limit) {
 	for _, l := range s.All[len(s.Limits):] {
 		if l.Whole == "" && len(l.Scopes) == 0 {

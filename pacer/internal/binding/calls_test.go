@@ -142,7 +142,7 @@ func TestNothingIsEnforced(t *testing.T) {
 	require.Empty(t, a.Lane)
 }
 
-// A call that waits is bound anew as a whole, or not at all.
+// A waiting call is bound again as a whole, or not at all.
 func TestBoundAnew(t *testing.T) {
 	t.Parallel()
 	r := newReader(t, rate("before"))
@@ -307,7 +307,7 @@ func TestPooledCalls(t *testing.T) {
 	require.ErrorContains(t, binding.Check("Policies", windows), `Policies is with 60 limits: at most 52`)
 }
 
-// A call that sticks to a credential has the limits of that one alone, as long as it is neither left nor paused.
+// A call that sticks to a credential has only its limits, while it is neither left nor paused.
 func TestPooledCallsThatStick(t *testing.T) {
 	t.Parallel()
 	r := newReader(t, rate("each").Per("key"))

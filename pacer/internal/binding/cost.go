@@ -8,14 +8,14 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// Settling is what the settlement of a call has to know, besides its charges. A nil one is of a call that is not settled.
+// Settling is what the settlement of a call needs besides its charges; nil for a call that is not settled.
 type Settling struct {
 	Free    []store.Limit // that the call cost nothing at first
 	Lessons []Lesson
 }
 
-// Costs returns the limits that a call costs something, and the costs; no costs if each is Ask.Cost. It writes the data of the settlement
-// to s, which is nil if there will be none.
+// Costs returns the limits that charge a call, and the costs; no costs if each is Ask.Cost. It writes what a settlement needs to s, unless
+// s is nil.
 func (r *Reader) Costs(a *Ask, limits []store.Limit, s *Settling) ([]store.Limit, []int64, error) {
 	if err := r.checkCosts(a.Set, a.Options); err != nil {
 		return nil, nil, err
@@ -23,7 +23,7 @@ func (r *Reader) Costs(a *Ask, limits []store.Limit, s *Settling) ([]store.Limit
 	return r.costs(a, limits, s)
 }
 
-// costs is Costs of a call whose options are checked: its error is that a limit never admits the call.
+// costs is Costs of a call whose options were checked: its error is that a limit never admits the call.
 func (r *Reader) costs(a *Ask, limits []store.Limit, s *Settling) ([]store.Limit, []int64, error) {
 	var all []int64
 	if a.ByPolicy {
@@ -39,7 +39,7 @@ func (r *Reader) costs(a *Ask, limits []store.Limit, s *Settling) ([]store.Limit
 	return limits, all, nil
 }
 
-// ownCosts returns the limits that a call costs something, and how much. Only a whole policy is learned, not a lane's part of it.
+// ownCosts returns the limits that charge a call, and how much. Costs are learned of whole policies, not of a lane's part.
 func (r *Reader) ownCosts(a *Ask, limits []store.Limit, s *Settling) ([]store.Limit, []int64) {
 	bound, all := make([]store.Limit, 0, len(limits)), make([]int64, 0, len(limits))
 	for i := range limits {
@@ -69,7 +69,7 @@ func (r *Reader) ownCosts(a *Ask, limits []store.Limit, s *Settling) ([]store.Li
 	return bound, all
 }
 
-// checkCosts returns an error if a CostOf names a policy that a set does not have, or one whose cost cannot be set.
+// checkCosts returns an error if a CostOf names an unknown policy, or one whose cost cannot be set.
 func (r *Reader) checkCosts(set *Set, opts []Option) error {
 	for i := range opts {
 		o := &opts[i]
@@ -89,7 +89,7 @@ func (r *Reader) checkCosts(set *Set, opts []Option) error {
 	return nil
 }
 
-// CostOption returns the option that sets what the call costs a policy: the last one; nil if none does.
+// CostOption returns the option that sets what the call costs a policy: the last one; nil without one.
 func (a *Ask) CostOption(policy string) *Option { return costOption(a.Options, policy) }
 
 func costOption(opts []Option, policy string) *Option {
@@ -101,14 +101,14 @@ func costOption(opts []Option, policy string) *Option {
 	return nil
 }
 
-// A Settlement is the real cost of a call, which its caller sets afterwards.
+// A Settlement is the real cost of a call, set after it.
 type Settlement struct {
 	set  *Set
 	opts []Option
 	all  int64 // by policies that are not named; −1 if that is as it was charged
 }
 
-// Settlement reads what a call really cost that is bound by a set.
+// Settlement reads the real cost of a call that a set binds.
 func (r *Reader) Settlement(set *Set, opts []Option) (*Settlement, error) {
 	s := &Settlement{set: set, opts: opts, all: -1}
 	for i := range opts {
@@ -126,7 +126,7 @@ func (r *Reader) Settlement(set *Set, opts []Option) (*Settlement, error) {
 	return s, r.checkCosts(set, opts)
 }
 
-// CostOf returns what the call cost a policy, or a lane's part of one, which costs what the whole does; −1 if that is what it was charged.
+// CostOf returns what the call cost a policy, or a lane's part, which costs the same; −1 if the charge stays.
 func (s *Settlement) CostOf(policy string) int64 {
 	if o := costOption(s.opts, s.set.WholeOf(policy)); o != nil {
 		return o.N
@@ -134,7 +134,7 @@ func (s *Settlement) CostOf(policy string) int64 {
 	return s.all
 }
 
-// Names reports whether it has the call's cost of this policy.
+// Names reports whether it has a cost for this policy.
 func (s *Settlement) Names(policy string) bool {
 	return costOption(s.opts, s.set.WholeOf(policy)) != nil
 }

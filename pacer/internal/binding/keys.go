@@ -12,10 +12,10 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// Named returns the limit with this name, of this set or one before; nil if there is none.
+// Named returns the limit with this name, of this set or an earlier one; nil without one.
 func (s *Set) Named(name string) *Limit { return s.byName[name] }
 
-// SpecOf returns what holds for a key of a limit that the call carries.
+// SpecOf returns the numbers for a key of a limit that the call carries.
 func (a *Ask) SpecOf(l *Limit, scope string) specs.Spec {
 	if !a.Set.Varies || scope == "" || l.Spec.Algorithm == specs.Allowance { // an allowance has the same numbers for every key
 		return l.Spec
@@ -28,7 +28,7 @@ func (a *Ask) SpecOf(l *Limit, scope string) specs.Spec {
 	return l.own(strings.Clone(scope), values)
 }
 
-// specFor returns what holds for a key of a limit, by its escaped scope and its values.
+// specFor returns the numbers for a key of a limit, by its escaped scope and its values.
 func (s *Set) specFor(l *Limit, scope string, values []string) specs.Spec {
 	policy, found := s.specialOf(l, scope)
 	if !found {
@@ -51,7 +51,7 @@ func (s *Set) specFor(l *Limit, scope string, values []string) specs.Spec {
 	return spec
 }
 
-// specialOf returns what operators have set for a key of a limit.
+// specialOf returns an operator's setting for a key of a limit.
 func (s *Set) specialOf(l *Limit, scope string) (policies.Policy, bool) {
 	policy, found := s.Special[store.Key{Policy: s.wholeLimit(l).Policy, Scope: scope}]
 	if found && l.Observed {
@@ -60,8 +60,7 @@ func (s *Set) specialOf(l *Limit, scope string) (policies.Policy, bool) {
 	return l.partOf(policy), found
 }
 
-// Keyed returns what holds for a key of a policy that need not be of this set: what operators have set for it, or its override, if the
-// policy is of this set.
+// Keyed returns a policy as it holds for a key: an operator's setting, or an override if the policy is of this set.
 func (s *Set) Keyed(policy policies.Policy, scope string) policies.Policy {
 	l := s.byName[policy.Name()]
 	if l == nil || scope == "" {
@@ -78,7 +77,7 @@ func (s *Set) Keyed(policy policies.Policy, scope string) policies.Policy {
 	return policy
 }
 
-// overridesOf returns the values of the keys that a policy has overrides for, by scope: a scope that is a hash has no other way back to
+// overridesOf returns the values of the keys for which a policy has overrides, by scope: nothing else maps the hash of a long scope back to
 // its values.
 func overridesOf(p policies.Policy) map[string][]string {
 	all := make(map[string][]string)
@@ -88,7 +87,7 @@ func overridesOf(p policies.Policy) map[string][]string {
 	return all
 }
 
-// wholeLimit returns the limit that a limit is, or is a part of.
+// wholeLimit returns the limit itself, or the one of which it is a part.
 func (s *Set) wholeLimit(l *Limit) *Limit {
 	if l.Whole == "" {
 		return l
@@ -96,7 +95,7 @@ func (s *Set) wholeLimit(l *Limit) *Limit {
 	return s.byName[l.Whole]
 }
 
-// partOf returns the part of a policy that a limit is.
+// partOf returns the limit's part of a policy.
 func (l *Limit) partOf(policy policies.Policy) policies.Policy {
 	if l.Lane != "" {
 		if part, ok := policy.InLane(l.Lane); ok {
@@ -106,7 +105,7 @@ func (l *Limit) partOf(policy policies.Policy) policies.Policy {
 	return policy
 }
 
-// PolicyOf returns the policy of a limit, as it holds for its key, or of a set before.
+// PolicyOf returns the policy of a limit, of this set or an earlier one, as it holds for its key.
 func (s *Set) PolicyOf(l *store.Limit) policies.Policy {
 	of := s.byName[l.Policy]
 	if of == nil {
@@ -125,7 +124,7 @@ func (s *Set) PolicyOf(l *store.Limit) policies.Policy {
 	return of.Of
 }
 
-// WholeOf returns the name of the policy that a limit is, or is a part of.
+// WholeOf returns the name of a limit's policy, also if the limit is a part of it.
 func (s *Set) WholeOf(name string) string {
 	if l := s.byName[name]; l != nil {
 		return cmp.Or(l.Whole, l.Policy)

@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// Enough is how many costs of a key have to be known before it has an estimate.
+	// Enough is the number of costs from which a key has an estimate.
 	Enough = 20
-	// MaxKeys is how many keys a Learner knows at most.
+	// MaxKeys is the most keys that a Learner knows.
 	MaxKeys = 1024
-	// percentile is the one that is estimated: see the package's comment.
+	// percentile is the estimate: see the package's comment.
 	percentile = 25
-	// fullHistory is at how many costs a history halves what it knows of each.
+	// fullHistory is the number of costs at which a history halves its counts.
 	fullHistory = 1024
 )
 
-// A Learner knows what calls cost lately, by key. Its zero value knows nothing. It is safe for concurrent use.
+// A Learner knows the recent costs of calls, by key. Its zero value is empty. It is safe for concurrent use.
 type Learner struct {
 	mu   sync.Mutex
 	keys map[store.Key]*history
 }
 
-// A Lesson is a cost that is learned from when it is known.
+// A Lesson is a cost to learn from, once it is known.
 type Lesson struct {
 	Key store.Key
 	How policies.Learned
@@ -48,7 +48,7 @@ func (l *Learner) Estimate(key store.Key, n int64, how policies.Learned) int64 {
 	return max(1, estimate)
 }
 
-// Learn notes what a call has really cost. A call that cost nothing was refused or failed, and teaches nothing about the others.
+// Learn records the real cost of a call. A cost of 0 teaches nothing: that call was refused, or failed.
 func (l *Learner) Learn(key store.Key, actual int64, how policies.Learned) {
 	if actual <= 0 || how.Times <= 0 {
 		return
@@ -73,7 +73,7 @@ func (l *Learner) Learn(key store.Key, actual int64, how policies.Learned) {
 	h.add(rest/how.Times + min(1, rest%how.Times))
 }
 
-// sum and product are at most the highest cost that there is.
+// sum and product are at most the highest cost.
 func sum(a, b int64) int64 { return min(max(0, a), specs.MaxLimit) + min(b, specs.MaxLimit) }
 
 func product(a, b int64) int64 {
@@ -84,13 +84,13 @@ func product(a, b int64) int64 {
 }
 
 const (
-	// perOctave is how many buckets there are between a number and its double: each is an eighth to a sixteenth of its numbers wide.
+	// perOctave is the number of buckets between a number and its double. Each is an eighth to a sixteenth of its numbers wide.
 	perOctave = 8
 	// buckets hold every positive int64.
 	buckets = (63 - 3 + 1) * perOctave
 )
 
-// history is how often the numbers of each bucket came lately.
+// history counts recent numbers by bucket.
 type history struct {
 	counts [buckets]uint16
 	total  int
@@ -109,7 +109,7 @@ func (h *history) add(n int64) {
 	}
 }
 
-// quantile returns the largest number of the bucket that the percentile is in.
+// quantile returns the largest number of the percentile's bucket.
 func (h *history) quantile() int64 {
 	need := (h.total*percentile + 99) / 100
 	for i, c := range h.counts {
@@ -120,7 +120,7 @@ func (h *history) quantile() int64 {
 	return math.MaxInt64 // not reached
 }
 
-// bucketOf returns the bucket of a number of at least 0: of its own up to 15, and then one of eight for each octave.
+// bucketOf returns the bucket of a number of at least 0: one for each number up to 15, then eight for each octave.
 func bucketOf(n int64) int {
 	shift := max(0, bits.Len64(uint64(n))-4) //nolint:gosec // it is not negative
 	return shift*perOctave + int(n>>shift)

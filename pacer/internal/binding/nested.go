@@ -10,9 +10,9 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// A call that is made inside another one, and needs a permit of the same policy, may wait for a permit that only the end of the outer call
-// returns. So the context of a call in flight carries the call, and a call that is made under this context finds out what its outer calls
-// hold. If that is every permit that there is, it is refused. A context does not leave its process, and neither does this check.
+// A call made inside another one may need a permit that only the end of the outer call returns. So the context of a call in flight carries
+// the call, and a call made under this context looks up what its outer calls hold. If they hold every permit, it is refused. A context does
+// not leave its process, and neither does this check.
 
 // A callContext is the context of a call that holds permits.
 type callContext struct {
@@ -61,13 +61,13 @@ func (r *Reader) WithCall(ctx context.Context, call *dispatch.Call) context.Cont
 	return &callContext{ctx, r, call, outer}
 }
 
-// A heldPermit is what the outer calls of a call hold of one limit.
+// A heldPermit is the number of permits of one limit that the outer calls hold.
 type heldPermit struct {
 	key   store.Key
 	count int64 // of permits that count now: see policies.Policy.LongerThan
 }
 
-// heldBy returns what outer calls hold of the Pacer's permits.
+// heldBy returns the permits of the Pacer that outer calls hold.
 func (r *Reader) heldBy(outer *callContext) []heldPermit {
 	var all []heldPermit
 	for c := outer; c != nil; c = c.outer {
@@ -90,7 +90,7 @@ func (r *Reader) heldBy(outer *callContext) []heldPermit {
 	return all
 }
 
-// share returns the limits that bind a call, without those whose permits it shares with outer calls.
+// share returns the limits that bind a call, except those whose permits it shares with outer calls.
 func (a *Ask) share(limits []store.Limit) []store.Limit {
 	if len(a.held) == 0 || a.Scope(NestedScope) == "" {
 		return limits

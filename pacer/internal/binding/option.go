@@ -17,7 +17,7 @@ type Option struct {
 	Learned  policies.Learned // of an estimate: how it is improved
 }
 
-// A Kind is what an Option is about.
+// A Kind is the property that an Option sets.
 type Kind uint8
 
 // The kinds of options.
@@ -32,7 +32,7 @@ const (
 	Attempt                   // which attempt of a job redeems a booking: of package bookings
 )
 
-// Scopes that no policy can have: calls carry other values in them.
+// Scopes that no policy can have. They carry other properties of calls.
 const (
 	LaneScope   = specs.PartyScope
 	WeightScope = "/weight"
@@ -40,7 +40,7 @@ const (
 	CallerScope = "/caller" // the part of a program that makes the call, for the figures of what was spent
 )
 
-// A scopeContext is a context that carries a value for a scope.
+// A scopeContext carries a value for a scope.
 type scopeContext struct {
 	context.Context //nolint:containedctx // it is a context
 
@@ -58,7 +58,7 @@ func (c *scopeContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// scopesOf returns the innermost scope that a context carries; nil if there is none.
+// scopesOf returns the innermost scope of a context; nil without one.
 func scopesOf(ctx context.Context) *scopeContext {
 	if c, ok := ctx.(*scopeContext); ok {
 		return c
@@ -67,17 +67,17 @@ func scopesOf(ctx context.Context) *scopeContext {
 	return c
 }
 
-// WithScope returns a context whose calls carry a value for a scope. The innermost value of a name counts.
+// WithScope returns a context whose calls carry a value for a scope. The innermost value counts.
 func WithScope(ctx context.Context, name, value string) context.Context {
 	return &scopeContext{ctx, name, value, scopesOf(ctx)}
 }
 
-// WithoutScopes returns a context whose calls carry no scopes but those of their options.
+// WithoutScopes returns a context whose calls carry only the scopes of their options.
 func WithoutScopes(ctx context.Context) context.Context {
 	return context.WithValue(ctx, scopeKey{}, (*scopeContext)(nil))
 }
 
-// Scopes calls a function with each scope and value that a context carries, the innermost first.
+// Scopes calls visit with each scope and value of a context, innermost first.
 func Scopes(ctx context.Context, visit func(name, value string)) {
 	for s := scopesOf(ctx); s != nil; s = s.outer {
 		visit(s.name, s.value)

@@ -11,7 +11,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// A Part is a policy, or what a lane has of one.
+// A Part is a policy, or a lane's part of one.
 type Part struct {
 	policies.Policy
 
@@ -36,7 +36,7 @@ func PartsOf(all []policies.Policy) []Part {
 // NoPolicies is the text of an empty list.
 const NoPolicies = "none"
 
-// Parse reads the policies of an upstream, one on each line, with lines for their overrides, and checks them.
+// Parse reads the policies of an upstream, one a line, with lines for their overrides, and checks them.
 func Parse(text string) ([]policies.Policy, error) {
 	if text == NoPolicies {
 		return []policies.Policy{}, nil
@@ -48,7 +48,7 @@ func Parse(text string) ([]policies.Policy, error) {
 	return list, Check("Policies", list)
 }
 
-// Check returns an error about the first policy that is not valid, or does not go together with those before.
+// Check returns an error about the first policy that is not valid, or that cannot be combined with those before.
 func Check(field string, list []policies.Policy) error {
 	names, fairBy, first := make(map[string]bool), "", policies.Policy{}
 	for i, p := range list {
@@ -83,7 +83,7 @@ func Check(field string, list []policies.Policy) error {
 	return nil
 }
 
-// maxWithParts is how many limits may bind a call, the parts of parties among them and allowances not: a number of the store has a bit for each.
+// maxWithParts bounds the limits of a call with parts of parties, without allowances: a number of the store has a bit for each.
 const maxWithParts = 52
 
 // lastPart returns the index of the last limit that is kept for a party; -1 if none is.
@@ -96,7 +96,7 @@ func lastPart(limits []store.Limit) int {
 	return -1
 }
 
-// tooManyParts returns the error of a field with more limits than may be with a part of a policy.
+// tooManyParts returns the error of a field with more limits than a stack with a part may have.
 func tooManyParts(field string, n int, policy string) error {
 	return Invalid(field, fmt.Sprintf("with %d limits", n), fmt.Sprintf(
 		"at most %d may come up to %q, which is kept for a party: have fewer parties, policies or credentials", maxWithParts, policy))

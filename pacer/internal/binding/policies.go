@@ -13,18 +13,18 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Config is what Policies need of their Pacer.
+// Config is what Policies need from their Pacer.
 type Config struct {
 	Upstream string
 	Direct   store.Direct      // the store, if it is one; nil otherwise
 	MaxPause time.Duration     // the longest pause that feedback makes
 	Counts   bool              // stated limits and allowances apply, and not only pauses and refusals
 	Declared []policies.Policy // which are valid and go together; they are not copied
-	// Changed is called when other policies are in force, under the lock of the Policies.
+	// Changed is called with the old and the new set, under the lock of the Policies.
 	Changed func(before, now *Set)
 }
 
-// Policies are those by which a Pacer paces, as they change. Make them with [NewPolicies]. They are safe for concurrent use.
+// Policies are the present policies of a Pacer. Make them with [NewPolicies]. They are safe for concurrent use.
 type Policies struct {
 	config Config
 	now    atomic.Pointer[Set]
@@ -39,21 +39,20 @@ type Policies struct {
 	closed     bool
 }
 
-// NewPolicies returns the policies that are declared at first.
+// NewPolicies returns the policies that are declared first.
 func NewPolicies(c *Config) *Policies {
 	p := &Policies{config: *c, declared: c.Declared}
 	p.now.Store(NewSet(&p.config, &InForce{Given: p.declared}, nil))
 	return p
 }
 
-// Now returns the policies that are in force.
+// Now returns the present set.
 func (p *Policies) Now() *Set { return p.now.Load() }
 
-// PolicyOf returns the policy of a limit, as it holds for its key now, or held before.
+// PolicyOf returns the policy of a limit, present or former, as it holds for its key.
 func (p *Policies) PolicyOf(l *store.Limit) policies.Policy { return p.Now().PolicyOf(l) }
 
-// Declare replaces what the process declares by policies that are valid and go together, and which are not copied. It reports whether that is
-// possible: not after Close.
+// Declare replaces the process's own policies by a valid list, which it does not copy. It reports false after Close.
 func (p *Policies) Declare(list []policies.Policy) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,10 +63,10 @@ func (p *Policies) Declare(list []policies.Policy) bool {
 	return !p.closed
 }
 
-// maxAllowances bounds the allowances of an upstream that fit no policy, and with them what its headers can make a process do.
+// maxAllowances bounds the allowances of an upstream that belong to no policy, and so what its headers can make a process do.
 const maxAllowances = 64
 
-// AddAllowances has allowances bind calls from now on, by their names.
+// AddAllowances makes allowances bind calls, by their names.
 func (p *Policies) AddAllowances(names []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +75,7 @@ func (p *Policies) AddAllowances(names []string) {
 	}
 }
 
-// add adds allowances that are not known yet, and reports whether there are any. The caller holds mu.
+// add adds unknown allowances, and reports whether there were any. The caller holds mu.
 func (p *Policies) add(names []string) bool {
 	before := len(p.allowances)
 	for _, name := range names {
@@ -87,8 +86,8 @@ func (p *Policies) add(names []string) bool {
 	return len(p.allowances) > before
 }
 
-// Read applies the operators' settings and the list of allowances. A store without any record of settings has lost them, or dropped them long
-// after they were unset: then the declared policies hold.
+// Read applies the operators' settings and the list of allowances. If a store has no record of settings, it has lost them, or has dropped
+// them long after they were unset: then the declared policies hold.
 func (p *Policies) Read(all *store.Settings) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,7 +101,7 @@ func (p *Policies) Read(all *store.Settings) {
 	}
 }
 
-// SetFair sets which policies other processes share fairly.
+// SetFair sets the policies that other processes share fairly.
 func (p *Policies) SetFair(names []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,7 +170,7 @@ func setAt(since store.Instant) string {
 	return "set at " + time.UnixMicro(int64(since)).UTC().Format("2006-01-02 15:04:05.000")
 }
 
-// endSettings is called when a setting ends.
+// endSettings runs when a setting ends.
 func (p *Policies) endSettings() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -180,7 +179,7 @@ func (p *Policies) endSettings() {
 	}
 }
 
-// samePolicy reports whether two policies are the same by their texts; those with functions of their own are not.
+// samePolicy reports whether two policies have the same text. Policies with functions of their own are never the same.
 func samePolicy(a, b policies.Policy) bool {
 	if a.String() != b.String() || !a.Spec().Equal(b.Spec()) || a.HasOverrides() != b.HasOverrides() {
 		return false

@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A rig is policies of which 10 a second are declared, and how often they changed.
+// A rig is policies, of which 10 a second are declared, and the number of their changes.
 type rig struct {
 	*binding.Policies
 
@@ -85,7 +85,7 @@ func TestWhatIsSetEnds(t *testing.T) {
 	})
 }
 
-// The latest version counts, and one that is lost is not in force any more.
+// The latest version counts, and a lost one no longer holds.
 func TestWhichVersionCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

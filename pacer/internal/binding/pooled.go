@@ -13,14 +13,14 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// A Pool is credentials, any one of which may make a call, and the limits of the usual calls by them.
+// A Pool is the credentials that may make a call, and the limits of usual calls by them.
 type Pool struct {
 	*pools.Pool
 
 	usual atomic.Pointer[usual]
 }
 
-// pooled describes a call that any one of some credentials may make. It never changes.
+// pooled describes a call that any credential of a pool may make. It never changes.
 type pooled struct {
 	pool     *Pool
 	stick    *pools.Stick // nil if it does not stick to any
@@ -31,10 +31,10 @@ type pooled struct {
 // IsPooled reports whether any one of several credentials may make the call.
 func (a *Ask) IsPooled() bool { return a.pooled != nil }
 
-// ByAny has any one of the credentials of a pool make a call.
+// ByAny lets any credential of a pool make a call.
 func (a *Ask) ByAny(l *Pool) { a.pooled = &pooled{pool: l} }
 
-// ByAnyOrStick is [Ask.ByAny], but if calls of the context stick to a credential, it uses that one's account unless it is paused.
+// ByAnyOrStick is [Ask.ByAny], but if the context sticks to a credential, it uses that one's account unless it is paused.
 func (r *Reader) ByAnyOrStick(ctx context.Context, a *Ask, l *Pool) {
 	c := &pooled{pool: l, stick: l.StickOf(ctx)}
 	if c.only = l.Kept(c.stick); c.only != "" {
@@ -46,7 +46,7 @@ func (r *Reader) ByAnyOrStick(ctx context.Context, a *Ask, l *Pool) {
 	a.pooled = c
 }
 
-// ChooseAny chooses the account of a pooled call, since no limit is enforced. For any other call it does nothing.
+// ChooseAny chooses the account of a pooled call if no limit is enforced. For any other call it does nothing.
 func (a *Ask) ChooseAny() {
 	if a.pooled == nil {
 		return
@@ -60,7 +60,7 @@ func (a *Ask) ChooseAny() {
 	a.pooled = &c
 }
 
-// FitsPool returns an error if a pool cannot have the limits of a set.
+// FitsPool returns an error if a pool cannot have a set's limits.
 func (r *Reader) FitsPool(set *Set) error {
 	for i := range set.Limits {
 		if l := &set.Limits[i]; l.Spec.Queue == specs.FairQueue && set.FairBy != ProcessScope {
@@ -71,8 +71,8 @@ func (r *Reader) FitsPool(set *Set) error {
 	return nil
 }
 
-// RequestAny is [Reader.Request] for a call that any one of some credentials may make, without what does not depend on the credential.
-// Credentials that never admit it are left out.
+// RequestAny is [Reader.Request] for a pooled call, without what does not depend on the credential. It omits credentials that never admit
+// the call.
 func (r *Reader) RequestAny(a *Ask) (q dispatch.Request, err error) {
 	if err := r.FitsPool(a.Set); err != nil {
 		return q, err
@@ -136,7 +136,7 @@ func (r *Reader) RequestAny(a *Ask) (q dispatch.Request, err error) {
 	return q, nil
 }
 
-// narrow gives a call that has one choice, or none that the store could choose by, no choices.
+// narrow removes the choices of a call if there is only one, or none by which the store could choose.
 func (c *pooled) narrow(q *dispatch.Request) {
 	if len(q.Limits) == 0 {
 		c.accounts = c.accounts[q.Call.First : q.Call.First+1]
@@ -146,8 +146,8 @@ func (c *pooled) narrow(q *dispatch.Request) {
 	}
 }
 
-// usual is what binds the calls of a pool that carry nothing of their own and cost 1, by one set of policies. It never changes: so a call by
-// any one of many credentials, or ten thousand that are bound anew, need not find it out again.
+// usual is what one set of policies requests for the calls of a pool that carry nothing of their own and cost 1. It never changes, so it is
+// computed once, not for each of ten thousand calls that are bound again.
 type usual struct {
 	set      *Set
 	limits   []store.Limit
@@ -155,12 +155,12 @@ type usual struct {
 	accounts []string // all of the pool's
 }
 
-// isUsual reports whether nothing in a call changes which limits bind it, or their costs.
+// isUsual reports whether nothing in a call changes its limits or costs.
 func (a *Ask) isUsual() bool {
 	return a.Cost == 1 && !a.ByPolicy && a.scopes == nil && a.held == nil && !slices.ContainsFunc(a.Options, func(o Option) bool { return o.Kind == Scope })
 }
 
-// request returns what binds a usual call.
+// request returns the request of a usual call.
 func (u *usual) request(a *Ask) (q dispatch.Request) {
 	was := a.pooled
 	q.Limits, q.Call.AnyOf = u.limits, u.anyOf
@@ -169,7 +169,7 @@ func (u *usual) request(a *Ask) (q dispatch.Request) {
 	return q
 }
 
-// settlingOf returns what the settlement of a call has to know that is bound by one of several credentials.
+// settlingOf returns what the settlement of a call by one of several credentials needs.
 func (r *Reader) settlingOf(a *Ask) (s Settling) {
 	if limits, err := r.Bind(a, nil); err == nil {
 		_, _, _ = r.costs(a, limits, &s)
@@ -177,13 +177,13 @@ func (r *Reader) settlingOf(a *Ask) (s Settling) {
 	return s
 }
 
-// An option is what binds a call by one account, and its costs; nil if they are all alike.
+// An option is the limits of a call by one account, and its costs; nil if they are all alike.
 type option struct {
 	limits []store.Limit
 	costs  []int64
 }
 
-// place gives a request the limits of its choices, each limit once. The allowances come last, since there is a bound for the others: see
+// place gives a request the limits of its choices, each limit once. The allowances come last, since the others are bounded: see
 // maxWithParts.
 func place(q *dispatch.Request, all []option) {
 	places := make(map[store.Key]int)
@@ -211,7 +211,7 @@ func place(q *dispatch.Request, all []option) {
 	}
 }
 
-// by returns what a call requests by an account of a pool.
+// by returns the call as an account of a pool makes it.
 func (a *Ask) by(l *Pool, account string) Ask {
 	one := *a
 	one.Options, one.pooled = append(slices.Clip(a.Options), l.scoped(a, account)...), nil
@@ -234,7 +234,7 @@ func (l *Pool) scoped(a *Ask, account string) []Option {
 	return all
 }
 
-// ScopesBy returns the scopes of the account of the choice with an index, if a call is pooled; none for any other call.
+// ScopesBy returns the scopes of the account of a choice, by its index; none for a call that is not pooled.
 func (a *Ask) ScopesBy(choice int) []Option {
 	if a.pooled == nil || len(a.pooled.accounts) == 0 {
 		return nil
@@ -242,7 +242,7 @@ func (a *Ask) ScopesBy(choice int) []Option {
 	return a.pooled.pool.scoped(a, a.pooled.accounts[choice])
 }
 
-// Chosen returns what the call requests, by the credential that it got.
+// Chosen returns the call as the chosen credential makes it.
 func (c *Reservation) Chosen() Ask {
 	a := c.Now()
 	if scopes := a.ScopesBy(c.Choice()); scopes != nil {
@@ -251,7 +251,7 @@ func (c *Reservation) Chosen() Ask {
 	return a
 }
 
-// Pick picks the credential of a call that may go, if it is pooled.
+// Pick picks the credential of a pooled call that may go.
 func (c *Reservation) Pick() {
 	c.mu.Lock()
 	p := c.ask.pooled
@@ -261,7 +261,7 @@ func (c *Reservation) Pick() {
 	}
 }
 
-// PickOf picks the credential of a call that is by an account of a pool from the start.
+// PickOf picks the credential of a call that one account of a pool made from the start.
 func (c *Reservation) PickOf(l *Pool, account string) { c.pick(l, account, nil) }
 
 func (k *Requested) pick(l *Pool, account string, s *pools.Stick) {
@@ -271,7 +271,7 @@ func (k *Requested) pick(l *Pool, account string, s *pools.Stick) {
 	k.credential = id
 }
 
-// Credential returns the ID of the credential that was picked; "" if none was.
+// Credential returns the ID of the picked credential; "" if none was.
 func (k *Requested) Credential() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// Request returns what a call requests of the store by the limits that bind it, which are in room if there is enough. It writes the data of
-// the settlement to s, which is nil if there will be none. How long it waits is for the caller to add.
+// Request returns a call's request to the store, with its limits in room if there is enough. It writes what a settlement needs to s, unless
+// s is nil. The caller adds the wait.
 func (r *Reader) Request(a *Ask, room []store.Limit, s *Settling) (q dispatch.Request, err error) {
 	if a.pooled != nil {
 		q, err = r.RequestAny(a)
@@ -26,7 +26,7 @@ func (r *Reader) Request(a *Ask, room []store.Limit, s *Settling) (q dispatch.Re
 	return q, r.queueUp(a, &q)
 }
 
-// queueUp gives a call what it needs to be queued in the store, if one of its limits has a queue there.
+// queueUp prepares a call for the queue of the store, if one of its limits has one.
 func (r *Reader) queueUp(a *Ask, q *dispatch.Request) error {
 	if !a.Set.HasQueues {
 		return nil
@@ -65,7 +65,7 @@ func (r *Reader) queueUp(a *Ask, q *dispatch.Request) error {
 	return nil
 }
 
-// Kept returns which of some limits are parts that are kept for parties to which the call does not belong: see [store.Call].
+// Kept returns which limits are parts kept for other parties than the call's: see [store.Call].
 func (a *Ask) Kept(limits []store.Limit) (kept uint64) {
 	for i := range limits {
 		if limits[i].Spec.Floor > 0 && a.Set.Named(limits[i].Policy).Lane != a.Lane {

@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 )
 
-// Requested is the request of a waiting call, so that it can be bound anew when the policies change.
+// Requested is the request of a waiting call, which can be bound again when the policies change.
 type Requested struct {
 	Options []Option // storage for the options of the Ask: set before Read
 
@@ -20,7 +20,7 @@ type Requested struct {
 	settling   *Settling // of a reservation: what its settlement has to know; nil if the call is not settled
 }
 
-// Read reads what a call requests by its Options, as [Reader.Call] does.
+// Read reads the Options of a call, as [Reader.Call] does.
 func (k *Requested) Read(ctx context.Context, r *Reader) (Ask, error) {
 	k.reader = r
 	return r.Call(ctx, k.Options)
@@ -33,35 +33,35 @@ func (k *Requested) Keep(a *Ask, s *Settling) {
 	k.ask, k.settling = *a, s
 }
 
-// Forget makes it one that nothing is kept in, but room for options.
+// Forget clears it, except for the room for options.
 func (k *Requested) Forget() {
 	clear(k.Options)
 	k.Options = k.Options[:0]
 	k.reader, k.ask, k.settling = nil, Ask{}, nil
 }
 
-// Observes reports whether policies that are observed may bind the call.
+// Observes reports whether observed policies may bind the call.
 func (k *Requested) Observes() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.ask.Set.Observes
 }
 
-// Now returns what the call requests, as it is bound now.
+// Now returns the call as it is bound now.
 func (k *Requested) Now() Ask {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.ask
 }
 
-// Bound returns the policies by which the call is bound, and what its settlement has to know.
+// Bound returns the policies that bind the call, and what its settlement needs.
 func (k *Requested) Bound() (*Set, Settling) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.ask.Set, *k.settling
 }
 
-// Bind implements [dispatch.Binder]. A function of OverrideBy that panics keeps the call bound as it is.
+// Bind implements [dispatch.Binder]. If a function of OverrideBy panics, the call stays bound as it is.
 func (k *Requested) Bind() (b dispatch.Bound) {
 	set := k.reader.Policies.Now()
 	if !telemetry.Guard("a function of OverrideBy", func() { b = k.bind(set) }) {
@@ -89,7 +89,7 @@ func (k *Requested) bind(set *Set) (b dispatch.Bound) {
 	return b
 }
 
-// A Reservation is a call that its caller sees: with its slot, and room for the options that most calls have.
+// A Reservation is a call that its caller sees: it has its slot, and room for the options that most calls have.
 type Reservation struct {
 	Requested
 	dispatch.Call
@@ -98,10 +98,10 @@ type Reservation struct {
 	few   [2]Option
 }
 
-// Init gives it room for the options that most calls have.
+// Init makes room for the options that most calls have.
 func (c *Reservation) Init() { c.Options = c.few[:0] }
 
-// Settling returns what the settlement of the call has to know, and by which policies it is bound.
+// Settling returns what the settlement of the call needs, and the policies that bind it.
 func (c *Reservation) Settling() (*Set, Settling) {
 	set, known := c.Bound()
 	if c.Credential() != "" { // bound by one of several credentials

@@ -22,7 +22,7 @@ type InForce struct {
 	Allowances []string                      // names of those that readings were about
 }
 
-// ProcessScope is the scope by which shares are fair that only other processes have: this process is one tenant. No policy can have it.
+// ProcessScope is the scope of fair shares that only other processes have: this process is one tenant. No policy can have it.
 const ProcessScope = "/process"
 
 // A Limit is a policy, or a lane's part of one, unpacked once.
@@ -39,14 +39,14 @@ type Limit struct {
 	Prepared store.Prepared // if the store is direct
 
 	without string // it binds only calls that lack this scope
-	// own returns the limit of a key. It is a function so that the options of a call stay on the stack: the compiler believes that they go
-	// where the Set of their Ask does.
+	// own returns the limit of a key. It is a function so that a call's options stay on the stack: otherwise the compiler assumes that they
+	// escape with the Set.
 	own       func(scope string, values []string) specs.Spec
 	overrides func() map[string][]string // the values of the keys that the policy has overrides for, by scope
 }
 
-// A Set is the policies by which a Pacer paces, unpacked once. It never changes, so its fields are for reading: a Pacer whose policies change
-// has another one, and each call keeps that by which it was bound.
+// A Set is the policies of a Pacer, unpacked once. It never changes, so its fields are for reading. New policies make a new Set, and each
+// call keeps the one that binds it.
 type Set struct {
 	InForce
 
@@ -58,7 +58,7 @@ type Set struct {
 	All    []Limit           // those, and then allowances
 	Scoped bool              // some limits have scopes
 
-	// Without policies, Tracked is the stack of calls whose answers are reported: until one states a limit, few of them go at a time.
+	// Tracked is, without policies, the stack of calls whose answers are reported: few of them go at a time until an answer states a limit.
 	Tracked []store.Limit
 
 	Lanes     []string // of all policies
@@ -78,14 +78,14 @@ type Set struct {
 	owned  atomic.Int64      // how many those are
 }
 
-// maxOwned bounds how many keys with numbers of their own are remembered. For other keys, the numbers of their policy are used where
-// numbers are needed: for the share of a process without its store, and for what an upstream reports.
+// maxOwned bounds the remembered keys with numbers of their own. Other keys have the numbers of their policy where numbers are needed: for
+// the share of a process without its store, and for what an upstream reports.
 const maxOwned = 1 << 16
 
-// maxRemembered bounds how many policies that do not hold any more are remembered by their names.
+// maxRemembered bounds the remembered names of former policies.
 const maxRemembered = 1000
 
-// NewSet unpacks policies. before is the set that holds until now; nil if there is none.
+// NewSet unpacks policies. before is the present set; nil without one.
 func NewSet(c *Config, in *InForce, before *Set) *Set {
 	list := policies.Stacked(in.Given)
 	all := PartsOf(list)
@@ -117,8 +117,7 @@ func NewSet(c *Config, in *InForce, before *Set) *Set {
 	return s
 }
 
-// addAllowances adds the allowances of policies that are in force, and those of the whole upstream. Without policies it has one from the
-// start.
+// addAllowances adds the allowances of the present policies, and of the whole upstream. Without policies it has one from the start.
 func (s *Set) addAllowances(c *Config) {
 	s.All = slices.Clone(s.Limits)
 	names, first := s.Allowances, readings.AllowanceOf(store.Limit{}).Policy
@@ -183,7 +182,7 @@ func (s *Set) addLimit(c *Config, i int, one *Part) {
 	s.Scoped = s.Scoped || len(l.Scopes) > 0 || len(s.Lanes) > 0 || s.FairBy != ""
 }
 
-// isTenant reports whether this process is one tenant of a limit, because other processes share it fairly and this one does not.
+// isTenant reports whether this process is one tenant of a limit, because only other processes share it fairly.
 func (s *Set) isTenant(l *Limit) bool {
 	return slices.Contains(s.Fair, l.Policy) && l.Spec.Queue == specs.NoQueue && l.Spec.Algorithm != specs.Window && !l.Observed &&
 		!slices.ContainsFunc(s.List, func(p policies.Policy) bool {
@@ -209,7 +208,7 @@ func (s *Set) Texts() []string {
 	return texts
 }
 
-// WillEnforce reports whether some policies of the set are observed that are not when others are in force.
+// WillEnforce reports whether a list enforces policies that the set observes.
 func (s *Set) WillEnforce(list []policies.Policy) bool {
 	return slices.ContainsFunc(s.Limits, func(l Limit) bool {
 		return l.Observed && l.Whole == "" &&

@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// maxShown is how many bytes of a scope value is shown.
+// maxShown bounds the bytes of a scope value that are shown.
 const maxShown = 64
 
 // Describe returns the scopes of a limit and their values, for people.
@@ -42,8 +42,7 @@ func Describe(scopes []string, scope string) string {
 	return b.String()
 }
 
-// FlowOf returns the number that identifies a scope value's fair share: the same in every process, from 1 to 2^53.
-// Values that collide share a part.
+// FlowOf returns the number of a scope value's fair share: the same in every process, from 1 to 2^53. Values that collide have one share.
 func FlowOf(value string) int64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(value))

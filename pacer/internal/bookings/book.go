@@ -13,8 +13,8 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// Book charges the earliest slot at which a call may go, and returns it as a token, with the time from now until the slot. Any credential of
-// the pool may make the call; nil: it is of no pool.
+// Book charges the earliest slot at which a call may go, and returns it as a token, with the time until the slot. Any credential of the
+// pool, if there is one, may make the call.
 func (s *Bookings) Book(ctx context.Context, opts []binding.Option, l *binding.Pool) (tok string, wait time.Duration, err error) {
 	a, err := s.Calls.Call(ctx, opts)
 	if err != nil {
@@ -49,12 +49,12 @@ func (s *Bookings) Book(ctx context.Context, opts []binding.Option, l *binding.P
 	return tok, s.until(t), nil
 }
 
-// until returns how long it is until a booking must be redeemed: the request starts before its slot.
+// until returns how long until a booking must be redeemed: the request starts before its slot.
 func (s *Bookings) until(t *token) time.Duration {
 	return max(0, t.slot.Sub(store.NowOf(s.Store))-s.lead())
 }
 
-// lead returns how long before a slot to redeem its booking: the request may have to wait until the one before it is answered.
+// lead returns how long before a slot to redeem its booking: the request may wait for the answer to the one before it.
 func (s *Bookings) lead() time.Duration { return 2 * s.way.Longest() }
 
 // carry writes the options and the context's values to a token.
@@ -95,7 +95,7 @@ func (s *Bookings) badBook(n int, reason string) error {
 	return binding.Invalid("Book", strconv.Itoa(n), reason)
 }
 
-// A bookable is what binds a call that is booked.
+// A bookable is the limits of a booked call.
 type bookable struct {
 	limits  []store.Limit // that slots are charged to
 	costs   []int64       // of the call, for each of them
@@ -103,7 +103,7 @@ type bookable struct {
 	choices store.Call    // its choices, if it is by any one of some credentials, and what it leaves to others
 }
 
-// bind returns what binds a call that is booked. It writes the data of the settlement to settling.
+// bind returns the limits of a booked call, and writes what its settlement needs to settling.
 func (s *Bookings) bind(a *binding.Ask, settling *binding.Settling) (b bookable, err error) {
 	if a.Set.Free {
 		a.ChooseAny()
@@ -139,7 +139,7 @@ func (s *Bookings) bind(a *binding.Ask, settling *binding.Settling) (b bookable,
 	return b, nil
 }
 
-// withoutPermits returns what binds a call that is booked, which takes its permit when it is redeemed.
+// withoutPermits returns the limits of a booked call, which takes its permit when it is redeemed.
 func withoutPermits(a *binding.Ask, r *dispatch.Request) (b bookable) {
 	b.choices = r.Call
 	places := make([]int, len(r.Limits))
@@ -167,7 +167,7 @@ func withoutPermits(a *binding.Ask, r *dispatch.Request) (b bookable) {
 	return b
 }
 
-// bookSlot charges a slot for a token, and writes it there.
+// bookSlot charges a slot, and writes it to a token.
 func (s *Bookings) bookSlot(ctx context.Context, a *binding.Ask, b *bookable, t *token) (g store.Grant, err error) {
 	booker, err := s.booker(OpBook)
 	if err != nil {
@@ -215,7 +215,7 @@ func (t *token) granted(g *store.Grant, b *bookable, epoch store.Epoch) {
 	}
 }
 
-// giveBack gives a grant back that nobody has.
+// giveBack gives back a grant that no one uses.
 func (s *Bookings) giveBack(ctx context.Context, limits []store.Limit, g *store.Grant) {
 	if len(limits) == 0 {
 		return

@@ -10,13 +10,13 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// Operations of the store, as errors name them.
+// Names of store operations in errors.
 const (
 	OpBook   = "book"
 	OpRedeem = "redeem"
 )
 
-// Bookings books and redeems calls of one upstream. Its fields are set before it is used. It is safe for concurrent use.
+// Bookings books and redeems calls of one upstream. Set its fields before use. It is safe for concurrent use.
 type Bookings struct {
 	Upstream string
 	Store    store.Store
@@ -28,13 +28,13 @@ type Bookings struct {
 	way dispatch.Way // a booking is redeemed so much sooner: the answer has to come in time
 }
 
-// Why a token is not good, beside [dispatch.ErrSpent].
+// Reasons of a bad token, besides [dispatch.ErrSpent].
 var (
 	ErrExpired = errors.New("pacer: the token has expired")
 	ErrLost    = errors.New("pacer: the store has lost its data since the booking")
 )
 
-// A TokenError reports that a token is not good.
+// A TokenError reports a bad token.
 type TokenError struct{ Err error }
 
 // Error implements error.
@@ -43,7 +43,7 @@ func (e *TokenError) Error() string { return "token: " + e.Err.Error() }
 // Unwrap returns why it is not.
 func (e *TokenError) Unwrap() error { return e.Err }
 
-// A LaterError contains when a booking may be redeemed that may not go yet.
+// A LaterError reports when a booking may be redeemed that may not go yet.
 type LaterError struct {
 	Wait     time.Duration // 0 if that is not known
 	Slack    time.Duration // how much later than after Wait it may go
@@ -55,14 +55,13 @@ type LaterError struct {
 // Error implements error.
 func (e *LaterError) Error() string { return "later" }
 
-// isRefusal reports whether an error is of a call that was refused by a limit.
+// isRefusal reports whether a limit refused a call.
 func isRefusal(err error) bool {
 	r, is := errors.AsType[*dispatch.NotYetError](err)
 	return is && !r.NoShare
 }
 
-// AccountOf returns the account of a pool by which a booking is; "" for a text that is no token. A token that is by none of the pool's
-// accounts is an error.
+// AccountOf returns the account of a pool that made a booking; "" for a text that is not a token. A token of another account is an error.
 func (s *Bookings) AccountOf(tok string, l *binding.Pool) (string, error) {
 	t, err := parse(tok, s.MaxToken)
 	if err != nil {
@@ -76,7 +75,7 @@ func (s *Bookings) AccountOf(tok string, l *binding.Pool) (string, error) {
 	return "", &TokenError{errTokenPool}
 }
 
-// SlackOf returns the slack of the slot that a token was given; 0 for a text that is no token of at most so many bytes.
+// SlackOf returns the slack of a token's first slot; 0 for a text that is not a token of at most so many bytes.
 func SlackOf(tok string, most int) time.Duration {
 	t, err := parse(tok, most)
 	if err != nil {
@@ -85,7 +84,7 @@ func SlackOf(tok string, most int) time.Duration {
 	return t.slack
 }
 
-// booker returns the store, if it keeps bookings.
+// booker returns the store if it keeps bookings.
 func (s *Bookings) booker(op string) (store.Booker, error) {
 	if b, ok := s.Store.(store.Booker); ok {
 		return b, nil

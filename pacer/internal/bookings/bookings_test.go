@@ -178,7 +178,7 @@ func TestABookingGoesOnce(t *testing.T) {
 	})
 }
 
-// A booking that comes too late has another slot, of which every process knows by the store.
+// A late booking has another slot, which every process learns from the store.
 func TestALateBookingMoves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestABookingFollowsThePolicies(t *testing.T) {
 	})
 }
 
-// A redemption that is overtaken all the time gives up, and what it has charged meanwhile is given back.
+// A redemption that is always overtaken gives up, and gives back its charges.
 func TestOvertaken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,10 +1,10 @@
-// Package bookings books slots for jobs that a queue keeps, and redeems them in whichever process runs the job.
+// Package bookings books slots for jobs that a queue keeps, and redeems them in the process that runs the job.
 //
 // # Purpose
 //
-// A booking is a slot that was charged, written as a token: text with the charge of each limit, and with the call's options, so that any
-// process can give the slot back or bind the call anew. Nothing of it stays in the process that booked. From its
-// redemption, move or cancellation on, the store keeps a record of it, so that each token is used once.
+// A booking is a charged slot, written as a token: text with the charge of each limit, and with the call's options, so that any process can
+// give the slot back or bind the call again. The process that booked keeps nothing. From its redemption, move or cancellation on, the store
+// keeps a record of it, so that each token is used once.
 //
 //	Book ──▶ token ─────────────── Open, by another process ──────────────▶ a Redemption
 //
@@ -23,18 +23,18 @@
 // # Invariants
 //
 //   - A booking goes once: the record of its redemption replaces only the known one.
-//   - A slot is given back only with the change of the record that ends it, in one request, and only to limits that account as they did
-//     when they were charged. A slot that was charged in vain, because another process was faster, is given back at once.
+//   - A slot is given back only with the change of the record that ends it, in one request, and only to limits that account as they did for
+//     the charge. A slot that was charged in vain, because another process was faster, is given back at once.
 //   - A call goes within its slot and its slack, by the store's clock.
-//   - While a Redemption waits for a slot that is not near, the booking is not spent: a process that dies then has lost nothing.
-//   - A booking holds no permit: a Redemption takes the permits when the call goes, and gives them back if the call does not.
+//   - While a Redemption waits for a slot that is not near, the booking is not spent: if the process dies, nothing is lost.
+//   - A booking holds no permit: a Redemption takes the permits when the call goes, and returns them if it does not.
 //   - A token is read only if it is byte for byte as it was written, and everything in it is checked.
 //   - A Redemption takes at most [maxTurns] turns.
 //
 // # Failures
 //
 // Only the store knows whether a token was used, so nothing is booked or redeemed without it: a slot that this process granted itself is
-// given back. A request for a change is not cut short, since it may have been done: if its answer is lost, the token may be spent, and a
+// given back. A request for a change is not interrupted, since it may have been done: if its answer is lost, the token may be spent, and a
 // later attempt of the job finds out. A store that has lost its data since the booking has another epoch, and the token is refused. If a
-// call does not go after its record was spent, the record is set back to one that needs a slot.
+// call does not go after its record was spent, the record becomes one that needs a slot.
 package bookings

@@ -11,17 +11,17 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// Records of bookings, in the store. One that is none of these is a token: that of the slot that the booking has now. The mark begins no
-// token: it is not of base64url.
+// Records of bookings, in the store. Any other record is a token: that of the booking's present slot. No token begins with the mark, which
+// is not base64url.
 const (
 	spentMark = "."  // and then who has spent it
 	noSlot    = ".." // the booking needs another slot
 )
 
-// keepLonger is for how much longer a record is kept than a token is good, because clocks may step.
+// keepLonger is how much longer than a token its record is kept, because clocks may step.
 const keepLonger = time.Minute
 
-// change replaces the record. If it was another one, it is known afterwards.
+// change replaces the record, or learns the present one.
 func (x *Redemption) change(ctx context.Context, next string, refund bool) (store.BookingResult, error) {
 	reply, err := x.ask(ctx, next, nil, refund)
 	if err != nil {
@@ -54,7 +54,7 @@ func (x *Redemption) ask(ctx context.Context, next string, w *store.Window, refu
 	return answers[0], nil
 }
 
-// settle takes notice of the answer of the store.
+// settle applies the store's answer.
 func (x *Redemption) settle(reply *store.Redemption) error {
 	switch reply.Result {
 	case store.BookingLost:
@@ -82,14 +82,14 @@ func (x *Redemption) settle(reply *store.Redemption) error {
 	return nil
 }
 
-// isBound reports whether the limits that were charged are those that bind the call now.
+// isBound reports whether the charged limits are those that bind the call now.
 func (x *Redemption) isBound() bool {
 	_, _, ok := x.charged()
 	return ok
 }
 
-// charged returns the slot's charge of each limit that binds the call now, and the call's cost: nothing, if it is an allowance that was
-// stated since.
+// charged returns the slot's charge of each limit that binds the call now, and the call's cost: nothing for an allowance that was stated
+// since.
 func (x *Redemption) charged() (charges []store.Charge, costs []int64, ok bool) {
 	known := 0
 	for i := range x.bound.limits {
@@ -106,12 +106,12 @@ func (x *Redemption) charged() (charges []store.Charge, costs []int64, ok bool) 
 	return charges, costs, known == len(x.now.limits)
 }
 
-// is reports whether what a limit of a token was charged means something to another one.
+// is reports whether the charge of a token's limit has a meaning for another limit.
 func (l *tokenLimit) is(other *store.Limit) bool {
 	return l.policy == other.Policy && l.scope == other.Scope && l.shape == shapeOf(&other.Spec)
 }
 
-// refund returns the charges of the slot that are given back: those of limits that still hold.
+// refund returns the charges of the slot to give back: those of limits that still hold.
 func (x *Redemption) refund() (limits []store.Limit, charges []store.Charge) {
 	for i := range x.now.limits {
 		for j := range x.bound.limits {
@@ -123,7 +123,7 @@ func (x *Redemption) refund() (limits []store.Limit, charges []store.Charge) {
 	return limits, charges
 }
 
-// charge returns what the limit at i was charged.
+// charge returns the charge of the limit at i.
 func (t *token) charge(i int) store.Charge {
 	c := t.limits[i].charge
 	if c.To != 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// maxTurns bounds how often one Redeem looks at a booking whose record others change meanwhile.
+// maxTurns bounds how often one Redeem reads a record that others change meanwhile.
 const maxTurns = 16
 
 // soonEnough is how long before its slot a booking is spent if Redeem may wait that long: a busy machine wakes late, and without a slack
@@ -22,7 +22,7 @@ const soonEnough = 200 * time.Millisecond
 
 var errRestless = errors.New("others change the booking all the time")
 
-// A Redemption is a token that is about to be used. Make one with [Bookings.Open], and use it once.
+// A Redemption is a token that is being used. Make one with [Bookings.Open], and use it once.
 type Redemption struct {
 	*Bookings
 
@@ -46,8 +46,8 @@ type Redemption struct {
 	bound bookable
 }
 
-// Open reads a token that is about to be used, for an attempt from 1. Redeem may wait for a slot until patience is over. reserve returns
-// the call; if the policies or the slot change, it is called again, and its earlier result is dropped.
+// Open reads a token, for an attempt from 1. Redeem may wait for a slot until patience is over. reserve returns the call; if the policies
+// or the slot change, it is called again, and its earlier result is dropped.
 func (s *Bookings) Open(ctx context.Context, tok string, attempt int64, patience time.Duration, reserve func() *binding.Reservation) (*Redemption, error) {
 	if attempt < 1 {
 		return nil, binding.Invalid("Attempt", strconv.FormatInt(attempt, 10), "must be at least 1")
@@ -85,7 +85,7 @@ func (s *Bookings) Open(ctx context.Context, tok string, attempt int64, patience
 	return x, err
 }
 
-// bindAnew finds out what binds the call by the policies that hold now.
+// bindAnew binds the call by the present policies.
 func (x *Redemption) bindAnew(ctx context.Context) (err error) {
 	x.r = x.reserve()
 	x.r.Options = x.first.options()
@@ -147,7 +147,7 @@ func (x *Redemption) turn(ctx context.Context) (went bool, err error) {
 	return x.use(ctx)
 }
 
-// use has the call go if it is time for its slot. If it is too late, or may not, the booking has no slot any more.
+// use lets the call go if it is time for its slot. If it is too late, or the call may not go, the booking has lost its slot.
 func (x *Redemption) use(ctx context.Context) (went bool, err error) {
 	if early := x.now.slot.Sub(store.NowOf(x.Store)) - x.early; early > 0 && x.now.slot <= x.latest {
 		return false, x.rest(ctx, early) // nothing is spent meanwhile, and no permit taken
@@ -189,7 +189,7 @@ func (x *Redemption) use(ctx context.Context) (went bool, err error) {
 	if err == nil {
 		return true, nil
 	}
-	// The slot was given back. A pause may have come just now: then there is another one.
+	// The slot was given back. A pause may have come just now, so there is another one.
 	x.now = nil
 	if cause := x.unspend(context.WithoutCancel(ctx)); cause != nil {
 		return false, errors.Join(err, cause)
@@ -214,7 +214,7 @@ func (x *Redemption) rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// permits takes the permits that the call needs.
+// permits takes the call's permits.
 func (x *Redemption) permits(ctx context.Context) (*dispatch.Call, error) {
 	c := &dispatch.Call{}
 	request := dispatch.Request{Limits: x.bound.permits, HasQueue: true, Call: store.Call{Cost: 1, Weight: 1}}
@@ -229,8 +229,8 @@ func (x *Redemption) permits(ctx context.Context) (*dispatch.Call, error) {
 	return c, err
 }
 
-// bookAhead is how far ahead a booking gets another slot, at least: without a slack, one that is now is over when it is used. A store whose
-// answers take long gets more.
+// bookAhead is the least time until another slot of a booking: without a slack, a slot right now is over when it is used. A slow store gets
+// more.
 const bookAhead = 20 * time.Millisecond
 
 // book gets the booking another slot.
@@ -251,7 +251,7 @@ func (x *Redemption) book(ctx context.Context) error {
 	return nil
 }
 
-// leaveSlot gives the slot of the booking back, if it has one.
+// leaveSlot gives the booking's slot back, if it has one.
 func (x *Redemption) leaveSlot(ctx context.Context) error {
 	result, err := x.change(ctx, noSlot, true)
 	if err == nil && result == store.BookingDone {
@@ -260,7 +260,7 @@ func (x *Redemption) leaveSlot(ctx context.Context) error {
 	return err
 }
 
-// unspend undoes that the booking was spent: its call did not go, and its slot was given back.
+// unspend restores a spent booking whose call did not go and whose slot was given back.
 func (x *Redemption) unspend(ctx context.Context) error {
 	result, err := x.change(ctx, noSlot, false)
 	if err == nil && result == store.BookingDone {

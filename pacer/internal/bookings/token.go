@@ -21,8 +21,8 @@ import (
 // A token is a booking as text: a version, fields as varints and strings with their lengths, and a CRC-32C, in base64url. It has no secrets
 // except those in scope values, and no signature: anyone who can write it can write another one.
 //
-// Each limit is written as it is charged, because the charge must be given back under the same numbers, whatever the policies are by then. The
-// call's options are written too, so that it can be bound anew.
+// It has the numbers of each charged limit, because the charge must be given back under the same numbers, whatever the policies are then,
+// and the call's options, so that it can be bound again.
 type token struct {
 	upstream string
 	id       [12]byte // at random
@@ -39,7 +39,7 @@ type token struct {
 	limits   []tokenLimit
 }
 
-// A tokenLimit is a limit that was charged for a booking.
+// A tokenLimit is a limit that a booking charged.
 type tokenLimit struct {
 	policy, scope string
 	shape         uint32 // of its numbers: a charge means nothing to a limit of another shape
@@ -68,7 +68,7 @@ func (t *token) key(attempt int64) string {
 	return id
 }
 
-// expires returns when the token is not good any more.
+// expires returns when the token expires.
 func (t *token) expires() store.Instant { return t.slot.Add(t.keep) }
 
 // options returns what the call requests.
@@ -143,7 +143,7 @@ var (
 	errTokenPool     = errors.New("is by none of the pool's credentials: redeem it with the Pacer, or with the pool that booked it")
 )
 
-// parse reads a token of at most so many bytes. It trusts nothing that it has not checked, and accepts only what String writes.
+// parse reads a token of at most so many bytes. It checks everything, and accepts only what String writes.
 func parse(text string, most int) (*token, error) {
 	if text == "" || len(text) > most {
 		return nil, fmt.Errorf("is empty, or longer than %d bytes", most)
@@ -163,7 +163,7 @@ func parse(text string, most int) (*token, error) {
 	return t, nil
 }
 
-// A tokenReader reads what a token is made of.
+// A tokenReader reads the parts of a token.
 type tokenReader struct {
 	rest   []byte
 	failed bool
@@ -218,7 +218,7 @@ func (r *tokenReader) number(least, most int64) int64 {
 	return n
 }
 
-// bytes returns the next n bytes, and zeros if there are not so many.
+// bytes returns the next n bytes, or zeros if there are fewer.
 func (r *tokenReader) bytes(n int) []byte {
 	if n > len(r.rest) {
 		r.failed, r.rest = true, nil
@@ -245,7 +245,7 @@ func (r *tokenReader) policy() string {
 	return name
 }
 
-// shapeOf returns a hash of the numbers by which a limit accounts: different limits have the same by a chance of one in 2^32.
+// shapeOf returns a hash of a limit's numbers. Two limits have the same one by a chance of one in 2^32.
 func shapeOf(s *specs.Spec) uint32 {
 	h := fnv.New32a()
 	for _, n := range []int64{int64(s.Algorithm), s.Limit, s.Interval, s.Most, s.Within, s.Buckets, s.Guard, int64(s.Queue)} {

@@ -1,8 +1,8 @@
-// Package deadline bounds how long a request to a store may take. The bound runs from when the store has a connection: a handshake over a
-// long way takes several round trips, and is no sign that the store is lost.
+// Package deadline bounds the time of a request to a store, from when the store has a connection: a handshake over a long way takes several
+// round trips, and does not mean that the store is lost.
 //
 // Invariants: a Context ends, by its Deadline, within its timeout if the store never reports that it connects, and within its longest time
-// in any case. A store that knows nothing of this package is bounded by the timeout.
+// in any case. A store that does not use this package is bounded by the timeout.
 package deadline
 
 import (
@@ -75,14 +75,14 @@ func (c *Context) Value(k any) any {
 	return c.values.Value(k)
 }
 
-// Connecting records that the request of a context waits for a connection.
+// Connecting records that a request waits for a connection.
 func Connecting(ctx context.Context) {
 	if c, ok := ctx.Value(key{}).(*Context); ok {
 		c.move(c.latest)
 	}
 }
 
-// Connected records that the request of a context has a connection, and is sent now.
+// Connected records that a request has a connection, and is sent now.
 func Connected(ctx context.Context) {
 	if c, ok := ctx.Value(key{}).(*Context); ok {
 		c.move(time.Now().Add(c.timeout))

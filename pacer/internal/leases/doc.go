@@ -1,4 +1,4 @@
-// Package leases holds the permits of the calls of this process that are in flight, renews them, and gives them back.
+// Package leases holds the permits of the calls in flight of this process, renews them, and gives them back.
 //
 //	Take -----> in flight --Release--> guarded --------> done: passed on to another call of the process, or given back
 //	              |    ^                 (Skew)
@@ -7,7 +7,7 @@
 //	              |                       v
 //	              +--- not alive ---> runs out: the store takes the permits back by itself
 //
-// One timer renews the leases while there are any: so the permits of a dead process come back by themselves. One goroutine gives permits back
+// One timer renews the leases while there are any, so the permits of a dead process return by themselves. One goroutine gives permits back
 // while there are reports to send.
 //
 // Invariants: a permit is given back once, however often Release is called; renewals and releases are reported one at a time, since a

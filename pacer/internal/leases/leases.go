@@ -10,20 +10,20 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// renewals is how often a lease is renewed before it could run out.
+// renewals is how often a lease is renewed before it would run out.
 const renewals = 3
 
 // A Config sets how permits are reported.
 type Config struct {
-	// Report sends reports to the store. Closed is whether Close was called.
+	// Report sends reports to the store. closed is whether Close was called.
 	Report func(all []readings.Report, closed bool)
 	// Direct is whether Report takes no time.
 	Direct bool
-	// PassOn is called with the lease of a call that is done. It returns true if another call has its permits, or may have them soon.
+	// PassOn is called with the lease of a call that is over. It returns true if another call has its permits, or may have them soon.
 	PassOn func(*Lease) bool
 }
 
-// Leases are those of the calls of a process.
+// Leases are the leases of a process's calls.
 type Leases struct {
 	config Config
 
@@ -56,7 +56,7 @@ type Lease struct {
 	timer   *time.Timer // of the guard
 }
 
-// Passing is what a lease needs to be passed on.
+// Passing is what passing a lease on needs.
 type Passing struct {
 	Queue  uint64        // the number of the queue whose calls may have it; 0 for none
 	Limits []store.Limit // of that queue; nil if they are the lease's
@@ -69,8 +69,7 @@ func New(c Config) *Leases {
 	return &Leases{config: c, inFlight: make(map[int64]*Lease), turn: make(chan struct{}, 1)}
 }
 
-// Take notes that a call was granted its permits, which are those of the limits that count calls in flight. It returns nil if there are
-// none among them.
+// Take records that a call was granted its permits, those of the limits that count calls in flight. It returns nil if there are none.
 func (s *Leases) Take(id int64, limits []store.Limit, began store.Instant, requested time.Time, p Passing) *Lease {
 	f := &Lease{ID: id, Began: began, Passed: p, renewed: requested}
 	for i := range limits {
@@ -100,7 +99,7 @@ func (s *Leases) Take(id int64, limits []store.Limit, began store.Instant, reque
 	return f
 }
 
-// Pass makes the lease of a call that is done that of another call, which begins now. It returns nil if it is nobody's any more.
+// Pass makes the lease of a call that is over that of another call, which begins now. It returns nil if the lease has ended.
 func (s *Leases) Pass(f *Lease, now store.Instant) *Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +122,7 @@ func (s *Leases) remove(f *Lease) {
 	}
 }
 
-// WhileAlive sets how it is known that a call is not done.
+// WhileAlive sets the function that reports whether a call is still running.
 func (s *Leases) WhileAlive(f *Lease, alive func() bool) {
 	if f == nil {
 		return
@@ -136,7 +135,7 @@ func (s *Leases) WhileAlive(f *Lease, alive func() bool) {
 // LetRunOut ends the renewals of a call that nobody releases: its permits return when its lease runs out.
 func (s *Leases) LetRunOut(f *Lease) { s.WhileAlive(f, func() bool { return false }) }
 
-// Holds reports whether a call still has its permits. It has none once it is done, or its lease has run out.
+// Holds reports whether a call still has its permits: it is not over, and its lease has not run out.
 func (s *Leases) Holds(f *Lease) bool {
 	if f == nil {
 		return false
@@ -157,7 +156,7 @@ func (s *Leases) Forget(f *Lease) {
 	s.remove(f)
 }
 
-// Release notes that a call is done: when the guard is over, its permits are passed on or given back.
+// Release records that a call is over: after the guard, its permits are passed on or given back.
 func (s *Leases) Release(f *Lease) {
 	if f == nil {
 		return
@@ -184,7 +183,7 @@ func (s *Leases) end(f *Lease) {
 	}
 }
 
-// GiveBack gives the permits of a call that is done back. It does nothing if that was done, or if they were passed on.
+// GiveBack gives back the permits of a call that is over, unless they were given back or passed on before.
 func (s *Leases) GiveBack(f *Lease) {
 	s.mu.Lock()
 	if s.inFlight[f.ID] != f {
@@ -196,7 +195,7 @@ func (s *Leases) GiveBack(f *Lease) {
 	s.Leave(f.ID, f.Limits)
 }
 
-// Leave reports that a call is done, or has left the store's queue.
+// Leave reports that a call is over, or has left the store's queue.
 func (s *Leases) Leave(id int64, limits []store.Limit) {
 	s.mu.Lock()
 	s.over = append(s.over, &Lease{ID: id, Limits: limits})
@@ -217,13 +216,13 @@ func (s *Leases) Leave(id int64, limits []store.Limit) {
 	}
 }
 
-// report reports which calls are done, until there are none. Renewals take turns with it, however many calls end meanwhile.
+// report reports calls that are over, until there are none. Renewals take turns with it, however many calls end meanwhile.
 func (s *Leases) report() {
 	for s.reportSome() {
 	}
 }
 
-// reportSome reports which calls are done, and returns false if there are none.
+// reportSome reports calls that are over, and returns false if there are none.
 func (s *Leases) reportSome() bool {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
@@ -238,12 +237,12 @@ func (s *Leases) reportSome() bool {
 	return len(over) > 0
 }
 
-// send sends reports with a note of a kind about each permit of some calls. A store that panics gets the next ones all the same.
+// send sends a note of a kind about each permit of some calls. A store that panics still gets the next reports.
 func (s *Leases) send(all []*Lease, kind store.NoteKind, closed bool) {
 	telemetry.Guard("a store", func() { s.config.Report(pack(all, kind), closed) })
 }
 
-// Close gives back the pending permits, and renews nothing any more.
+// Close gives back the pending permits, and ends the renewals.
 func (s *Leases) Close() {
 	s.mu.Lock()
 	if s.closed {

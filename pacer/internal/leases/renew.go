@@ -7,7 +7,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// renewIn has the leases renewed after a time, unless Close was called. The caller holds mu.
+// renewIn schedules a renewal, unless Close was called. The caller holds mu.
 func (s *Leases) renewIn(d time.Duration) {
 	if !s.closed {
 		s.due = time.Now().Add(d)
@@ -31,8 +31,8 @@ func (s *Leases) renew() {
 	s.send(s.live(ended), store.NoteRenew, false)
 }
 
-// ended returns the calls that are not running any more, by the functions of WhileAlive, which are called under no lock. A call whose
-// function panics counts as running.
+// ended returns the calls that have ended by the functions of WhileAlive, which it calls under no lock. A call whose function panics counts
+// as running.
 func (s *Leases) ended() map[*Lease]bool {
 	functions := make(map[*Lease]func() bool)
 	s.mu.Lock()

@@ -1,12 +1,12 @@
-// Package numbers holds the numbers that the engine in Go and its scripts in Lua have in common: those of the wire format, and
-// the parameters of the algorithms. Each is written here and nowhere else. Package scripts puts them into the scripts.
+// Package numbers holds the numbers that the engine in Go and its scripts in Lua have in common: the wire format, and the parameters of the
+// algorithms. Each is written only here. Package scripts puts them into the scripts.
 //
 // Times are in microseconds.
 package numbers
 
 import "github.com/headway-go/headway/policies/specs"
 
-// Algorithms on the wire. That of a rate determines its parameters.
+// Algorithms in the wire format. That of a rate determines its parameters.
 const (
 	GCRA        = int64(specs.GCRA)
 	Window      = int64(specs.Window)
@@ -26,17 +26,17 @@ const (
 	FairQueue = int64(specs.FairQueue)
 )
 
-// Flags of a call on the wire.
+// Flags of a call in the wire format.
 const (
 	MayQueue = 2 // it is bound by a limit that calls queue for
 	AnyOf    = 4 // it is bound by one of some choices of limits
 	Keeps    = 8 // it leaves what some limits keep for others
 )
 
-// Forgot is the first answer of a reply from a server that has lost its data: no number of calls.
+// Forgot is the first number of a reply from a server that has lost its data. It cannot be a number of calls.
 const Forgot = -(1 << 30)
 
-// Results of a change of a booking's record on the wire: those of store.BookingResult.
+// Results of a change of a booking's record in the wire format: those of store.BookingResult.
 const (
 	BookingDone    = 1
 	BookingLost    = 2
@@ -47,7 +47,7 @@ const (
 	BookingLate    = 7
 )
 
-// Kinds of notes on the wire: those of pacer.NoteKind.
+// Kinds of notes in the wire format: those of store.NoteKind.
 const (
 	NoteResume  = 1
 	NoteSlow    = 2
@@ -81,48 +81,47 @@ const (
 	MaxReset     = 1024          // bytes of what one of them forgot
 )
 
-// Parameters of the search for a slot. One limit may have many pieces of free time that are useless to another. So after ManyRounds a rate
-// offers only pieces twice as long as the call needs, and twice as long again in each round, until one is long enough for all or only the
-// time behind all reservations is left. After LastRound, windows offer only that, too.
+// Parameters of the search for a slot. A limit may have many pieces of free time that are useless to another. So after ManyRounds a rate
+// offers only pieces twice as long as the call needs, and doubles that in each round, until one is long enough for all, or only the time
+// behind all reservations is left. After LastRound, windows offer only that, too.
 const (
 	ManyRounds = 16
 	LastRound  = 48
-	// MaxGaps bounds the gaps that a rate remembers, so that its account is one value that is quickly read and written: 1,024 take 14 KiB. A
-	// thousand reservations that lie apart, because another limit is slower, leave a thousand gaps, with room for hours of calls.
+	// MaxGaps bounds the remembered gaps of a rate, so that its account is one value that is read and written quickly: 1,024 take 14 KiB. A
+	// thousand reservations that a slower limit keeps apart leave a thousand gaps, with room for hours of calls.
 	MaxGaps = 1024
-	// MaxLooks is at how many gaps a search looks before it offers nothing but the tail.
+	// MaxLooks is the most gaps that a search reads before it offers only the tail.
 	MaxLooks = 256
-	// MaxFull is at how many windows without room for the call a search looks before it offers nothing but the time behind everything.
-	// LooksEach of them are as much work as one question to an account.
+	// MaxFull is the most windows without room for the call that a search reads before it offers only the time behind everything. LooksEach
+	// of them are as much work as one query of an account.
 	MaxFull   = 512
 	LooksEach = 16
-	// CrowdedLook and MaxCrowded bound the work of finding slots that the log refuses. To check a slot costs CrowdedLook, and one for each start
-	// ahead of it in the window, which are many in front of a long queue. After MaxCrowded for refused slots, only the tail decides. Near its end
-	// there are no more starts ahead than the burst, so the search ends.
+	// CrowdedLook and MaxCrowded bound the search for slots that the log refuses. Checking a slot costs CrowdedLook, and one for each later
+	// start in the window, which are many in front of a long queue. After MaxCrowded, only the tail decides. Near its end there are no more
+	// later starts than the burst, so the search ends.
 	CrowdedLook = 16
 	MaxCrowded  = 512
-	// MaxOpened is between how many calls of a slower rate a faster one makes gaps at most.
+	// MaxOpened is the most calls of a slower rate between which a faster one makes gaps.
 	MaxOpened = 96
-	// MaxSwept is how many members of a sorted set that are past a script removes at most.
+	// MaxSwept is the most expired members of a sorted set that a script removes.
 	MaxSwept = 1024
-	// UnboundSlack is the slack of a call that no policy binds. Any value would do; this one spreads the calls that wait for the end of a pause.
+	// UnboundSlack is the slack of a call that no policy binds. Any value would do; this one spreads the calls after a pause.
 	UnboundSlack = 1_000_000
-	// MaxUnpack bounds how many values a script gives one command: Lua's unpack fails at some 8,000.
+	// MaxUnpack is the most values that a script gives one command: Lua's unpack fails at some 8,000.
 	MaxUnpack = 4000
-	// MaxDebt is the most virtual time that calls are charged at once: the longest period of a policy.
+	// MaxDebt is the most virtual time that is charged at once: the longest period of a policy.
 	MaxDebt = int64(specs.MaxPeriod / 1_000)
 )
 
 // Parameters of a rate's pace.
 const (
 	WholeShare = 1_000_000 // shares are in millionths
-	// SameEpisode is for how long refusals count as one if the upstream requested no pause: calls that have their slots already go on at
-	// the old pace.
+	// SameEpisode is how long refusals count as one if the upstream requested no pause: calls that have slots go on at the old pace.
 	SameEpisode = 1_000_000
-	// LittleLess is what a refusal leaves of a share to which it has just fallen back.
+	// LittleLess is the part of a share that is left by a refusal right after a fall back to that share.
 	LittleLess = 980_000
-	// StepFades is how long a step of a margin takes to fade: so long, a limit whose margin is just large enough is not refused for having
-	// tried whether it needs less.
+	// StepFades is how long a step of a margin takes to fade: so long, a limit whose margin is just large enough has no refusal from trying
+	// a smaller one.
 	StepFades = 96_000_000
 )
 
@@ -146,7 +145,7 @@ const (
 	LongestGuess   = 15 * Minute // of when there is more
 )
 
-// Flags of an answer on the wire.
+// Flags of an answer in the wire format.
 const (
 	AnswerRefused = 1
 	AnswerGuessed = 2 // when there is more
@@ -154,61 +153,59 @@ const (
 	AnswerOpen    = 8 // the number of calls on their way, in units of this
 )
 
-// LongerBy is by which part of its usual length a window of a calendar is longer at most: a day of 25 hours, a month of 31 days.
+// LongerBy is the largest part by which a calendar window exceeds its usual length: a day of 25 hours, a month of 31 days.
 const LongerBy = 24
 
-// LetGo is the last part of a window, in which the parts of parties are let go: a quarter. With a twelfth, others could not use all of it at
-// one and a half times the mean pace. A party that comes in that part finds less than its own.
+// LetGo is the last part of a window, a quarter, in which the parts of parties are released. With a twelfth, others could not use all of it
+// at one and a half times the mean pace. A party that comes that late finds less than its own.
 const LetGo = 4
 
-// A part kept for a party that does not call, while others do, is whole for IdleWindows whole windows, and then halves with each further
-// one, so often at most: a party that comes back must find something, because a refusal notes nothing. With fewer windows, a weekend would
+// A part kept for a party that does not call, while others do, is whole for IdleWindows whole windows. Then it halves with each further
+// one, at most so often: a party that comes back must find something, because a refusal notes nothing. With fewer windows, a weekend would
 // halve it.
 const (
 	IdleWindows  = 3
 	IdleHalvings = 5
 )
 
-// LineUnit is what the line of a window with a pace is counted in, of a unit of cost: 2^53 of it are more than specs.MaxLimit.
+// LineUnit is the fraction of a unit of cost in which the line of a paced window counts: 2^53 of it are more than specs.MaxLimit.
 const LineUnit = 1000
 
 // Parameters of queues.
 const (
-	// TagMicro is the length of a microsecond of a rate in virtual time, for weight 1: 2^53 of it last for a hundred days in which the queue is
-	// never empty. MaxTagged bounds those of one call: four days. It is no more round than TagStep.
+	// TagMicro is the length of a microsecond of a rate in virtual time, for weight 1: 2^53 of it last for a hundred days in which the
+	// queue is never empty. MaxTagged bounds the virtual time of one call: four days. Like TagStep, it is not round.
 	TagMicro  = 1012
 	MaxTagged = 345_600_000_000
-	// TagStep is the length of a call of weight 1 that needs a permit: 2^53 of it last for nine thousand million calls in one queue, and of
-	// weight 100 it is a hundred units. It is not round, because emulators of Redis cannot read scores that end in many
-	// zeros.
+	// TagStep is the length of a call of weight 1 that needs a permit: 2^53 of it last for nine thousand million calls in one queue, and a
+	// call of weight 100 has a hundred units. It is not round, because emulators of Redis cannot read scores that end in many zeros.
 	TagStep = 1_012_400
-	// TagUnit is what tags are multiples of. The remainder distinguishes calls of the same tag, in order of arrival.
+	// TagUnit is the unit of tags. The remainder orders calls of the same tag by arrival.
 	TagUnit = 100
-	// MaxFlows bounds the flows that are remembered. Flows with the least lead are dropped first: they may get their next call a little
-	// early.
+	// MaxFlows bounds the remembered flows. Flows with the least lead are dropped first: they may get their next call a little early.
 	MaxFlows = 4096
-	// CalledLives is how long a called waiter is expected: no less than a round trip to the store may take. One that comes later keeps its
-	// position, except under fair shares.
+	// CalledLives is how long the queue expects a waiter that it has called: no less than a round trip to the store may take. A later one
+	// keeps its position, except under fair shares.
 	CalledLives = 300_000
-	// MostCalled is how many are called at once.
+	// MostCalled is the most waiters called at once.
 	MostCalled = 32
-	// Near is how long before its slot a queued call gets it, and before that no permit, unless the call sets a longer way to the store. It
-	// is long enough for a call that polls a little late, and short enough for later ones.
+	// Near is how long before its slot a queued call gets it, and before that no permit, unless the call's way to the store is longer. It
+	// suffices for a call that polls a little late, and is short for later calls.
 	Near = 40_000
-	// PermitNear is how long before its slot a call may get its permits that is queued for nothing else. It is shorter, because a permit
-	// is idle until the slot, and long enough for a timer that is late.
+	// PermitNear is how long before its slot a call that is queued only for permits may get them. It is shorter, because a permit idles
+	// until the slot, and suffices for a late timer.
 	PermitNear = 10_000
 	// SoonAgain and the next three set when a queued call polls: when its turn may come, but no sooner than after SoonAgain, no later than
-	// after one to two times FarAgain, and for a permit, whose end nobody can foresee, after FrontAgain if it is one of the first, Front.
+	// after one to two times FarAgain, and for a permit, whose end is unknown, after FrontAgain if it is one of the first Front.
 	SoonAgain  = 1_000
 	FrontAgain = 1_000_000
 	FarAgain   = 2_000_000
 	Front      = 256
-	// WaitGrace is how late a call may poll without being taken for dead.
+	// WaitGrace is how late a call may poll before it counts as dead.
 	WaitGrace = 500_000
 )
 
-// Named returns the numbers by the names that the scripts call them.
+// Named returns the numbers by their names in the scripts.
 func Named() map[string]int64 {
 	return map[string]int64{
 		"GCRA": GCRA, "Window": Window, "Adaptive": Adaptive, "Concurrency": Concurrency,

@@ -58,7 +58,7 @@ func (o *Observer) ask(ctx context.Context, all []*Observation) {
 	o.giveBack(ctx, back)
 }
 
-// bounded returns a context for a request to the store, with the values of a call's: the call has gone. A member bounds its requests itself.
+// bounded returns a context for a request, with the values of a call's, since the call has gone. A member bounds its requests itself.
 func (o *Observer) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx = context.WithoutCancel(ctx)
 	if o.Member != nil || o.Direct {

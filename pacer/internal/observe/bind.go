@@ -30,7 +30,7 @@ func (o *Observer) Observe(ctx context.Context, a *binding.Ask, delay time.Durat
 	return one
 }
 
-// bind finds the observed policies that bind a call, and what it costs each of them.
+// bind finds the observed policies that bind a call, and its costs.
 func (one *Observation) bind(ctx context.Context, a *binding.Ask, n int64) error {
 	r := one.of.Calls
 	limits, err := r.Bind(a, nil)
@@ -62,7 +62,7 @@ func (one *Observation) bind(ctx context.Context, a *binding.Ask, n int64) error
 	return nil
 }
 
-// times returns the cost of n calls for each of their limits, at most what the limit ever admits.
+// times returns the cost of n calls for each limit, at most what the limit ever admits.
 func times(n int64, limits []store.Limit, cost int64, costs []int64) []int64 {
 	all := make([]int64, len(limits))
 	for i := range limits {
@@ -75,7 +75,7 @@ func times(n int64, limits []store.Limit, cost int64, costs []int64) []int64 {
 	return all
 }
 
-// countPermits counts a call as one in flight, for each observed policy that counts those, and reports which permits would have been taken.
+// countPermits counts a call for each observed policy of calls in flight, and reports which permits would have been taken.
 func (one *Observation) countPermits(ctx context.Context, a *binding.Ask) error {
 	r := one.of.Calls
 	for i := range a.Set.Limits {

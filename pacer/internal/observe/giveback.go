@@ -62,7 +62,7 @@ func (o *Observer) giveBack(ctx context.Context, all []*Observation) {
 	}
 }
 
-// takeAll empties the virtual queue. Pending calls have no part in it from now on. The caller holds mu.
+// takeAll empties the virtual queue, from which pending calls then are free. The caller holds mu.
 func (o *Observer) takeAll() (all []*Observation) {
 	o.epoch++
 	for _, one := range o.virtual {
@@ -75,7 +75,7 @@ func (o *Observer) takeAll() (all []*Observation) {
 	return all
 }
 
-// GiveBackAll gives all slots to come back, and waits until that is done.
+// GiveBackAll gives all future slots back, and waits for that.
 func (o *Observer) GiveBackAll() {
 	o.mu.Lock()
 	all := o.takeAll()
@@ -83,8 +83,8 @@ func (o *Observer) GiveBackAll() {
 	o.giveBack(o.life, all)
 }
 
-// Retire gives all slots to come back, because the policies are enforced from now on, and then has calls that wait already look for
-// earlier slots. With a store that is not in memory, it does not wait for that.
+// Retire gives all future slots back, because the policies are enforced from now on, and then has waiting calls look for earlier slots. If
+// the store is not in memory, it does not wait for that.
 func (o *Observer) Retire() {
 	o.mu.Lock()
 	all := o.takeAll()

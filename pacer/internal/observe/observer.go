@@ -14,18 +14,18 @@ import (
 const (
 	// maxPending bounds the calls that wait for their request. Further ones are lost.
 	maxPending = 8192
-	// maxVirtual is how many slots may be to come. Further calls are lost until some have come.
+	// maxVirtual bounds the future slots. Further calls are lost until some have come.
 	maxVirtual = 32_768
 	// MaxWait is how far ahead slots are charged. A call that would wait for longer is reported as refused.
 	MaxWait = time.Hour
-	// maxAsking bounds the stacks with a request at the same time. Their requests are batched, also with those of calls that wait for
-	// policies that are enforced: these are not to wait behind thousands.
+	// maxAsking bounds the stacks with concurrent requests. These share batches with calls that wait for enforced policies, which must not
+	// wait behind thousands.
 	maxAsking = 16
-	// maxSettling is how many settlements are on their way. Further ones are lost: calls then keep what they were charged first.
+	// maxSettling bounds the settlements under way. Further ones are lost: calls then keep their first charge.
 	maxSettling = 1024
 )
 
-// Config is what an Observer needs of its Pacer.
+// Config is what an Observer needs from its Pacer.
 type Config struct {
 	Upstream string
 	Store    store.Store
@@ -37,13 +37,13 @@ type Config struct {
 	Events   Events
 }
 
-// Events receive what observed policies would have done to calls, with the contexts of the calls.
+// Events receive what observed policies would have done to calls, with the calls' contexts.
 type Events interface {
 	// Predicted receives the store's answer about a call.
 	Predicted(ctx context.Context, one *Observation, g *store.Grant)
 	// WouldRefuse receives why a call would have been refused before a request to the store.
 	WouldRefuse(ctx context.Context, err error)
-	// WouldQueue receives that a call would have been queued for a permit: so many calls of this process run.
+	// WouldQueue receives that a call would have been queued for a permit, while so many calls of this process run.
 	WouldQueue(ctx context.Context, policy, scope string, running int64)
 	// NotObserved receives how many calls were dropped.
 	NotObserved(n int64)
@@ -72,8 +72,8 @@ type Observer struct {
 // New returns an Observer.
 func New(c *Config) *Observer { return &Observer{Config: *c, life: context.Background()} }
 
-// An Observation is what observed policies would have done to one call. A nil one is of a call that none binds. The exported fields are set
-// before [Observation.Ask], and not afterwards.
+// An Observation is what observed policies would have done to one call; nil if none binds it. Set the exported fields before
+// [Observation.Ask], and not afterwards.
 type Observation struct {
 	Limits []store.Limit
 	Call   store.Call
@@ -86,7 +86,7 @@ type Observation struct {
 	ctx   context.Context //nolint:containedctx // for its values
 	epoch int64
 
-	// The fields below are under the lock of the Observer.
+	// The Observer's lock guards the fields below.
 	permits []store.Key
 	state   state
 	grant   store.Grant
@@ -99,7 +99,7 @@ func (o *Observer) New(ctx context.Context, delay time.Duration) *Observation {
 	return &Observation{of: o, ctx: ctx, Delay: delay}
 }
 
-// Refuse makes it that of a call that would have been refused: it holds nothing but its permits.
+// Refuse marks the call as one that would have been refused: it holds only its permits.
 func (one *Observation) Refuse() { one.state = isRefused }
 
 type state uint8

@@ -4,7 +4,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// Enter counts a call as one that runs, for a policy that counts those, and returns how many do.
+// Enter counts a running call, for a policy of calls in flight, and returns their number.
 func (one *Observation) Enter(key store.Key) int64 {
 	o := one.of
 	o.mu.Lock()

@@ -16,8 +16,7 @@ func (one *Observation) Lessons() []binding.Lesson {
 	return one.Learns
 }
 
-// Settle corrects the charges of observed policies: the call cost actual. A limit that it cost nothing at first is charged if the
-// settlement names its policy.
+// Settle corrects the charges of observed policies to actual. A limit without a charge is charged if the settlement names its policy.
 func (one *Observation) Settle(ctx context.Context, actual *binding.Settlement) {
 	if one == nil {
 		return
@@ -32,7 +31,7 @@ func (one *Observation) Settle(ctx context.Context, actual *binding.Settlement) 
 	}
 }
 
-// settleIfKnown reports to the store what a call really cost whose slot has come. The caller holds mu.
+// settleIfKnown reports the real cost of a call whose slot has come. The caller holds mu.
 func (o *Observer) settleIfKnown(ctx context.Context, one *Observation) {
 	if one.actual == nil || o.closed {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// estimate returns about what the store's clock shows. The caller holds mu.
+// estimate estimates the store's clock. The caller holds mu.
 func (o *Observer) estimate() store.Instant {
 	if o.nowAt.IsZero() {
 		return 0
@@ -16,7 +16,7 @@ func (o *Observer) estimate() store.Instant {
 	return o.now.Add(time.Since(o.nowAt))
 }
 
-// advance takes slots out of the virtual queue that have come. The caller holds mu.
+// advance removes slots that have come from the virtual queue. The caller holds mu.
 func (o *Observer) advance(ctx context.Context, now store.Instant) {
 	if now > o.estimate() || o.nowAt.IsZero() {
 		o.now, o.nowAt = now, time.Now()
@@ -30,7 +30,7 @@ func (o *Observer) advance(ctx context.Context, now store.Instant) {
 	}
 }
 
-// A virtualQueue is the future slots, the first one first.
+// A virtualQueue is the future slots, by time.
 type virtualQueue []*Observation
 
 // Len implements [heap.Interface].

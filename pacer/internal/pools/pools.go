@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Credential is one of those of a [Pool].
+// A Credential is one credential of a [Pool].
 type Credential struct {
 	ID      string
 	Account string // whose limits it shares; "" for its own
@@ -69,7 +69,7 @@ func (l *Pool) add(c Credential) {
 	a.Credentials, a.Weight, l.Weight = append(a.Credentials, c), a.Weight+c.Weight, l.Weight+c.Weight
 }
 
-// Account returns the account with a name; nil if there is none.
+// Account returns the account with a name; nil without one.
 func (l *Pool) Account(name string) *Account {
 	i := slices.IndexFunc(l.Accounts, func(a Account) bool { return a.Name == name })
 	if i < 0 {
@@ -78,7 +78,7 @@ func (l *Pool) Account(name string) *Account {
 	return &l.Accounts[i]
 }
 
-// AccountOf returns the account of a credential; nil if there is no such credential.
+// AccountOf returns the account of a credential; nil if it is unknown.
 func (l *Pool) AccountOf(id string) *Account {
 	for i := range l.Accounts {
 		if slices.ContainsFunc(l.Accounts[i].Credentials, func(c Credential) bool { return c.ID == id }) {
@@ -88,12 +88,12 @@ func (l *Pool) AccountOf(id string) *Account {
 	return nil
 }
 
-// Any returns the index of an account at random, by their weights.
+// Any returns the index of a random account, by their weights.
 func (l *Pool) Any() int {
 	return weighted(len(l.Accounts), l.Weight, func(i int) int { return l.Accounts[i].Weight })
 }
 
-// weighted returns an index below n at random, by weights that sum up to all.
+// weighted returns a random index below n, by weights that sum up to all.
 func weighted(n, all int, weight func(int) int) int {
 	at := rand.IntN(all)
 	for i := range n {
@@ -104,9 +104,8 @@ func weighted(n, all int, weight func(int) int) int {
 	return n - 1
 }
 
-// Leave takes a credential out of use for a time. It returns its account, and how long to pause that: until the first of its credentials
-// comes back, or 0 if another one of them is in use, or if none of the whole pool is: then no call waits for it. The account is nil if there
-// is no such credential.
+// Leave takes a credential out of use for d. It returns its account, nil if the credential is unknown, and how long to pause that: until
+// its first credential comes back, or 0 if another one is in use, or if none of the whole pool is, since then no call waits.
 func (l *Pool) Leave(id string, d time.Duration) (of *Account, pause time.Duration) {
 	if of = l.AccountOf(id); of == nil {
 		return nil, 0
@@ -125,8 +124,8 @@ func (l *Pool) Leave(id string, d time.Duration) (of *Account, pause time.Durati
 	return of, pause
 }
 
-// Refused records that the upstream refused a call, which went at a time by a credential, and requested no wait. It returns for how long
-// the credential's account rests. Calls that were under way when another refusal was received count as one with it: for them it returns 0.
+// Refused records that the upstream refused a call, which went at a time by a credential, and requested no wait. It returns how long the
+// credential's account rests. Calls that were under way when another refusal came count as one with it: for them it returns 0.
 func (l *Pool) Refused(id string, went time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,7 +151,7 @@ func (l *Pool) Accepted(id string, went time.Time) {
 	}
 }
 
-// Out returns for how long no credential of the pool is in use; 0 if one is.
+// Out returns how long no credential of the pool is in use; 0 if one is.
 func (l *Pool) Out() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,7 +161,7 @@ func (l *Pool) Out() time.Duration {
 	return l.outFor(l.Accounts...)
 }
 
-// OnOut has a function called each time that the last credential in use is left, until stop is called.
+// OnOut calls f each time that the last credential in use is left, until stop is called.
 func (l *Pool) OnOut(f func()) (stop func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -174,7 +173,7 @@ func (l *Pool) OnOut(f func()) (stop func()) {
 	}
 }
 
-// outFor returns for how long no credential of some accounts is in use; 0 if one is. The caller holds mu.
+// outFor returns how long no credential of some accounts is in use; 0 if one is. The caller holds mu.
 func (l *Pool) outFor(all ...Account) (d time.Duration) {
 	now, first := time.Now(), true
 	for i := range all {
@@ -194,8 +193,8 @@ func (l *Pool) isLeft(id string) bool {
 	return time.Now().Before(l.left[id])
 }
 
-// Pick returns by which credential of an account of the pool a call goes: the one that it sticks to, or else one at random, by their
-// weights. A nil s sticks to none.
+// Pick returns the credential of an account for a call: the one that it sticks to, or else a random one, by their weights. A nil s sticks
+// to none.
 func (l *Pool) Pick(account string, s *Stick) string {
 	a := l.Account(account)
 	fit, weight, first := l.inUse(a)
@@ -216,7 +215,7 @@ func (l *Pool) Pick(account string, s *Stick) string {
 	return id
 }
 
-// inUse returns those credentials of an account that are in use, their weight, and which one comes back first if none is.
+// inUse returns the credentials of an account that are in use, their weight, and the first to come back if there is none.
 func (l *Pool) inUse(a *Account) (fit []Credential, weight int, first string) {
 	now := time.Now()
 	first = a.Credentials[0].ID

@@ -50,7 +50,7 @@ func TestWeights(t *testing.T) {
 	require.Len(t, drawn, 2)
 }
 
-// A credential that is left is not picked until its time has come. Of an account all of which is left, that is picked which comes back first.
+// A left credential is not picked until its time has come. If all of an account are left, the first to come back is picked.
 func TestLeave(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestLeave(t *testing.T) {
 	})
 }
 
-// If no credential is in use, OnOut reports it at once, and no account is to be paused.
+// If no credential is in use, OnOut reports it at once, and no account is paused.
 func TestOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestRefusalsInARow(t *testing.T) {
 	})
 }
 
-// Calls of one context keep their credential for as long as it is in use.
+// Calls of one context keep their credential while it is in use.
 func TestStick(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -18,14 +18,14 @@ func (l *Pool) Stick(ctx context.Context) context.Context {
 	return context.WithValue(ctx, stickKey{l}, &Stick{})
 }
 
-// StickOf returns what calls of a context stick to; nil if they do not.
+// StickOf returns the Stick of a context; nil without one.
 func (l *Pool) StickOf(ctx context.Context) *Stick {
 	s, _ := ctx.Value(stickKey{l}).(*Stick)
 	return s
 }
 
-// Kept returns the name of the account of the credential that calls stick to; "" if they may have any account, because they stick to none
-// yet or theirs is left.
+// Kept returns the name of the account to whose credential calls stick; "" if they may have any account, because they stick to none yet or
+// theirs is left.
 func (l *Pool) Kept(s *Stick) string {
 	if s == nil {
 		return ""

@@ -10,15 +10,15 @@ import (
 	"github.com/headway-go/headway/pacer/internal/numbers"
 )
 
-// Scripts are the programs of one store. Queued is Reserve for stacks with a limit that calls are queued for: what that
-// takes would cost the others time, though they never run it.
+// Scripts are the programs of one store. Queued is Reserve for stacks with a queue, whose code would slow down other stacks even if they
+// never ran it.
 type Scripts struct {
 	Reserve, Queued, Cancel, Report, Status, Heartbeat string
 
 	// Of the registry: who paces what.
 	Describe, Index, Enlist, Upstreams string
 
-	// Settings reads and writes what operators have set.
+	// Settings reads and writes operators' settings.
 	Settings string
 
 	// Redeem replaces the record of a booking.
@@ -33,8 +33,8 @@ func New() Scripts { return withServersClock() }
 
 var withServersClock = sync.OnceValue(func() Scripts { return WithClock(fragment("clock")) }) //nolint:gochecknoglobals // a cache of a pure function
 
-// WithClock returns the scripts with a clock of one's own in place of clock.lua: source that defines the
-// local functions clock() and ttl(us). It is for tests that need time to stand still.
+// WithClock returns the scripts with another clock than clock.lua: source that defines the local functions clock() and ttl(us). It is for
+// tests in which time stands still.
 func WithClock(clock string) Scripts {
 	named := numbers.Named()
 	source := func(source string) string { return program(source, named) }
@@ -82,10 +82,9 @@ func fragment(name string) string {
 	return string(source)
 }
 
-// program makes a part of a script of its source. It drops whole-line comments and blank lines, which the server would only have to keep
-// and a first EVAL to send, and puts the numbers of package numbers in the place of their names, C.Name: so a run of a script
-// spends nothing on them, and the script is the same in every process. Each part is read once, because every process does that when it
-// starts.
+// program makes a part of a script from its source. It drops whole-line comments and blank lines, which the server would have to keep and a
+// first EVAL to send, and replaces C.Name by the numbers of package numbers: so a run of a script spends nothing on them, and the script is
+// the same in every process. Each part is read once, because every process does that when it starts.
 func program(source string, named map[string]int64) string {
 	b := make([]byte, 0, len(source))
 	for line := range strings.Lines(source) {
@@ -114,7 +113,7 @@ func program(source string, named map[string]int64) string {
 	return string(b)
 }
 
-// isWord reports whether a byte may be in a name.
+// isWord reports whether a byte can be in a name.
 func isWord(c byte) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }

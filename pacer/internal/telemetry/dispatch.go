@@ -7,13 +7,13 @@ import (
 
 // Bounds of the harm that hooks can do to others.
 const (
-	// MaxQueued is how many events wait for one set of hooks. Further ones are dropped.
+	// MaxQueued is the most waiting events of a set of hooks. Further ones are dropped.
 	MaxQueued = 8192
-	// CloseTimeout is for how long Close waits until all events are delivered.
+	// CloseTimeout bounds how long Close waits for the delivery of all events.
 	CloseTimeout = time.Second
 )
 
-// A Dispatcher delivers events to sets of hooks of type H. It is safe for concurrent use; nil if there are no hooks.
+// A Dispatcher delivers events to sets of hooks of type H; nil without hooks. It is safe for concurrent use.
 type Dispatcher[H any] struct {
 	sets []*set[H]
 }
@@ -25,8 +25,8 @@ type set[H any] struct {
 	hooks *H
 }
 
-// New returns a Dispatcher for some sets of hooks; nil if there are none. The function dropped returns the hook of a set that receives
-// how many events were dropped; nil if it has none.
+// New returns a Dispatcher for some sets of hooks; nil without any. dropped returns the hook of a set that receives how many events were
+// dropped; nil if it has none.
 func New[H any](hooks []*H, dropped func(*H) func(n int64)) *Dispatcher[H] {
 	if len(hooks) == 0 {
 		return nil
@@ -38,7 +38,7 @@ func New[H any](hooks []*H, dropped func(*H) func(n int64)) *Dispatcher[H] {
 	return d
 }
 
-// Any reports whether a function holds for some set of hooks.
+// Any reports whether is holds for some set of hooks.
 func (d *Dispatcher[H]) Any(is func(*H) bool) bool {
 	if d == nil {
 		return false
@@ -51,7 +51,7 @@ func (d *Dispatcher[H]) Any(is func(*H) bool) bool {
 	return false
 }
 
-// Close waits until all events are delivered, but not for long: a hook may hang.
+// Close waits until all events are delivered, within a bound, since a hook may hang.
 func (d *Dispatcher[H]) Close() {
 	if d == nil {
 		return
@@ -71,7 +71,7 @@ func (d *Dispatcher[H]) Close() {
 	}
 }
 
-// Emit has an event delivered to the hooks that pick returns, of the sets that have one.
+// Emit delivers an event to the hooks that pick returns, of the sets that have one.
 func Emit[H, E any](d *Dispatcher[H], event E, pick func(*H) func(E)) {
 	if d == nil {
 		return
@@ -83,7 +83,7 @@ func Emit[H, E any](d *Dispatcher[H], event E, pick func(*H) func(E)) {
 	}
 }
 
-// EmitCall is Emit for hooks that receive the context of a call, too.
+// EmitCall is Emit for hooks that also receive the context of a call.
 func EmitCall[H, E any](ctx context.Context, d *Dispatcher[H], event E, pick func(*H) func(context.Context, E)) {
 	if d == nil {
 		return

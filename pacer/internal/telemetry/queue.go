@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// A Queue calls functions of a user, one at a time and in order, in a goroutine that is there only while some wait. Set Most, and Dropped
-// if it is needed, before its first use.
+// A Queue calls functions of a user, one at a time and in order, in a goroutine that exists only while some wait. Set Most, and Dropped if
+// needed, before its first use.
 type Queue struct {
 	Most    int           // how many wait; further ones are dropped
 	Dropped func(n int64) // receives how many were dropped; nil: nobody does
@@ -18,7 +18,7 @@ type Queue struct {
 	idle    chan struct{} // closed when everything is delivered; nil while nothing is
 }
 
-// Add has a hook called later, unless too many wait.
+// Add calls a hook later, unless too many wait.
 func (q *Queue) Add(hook func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -33,7 +33,7 @@ func (q *Queue) Add(hook func()) {
 	}
 }
 
-// untilIdle returns a channel that is closed when everything is delivered; nil if it is now.
+// untilIdle returns a channel that is closed when everything is delivered; nil if it is.
 func (q *Queue) untilIdle() <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -54,7 +54,7 @@ func (q *Queue) run() {
 	ended = true
 }
 
-// next returns the next hook to call; nil if there is none.
+// next returns the next hook; nil if there is none.
 func (q *Queue) next() func() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -79,8 +79,8 @@ func (q *Queue) next() func() {
 // call calls a hook, and logs it if it panics.
 func call(hook func()) { Guard("a hook or a logger", hook) }
 
-// Guard calls a function of a user in a goroutine of the library, where nobody else would recover from its panic. It reports whether the
-// function returned. If it panics, slog's default logger logs that, unless that panics, too.
+// Guard calls a function of a user in a goroutine of the library, where nothing else would recover from its panic, and reports whether it
+// returned. slog's default logger logs a panic, unless that panics, too.
 func Guard(name string, f func()) (returned bool) {
 	defer func() {
 		if v := recover(); v != nil {

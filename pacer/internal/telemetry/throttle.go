@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Throttle lets each subject be logged once in a while. It is safe for concurrent use.
+// A Throttle limits how often each subject is logged. It is safe for concurrent use.
 type Throttle struct {
 	Every time.Duration
 	Most  int // subjects that are remembered; beyond that all are forgotten
@@ -14,7 +14,7 @@ type Throttle struct {
 	last map[string]time.Time
 }
 
-// May returns how long it is until a subject may be logged. If that may be now, 0, it is expected to follow.
+// May returns how long until a subject may be logged. If that is 0, the caller must log it now.
 func (t *Throttle) May(subject string) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,10 +1,10 @@
-// Package usage counts recent spending: by policy and second, and by the keys that spend most. Operators and metrics read it; no
-// decision about a call needs it.
+// Package usage counts recent spending: by policy and second, and by the keys that spend most. Operators and metrics read it; no decision
+// about a call needs it.
 //
 // # States
 //
-// A Meter counts nothing, and costs nothing, until it is on: from the start in a process with a shared store, from the first look on in a
-// process that has only its memory. A call's spending then takes this way:
+// A Meter counts nothing, and costs nothing, until it is on: from the start in a process with a shared store, from the first reading on in
+// a process that has only its memory. A call's spending then takes this way:
 //
 //	a call is admitted -----> Tally of its second -----> report under way -----> with the store
 //	                               ^      ^                    |
@@ -21,8 +21,8 @@
 //
 // # Failures
 //
-// Counts that the store has not received stay in the Tally, and are in the next report. After Seconds it is dropped: charts then have a
-// gap, and nothing else notices.
+// Counts that the store has not received stay in the Tally, and are in the next report, for up to Seconds: then charts have a gap, and
+// nothing else notices.
 //
-// Count, Tally and TopKeys have no clock and no lock: their callers have. A Meter and a Process are safe for concurrent use.
+// The callers of Count, Tally and TopKeys supply a clock and a lock. A Meter and a Process are safe for concurrent use.
 package usage

@@ -25,7 +25,7 @@ type Meter struct {
 	sent      map[place]int64 // the part of settled that a report has that is under way
 }
 
-// place is where what a call spends is counted.
+// place is where a call's spending is counted.
 type place struct {
 	policy int // by index
 	second int64
@@ -47,7 +47,7 @@ func NewMeter(policies []string, on bool) *Meter {
 	return m
 }
 
-// Know has the meter count for policies besides those that it knows.
+// Know makes the meter count for more policies.
 func (m *Meter) Know(policies []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -59,14 +59,14 @@ func (m *Meter) Know(policies []string) {
 	}
 }
 
-// TurnOn has the meter count from now on.
+// TurnOn starts counting.
 func (m *Meter) TurnOn() { m.on.Store(true) }
 
 // IsOn reports whether the meter counts.
 func (m *Meter) IsOn() bool { return m.on.Load() }
 
-// Add counts what a call spends that was admitted at an instant: in the second of its slot, or in the first second that was not reported
-// yet. It returns that second. The call waited for so long for the limit with an index; −1 if for none.
+// Add counts the spending of a call that was admitted at an instant: in the second of its slot, or in the first second that was not
+// reported yet. It returns that second. waitedFor is the index of the limit for which the call waited; −1 if none.
 func (m *Meter) Add(limits []store.Limit, call *store.Call, at store.Instant, waitedFor int, waited time.Duration) (second int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,7 +94,7 @@ func (m *Meter) Add(limits []store.Limit, call *store.Call, at store.Instant, wa
 	return second
 }
 
-// Booked notes the keys of a call that was booked now, which will be spent when it goes.
+// Booked records the keys of a call that was booked now, which it will spend when it goes.
 func (m *Meter) Booked(limits []store.Limit, now store.Instant) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -105,13 +105,13 @@ func (m *Meter) Booked(limits []store.Limit, now store.Instant) {
 	}
 }
 
-// isWhole reports whether a limit is a policy's, and not that of a part of one or of what the upstream stated.
+// isWhole reports whether a limit is a policy, not a part of one or an allowance.
 func isWhole(l *store.Limit) bool {
 	return l.Spec.Algorithm != specs.Allowance && l.Spec.Queue != specs.QueueOfLane && l.Spec.Floor == 0
 }
 
-// Settle corrects what a caller's call was counted with that was admitted at an instant: it spent so much more of a limit, or less. Second
-// is what Add returned; 0 for a call that was not counted.
+// Settle corrects the count of a caller's call that was admitted at an instant: it spent more of a limit, or less. Second is what Add
+// returned; 0 for a call that was not counted.
 func (m *Meter) Settle(l *store.Limit, caller string, at store.Instant, second, more int64) {
 	if second == 0 {
 		return
@@ -137,7 +137,7 @@ func (m *Meter) Settle(l *store.Limit, caller string, at store.Instant, second, 
 	}
 }
 
-// Callers returns what the n callers have spent in about the last minute that have spent most.
+// Callers returns the n callers that have spent most in the last minute or so.
 func (m *Meter) Callers(now store.Instant, n int) []store.KeyUse {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -146,8 +146,8 @@ func (m *Meter) Callers(now store.Instant, n int) []store.KeyUse {
 	return Top(spent, nil, n)
 }
 
-// report returns the spending before a second that the store lacks, and that of each key in about the last minute. Later spending belongs to
-// the next report.
+// report returns the spending before a second that the store lacks, and that of each key in the last minute or so. Later spending belongs
+// to the next report.
 func (m *Meter) report(now store.Instant, until int64) (went []store.Went, spent map[store.Key]int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -173,8 +173,7 @@ func (m *Meter) deliver(until int64) {
 	clear(m.sent)
 }
 
-// appendSettled appends by how much calls cost more than was reported of them until a second, and remembers it as sent. The caller
-// holds mu.
+// appendSettled appends by how much calls cost more than was reported of them until a second, and counts it as sent. The caller holds mu.
 func (m *Meter) appendSettled(all []store.Went, until int64) []store.Went {
 	maps.DeleteFunc(m.settled, func(at place, _ int64) bool { return at.second <= until-Seconds })
 	m.sent = maps.Clone(m.settled)
@@ -186,7 +185,7 @@ func (m *Meter) appendSettled(all []store.Went, until int64) []store.Went {
 	return all
 }
 
-// snapshot returns the spending of each policy, and that of each key in about the last minute.
+// snapshot returns the spending of each policy, and that of each key in the last minute or so.
 func (m *Meter) snapshot(now store.Instant) (all []metered, spent map[store.Key]int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -197,7 +196,7 @@ func (m *Meter) snapshot(now store.Instant) (all []metered, spent map[store.Key]
 	return all, m.spent(now)
 }
 
-// spent returns what each key has spent in about the last minute. The caller holds mu.
+// spent returns the spending of each key in the last minute or so. The caller holds mu.
 func (m *Meter) spent(now store.Instant) map[store.Key]int64 {
 	sums := make(map[store.Key]int64)
 	m.keys.Spent(int64(now), sums)

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// maxAboutKeys is how many keys a process reports.
+	// maxAboutKeys is the most keys that a process reports.
 	maxAboutKeys = 16
-	// MaxCallers is of how many callers it reports what they spent, and how many are shown of all processes.
+	// MaxCallers is the most callers whose spending is reported, and shown of all processes.
 	MaxCallers = 100
-	// maxAboutStated bounds the limits whose statements it reports.
+	// maxAboutStated is the most limits whose statements are reported.
 	maxAboutStated = 16
-	// maxIndexKeys is how many keys a registry of one process returns: as many as package fleet shows.
+	// maxIndexKeys is the most keys that a registry of one process returns, as many as package fleet shows.
 	maxIndexKeys = 20
 )
 
 // A Process is what this process reports of itself to operators.
 //
-// Each process reports to a shared store that is a [store.Registry], every three seconds, its policies, what it spent, and which calls
-// wait; in a fleet of more than two hundred processes less often, down to once a minute. No decision needs these reports; what cannot
-// be reported is reported later. Package fleet reads them, also for programs that have only the store, such as the command headway:
-// they can observe the fleet, and pause, resume and reset, without being one of its processes.
+// Each process reports to a shared store that is a [store.Registry], every three seconds, its policies, its spending, and which calls wait;
+// in a fleet of more than two hundred processes less often, down to once a minute. No decision needs these reports; a failed one is
+// repeated later. Package fleet reads them, also for programs that have only the store, such as the command headway: they can observe the
+// fleet, and pause, resume and reset, without being one of its processes.
 type Process struct {
 	Upstream string
 	Name     string
@@ -42,14 +42,13 @@ type Process struct {
 
 // A Source knows what the process does now.
 type Source interface {
-	// CallsWaiting returns how many calls wait for each limit; the empty key: for the end of a pause of all.
+	// CallsWaiting returns how many calls wait for each limit; the empty key counts those that wait for a pause of all.
 	CallsWaiting() map[store.Key]int64
 	// Stated returns what the upstream stated to the process, of n limits at most.
 	Stated(n int) []store.Statement
 }
 
-// SetPolicies sets which policies the process has from now on, with the names of all limits, those of lanes included, and who set them: ""
-// for the process itself.
+// SetPolicies sets the policies of the process, the names of all limits, lanes included, and who set them: "" for the process itself.
 func (p *Process) SetPolicies(limits, policies []string, source string) {
 	p.Meter.Know(limits)
 	p.mu.Lock()
@@ -64,7 +63,7 @@ func (p *Process) Policies() (policies []string, source string) {
 	return slices.Clone(p.policies), p.source
 }
 
-// About returns what the process reports now, and a function to call when the store has received it. Left is whether nothing follows.
+// About returns the present report, and a function to call when the store has received it. left is whether it is the last.
 func (p *Process) About(now store.Instant, left bool) (a store.About, received func()) {
 	until := SecondOf(int64(now))
 	if left {
@@ -79,8 +78,8 @@ func (p *Process) About(now store.Instant, left bool) (a store.About, received f
 	return a, func() { p.Meter.deliver(until) }
 }
 
-// topKeys returns the n keys that spend or wait most, and of up to n policies that have none among them, the busiest one; if no key of such a
-// policy has spent anything lately, the one that was busiest before.
+// topKeys returns the n keys that spend or wait most, and the busiest key of up to n policies without one among them; if none has spent
+// anything lately, the last busiest one.
 func (p *Process) topKeys(spent, waiting map[store.Key]int64, n int) []store.KeyUse {
 	all := Top(spent, waiting, len(spent)+len(waiting))
 	top := slices.Clip(all[:min(n, len(all))])
@@ -124,8 +123,8 @@ func split(waiting map[store.Key]int64) (byPolicy []store.KeyUse, byKey map[stor
 	return byPolicy, byKey
 }
 
-// A Registry is a [store.Registry] that knows only this process, and counts what it spends from the first Index on: before that, no
-// call pays for counting.
+// A Registry is a [store.Registry] that knows only this process, and counts its spending from the first Index on: before, counting costs no
+// call anything.
 type Registry struct {
 	Process  *Process
 	Store    store.Store      // whose time counts, if it has one
@@ -135,7 +134,7 @@ type Registry struct {
 	Closed   <-chan struct{}  // closed when the Pacer is
 }
 
-// Describe implements [store.Registry]. It has nothing to store: Index queries the process.
+// Describe implements [store.Registry]. It stores nothing: Index queries the process.
 func (r *Registry) Describe(context.Context, string, store.About) (versions int, err error) {
 	return 1, nil
 }

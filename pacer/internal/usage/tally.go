@@ -6,20 +6,20 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// Seconds is how long a tally remembers calls. It is more than a fleet.Snapshot shows, so that a late report is complete,
-// in the largest fleets, too, and a power of two.
+// Seconds is how long a tally remembers calls: a power of two, and more than a fleet.Snapshot shows, so that a late report is complete, in
+// the largest fleets, too.
 const Seconds = 128
 
-// SecondOf returns the second, since the Unix epoch, of an instant in µs.
+// SecondOf converts an instant in µs to seconds since the Unix epoch.
 func SecondOf(now int64) int64 { return now / time.Second.Microseconds() }
 
-// placeOf returns where a tally keeps a second.
+// placeOf returns a second's index in a tally.
 func placeOf(second int64) int64 { return second & (Seconds - 1) }
 
-// A Count is the cost that went in each of the last seconds. It takes next to nothing to add to one, since every call does.
+// A Count is the cost in each of the last seconds. Adding takes next to nothing, since every call does it.
 type Count [Seconds]struct{ second, cost int64 }
 
-// Add counts what goes at an instant, in µs.
+// Add counts a cost at an instant, in µs.
 func (c *Count) Add(now, cost int64) {
 	second := SecondOf(now)
 	at := &c[placeOf(second)]
@@ -29,13 +29,13 @@ func (c *Count) Add(now, cost int64) {
 	at.cost += cost
 }
 
-// A Tally is what went of one limit in each of the last seconds, all keys together.
+// A Tally is the use of one limit in each of the last seconds, all keys together.
 type Tally [Seconds]struct {
 	second int64
 	store.Second
 }
 
-// at returns the place of a second; nil if it is longer ago than the tally remembers.
+// at returns the place of a second; nil if the tally has forgotten it.
 func (t *Tally) at(second int64) *store.Second {
 	at := &t[placeOf(second)]
 	if at.second > second {
@@ -68,7 +68,7 @@ func (c *Count) Each(f func(second, cost int64)) {
 	}
 }
 
-// Get returns what went in a second; nothing if that is not known.
+// Get returns the use in a second; nothing if unknown.
 func (t *Tally) Get(second int64) store.Second {
 	if s := &t[placeOf(second)]; s.second == second {
 		return s.Second
@@ -76,7 +76,7 @@ func (t *Tally) Get(second int64) store.Second {
 	return store.Second{}
 }
 
-// History returns the n seconds before a second, the oldest first.
+// History returns the n seconds before a second, oldest first.
 func (t *Tally) History(before int64, n int) []store.Second {
 	h := make([]store.Second, n)
 	for i := range h {

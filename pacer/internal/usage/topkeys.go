@@ -12,13 +12,13 @@ import (
 // part of all (the algorithm of Misra and Gries).
 const topKeys = 512
 
-// TopKeys is what keys with scopes have spent in this minute and the one before.
+// TopKeys is the spending of keys with scopes in this minute and the one before.
 type TopKeys struct {
 	minute      int64
 	now, before map[store.Key]int64
 }
 
-// minuteOf returns the minute, since the Unix epoch, of an instant in µs.
+// minuteOf converts an instant in µs to minutes since the Unix epoch.
 func minuteOf(now int64) int64 { return now / time.Minute.Microseconds() }
 
 // turn makes room for the minute of an instant.
@@ -33,13 +33,13 @@ func (b *TopKeys) turn(now int64) {
 	b.minute, b.now = minute, make(map[store.Key]int64)
 }
 
-// Add counts what a key spends at an instant, in µs.
+// Add counts a key's spending at an instant, in µs.
 func (b *TopKeys) Add(k store.Key, cost, now int64) {
 	b.turn(now)
 	spend(b.now, k, cost)
 }
 
-// Correct adds to what a key has spent that was counted at an instant, in µs: less, if it is negative.
+// Correct adds more, which may be negative, to a key's spending that was counted at an instant, in µs.
 func (b *TopKeys) Correct(k store.Key, more, at int64) {
 	minute := b.now
 	switch b.minute - minuteOf(at) {
@@ -54,7 +54,7 @@ func (b *TopKeys) Correct(k store.Key, more, at int64) {
 	}
 }
 
-// Take adds what an evicted key has spent, at an instant.
+// Take adds the spending of an evicted key.
 func (b *TopKeys) Take(k store.Key, r *Recent, now int64) {
 	b.turn(now)
 	if b.before == nil {
@@ -69,7 +69,7 @@ func (b *TopKeys) Take(k store.Key, r *Recent, now int64) {
 	}
 }
 
-// spend adds what a key spends in one minute.
+// spend adds a key's spending in one minute.
 func spend(minute map[store.Key]int64, k store.Key, cost int64) {
 	if _, known := minute[k]; known || len(minute) < topKeys {
 		minute[k] += cost
@@ -89,7 +89,7 @@ func spend(minute map[store.Key]int64, k store.Key, cost int64) {
 	}
 }
 
-// Spent adds to sums what each key has spent in about the last minute, at an instant.
+// Spent adds the spending of each key in the last minute or so to sums.
 func (b *TopKeys) Spent(now int64, sums map[store.Key]int64) {
 	b.turn(now)
 	for k, n := range b.now {
@@ -100,20 +100,20 @@ func (b *TopKeys) Spent(now int64, sums map[store.Key]int64) {
 	}
 }
 
-// lastMinute returns how much of the spending in the minute before belongs to the last sixty seconds, if it was even.
+// lastMinute returns how much of the previous minute's spending belongs to the last sixty seconds, if it was even.
 func lastMinute(n, now int64) int64 {
 	const minute = int64(time.Minute / time.Microsecond)
 	left := float64(minute-now%minute) / float64(minute)
 	return int64(float64(n)*left + 0.5)
 }
 
-// Recent is what one key has spent in this minute and the one before: as TopKeys, for a key that has room of its own.
+// Recent is the spending of one key in this minute and the one before, for a key that has room of its own.
 type Recent struct {
 	minute      int64
 	now, before int64
 }
 
-// Add counts what the key spends at an instant, in µs.
+// Add counts the key's spending at an instant, in µs.
 func (r *Recent) Add(cost, now int64) {
 	if minute := minuteOf(now); minute != r.minute {
 		if r.before = 0; minute == r.minute+1 {
@@ -124,7 +124,7 @@ func (r *Recent) Add(cost, now int64) {
 	r.now += cost
 }
 
-// Spent returns what the key has spent in about the last minute, at an instant, in µs.
+// Spent returns the key's spending in the last minute or so, at an instant in µs.
 func (r *Recent) Spent(now int64) int64 {
 	switch minuteOf(now) - r.minute {
 	case 0:
@@ -135,7 +135,7 @@ func (r *Recent) Spent(now int64) int64 {
 	return 0
 }
 
-// Top returns the n keys that spend or wait most, first. Keys that neither spend nor wait are last.
+// Top returns the n keys that spend or wait most, first. Idle keys are last.
 func Top(spent, waiting map[store.Key]int64, n int) []store.KeyUse {
 	all := make([]store.KeyUse, 0, len(spent)+len(waiting))
 	for k, cost := range spent {

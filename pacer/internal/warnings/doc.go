@@ -1,5 +1,5 @@
-// Package warnings logs, for people, what a process should not keep to itself: that a shared store is lost or back, that the processes of
-// an upstream have different policies, and that the upstream states a wait of over an hour.
+// Package warnings logs, for people, that a shared store is lost or back, that the processes of an upstream have different policies, and
+// that the upstream states a wait of over an hour.
 //
 // # States
 //
@@ -9,11 +9,11 @@
 // # Invariants
 //
 //   - A line is written in a goroutine of its own and under no lock, so neither a call nor a heartbeat waits for a log.
-//   - The intervals are of all Pacers of the process together, by upstream: ten Pacers of one upstream warn as often as one.
+//   - All Pacers of an upstream in the process share the intervals: ten warn as often as one.
 //   - A return is logged only if its loss was.
 //
 // # Failures
 //
 // A logger that hangs loses the lines beyond maxLines, and logs how many when it returns. One that panics loses the line. After Close
-// nothing more is begun.
+// nothing starts.
 package warnings

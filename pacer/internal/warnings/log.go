@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 )
 
-// maxLines is how many lines wait for a logger that is busy. Further ones are dropped, and counted.
+// maxLines is the most lines that wait for a busy logger. Further ones are dropped, and counted.
 const maxLines = 16
 
 // A log writes lines in a goroutine of its own, so that neither a call nor a heartbeat waits for a logger.
@@ -24,7 +24,7 @@ func (l *log) init(logger *slog.Logger, upstream string) {
 	l.logger, l.upstream, l.lines.Most, l.lines.Dropped = logger, upstream, maxLines, l.dropped
 }
 
-// dropped writes a line about lines that were dropped.
+// dropped writes a line about dropped lines.
 func (l *log) dropped(n int64) {
 	l.line(func(logger *slog.Logger) {
 		logger.LogAttrs(context.Background(), slog.LevelWarn, "headway: the logger is too slow, lines were dropped",

@@ -10,14 +10,14 @@ import (
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 )
 
-// Intervals of warnings. While the store is lost, they come the more rarely the longer that lasts.
+// Intervals of warnings. They grow with the outage.
 const (
 	warnEvery   = time.Minute
 	warnSeldom  = 10 * time.Minute
 	maxWarnings = 1024 // upstreams with a remembered warning
 )
 
-// losses are of all Pacers of the process together.
+// losses are shared by all Pacers of the process.
 var losses = telemetry.Throttle{Every: warnEvery, Most: maxWarnings} //nolint:gochecknoglobals // a log is the process's
 
 // A Store logs that the shared store is lost, or back, and long waits. A nil one logs nothing.
@@ -36,15 +36,15 @@ type Store struct {
 	timer    *time.Timer
 }
 
-// NewStore returns the log of an upstream's store. outage names what becomes of calls meanwhile. A nil logger is slog's default one at the
-// time of a line.
+// NewStore returns the log of an upstream's store. outage describes how calls are treated meanwhile. A nil logger is slog's default one at
+// the time of a line.
 func NewStore(logger *slog.Logger, upstream, outage string) *Store {
 	l := &Store{outage: outage}
 	l.init(logger, upstream)
 	return l
 }
 
-// Changed takes note of a loss or a return.
+// Changed records a loss or a return.
 func (l *Store) Changed(c failover.Change) {
 	if l == nil {
 		return
@@ -68,7 +68,7 @@ func (l *Store) Changed(c failover.Change) {
 	l.speakIn(0)
 }
 
-// speakIn has speak called. The caller holds mu.
+// speakIn schedules speak. The caller holds mu.
 func (l *Store) speakIn(d time.Duration) {
 	if l.timer == nil {
 		l.timer = time.AfterFunc(d, l.speak)
@@ -119,7 +119,7 @@ func (l *Store) Close() {
 	}
 }
 
-// LogChange logs a loss or a return of an upstream's store. outage describes what happens to calls meanwhile.
+// LogChange logs a loss or a return of an upstream's store. outage describes how calls are treated meanwhile.
 func LogChange(logger *slog.Logger, upstream, outage string, c failover.Change) {
 	ctx, attrs := context.Background(), []slog.Attr{slog.String("upstream", upstream)}
 	switch {

@@ -15,7 +15,7 @@ const (
 	disagreesEvery = time.Hour
 )
 
-// disagreements are of all Pacers of the process together.
+// disagreements are shared by all Pacers of the process.
 var disagreements = telemetry.Throttle{Every: disagreesEvery, Most: maxWarnings} //nolint:gochecknoglobals // a log is the process's
 
 // A Versions logs that the processes of an upstream have different policies. A nil one may be closed.
@@ -36,7 +36,7 @@ func NewVersions(logger *slog.Logger, upstream string, source func() string) *Ve
 	return l
 }
 
-// Seen takes note of how many different lists of policies processes have reported lately.
+// Seen records how many different lists of policies processes have reported lately.
 func (l *Versions) Seen(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -3,6 +3,7 @@ package browsertest_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -39,26 +40,51 @@ const misplaced = `JSON.stringify((() => {
 	return found;
 })())`
 
-// Nothing is cut, hidden or left empty at the widths of a phone, a laptop and a large screen. Boxes are measured in the browser, since
-// pixels differ by machine.
+// unreadable returns each text whose contrast with the nearest background is below 4.5 to 1, as WCAG 2 requires (success criterion 1.4.3).
+const unreadable = `JSON.stringify((() => {
+	const channels = (c) => { const m = c.match(/[\d.]+/g).map(Number); return [m[0], m[1], m[2], m[3] ?? 1]; };
+	const light = (c) => c.slice(0, 3).map((v) => (v /= 255, v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+	const found = [];
+	for (const e of document.querySelectorAll("body *")) {
+		const text = [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+		if (!text || !e.checkVisibility() || e.closest(".sr, .skip, noscript, :disabled")) continue;
+		let under = e;
+		while (under.parentElement && channels(getComputedStyle(under).backgroundColor)[3] < 1) under = under.parentElement;
+		const [a, b] = [getComputedStyle(e).color, getComputedStyle(under).backgroundColor].map((c) => light(channels(c)));
+		const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+		if (contrast < 4.5) found.push(contrast.toFixed(2) + ": " + e.outerHTML.slice(0, 80));
+	}
+	return found;
+})())`
+
+// boxes returns where everything is.
+const boxes = `JSON.stringify([...document.querySelectorAll("body *")].map((e) => e.getBoundingClientRect()))`
+
+// Nothing is cut, hidden or left empty at the widths of a phone, a laptop and a large screen, and all text is readable. The dark page is the
+// light one in other colours. Boxes are measured in the browser, since pixels differ by machine.
 func TestLayout(t *testing.T) { //nolint:tparallel // tabs of one browser
 	t.Parallel()
 	for _, width := range []int64{375, 1280, 1920} {
-		for _, dark := range []bool{false, true} {
-			n := 3 // the last card has a row of its own
-			if dark {
-				n = 4
-			}
-			t.Run(fmt.Sprintf("%d dark=%t", width, dark), func(t *testing.T) {
+		for _, n := range []int{3, 4} { // with 3, the last card has a row of its own
+			t.Run(fmt.Sprintf("%d, %d cards", width, n), func(t *testing.T) {
 				source := &fixture{}
 				source.requested.Store(fixtureSteps) // its clock has stopped
 				fewer := func(s *fleet.Snapshot) { s.Policies = s.Policies[len(s.Policies)-n:] }
 				source.more.Store(&fewer)
 				b := newTab(t, width, 1000)
-				b.dark(dark)
 				b.open(serveSource(t, source))
 				b.until(fmt.Sprintf(`document.querySelectorAll("#busiest tbody tr").length > 0 && document.querySelectorAll("canvas").length === %d`, 4*n))
-				require.JSONEq(t, "[]", value[string](b, misplaced))
+				for _, dark := range []bool{false, true} {
+					b.dark(dark)
+					require.JSONEq(t, "[]", value[string](b, misplaced))
+					require.JSONEq(t, "[]", value[string](b, unreadable))
+				}
+				require.Eventually(t, func() bool { // charts may be on their way to their size
+					b.dark(false)
+					light := value[string](b, boxes)
+					b.dark(true)
+					return light == value[string](b, boxes)
+				}, patience, 50*time.Millisecond)
 			})
 		}
 	}

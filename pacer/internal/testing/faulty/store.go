@@ -22,7 +22,7 @@ var (
 	ErrGarbage  = errors.New("the reply is malformed")
 )
 
-// Faults are what a [Store] suffers from at present.
+// Faults are the present faults of a [Store].
 type Faults struct {
 	All   error         // of every operation
 	Write error         // of every operation that changes something
@@ -55,7 +55,7 @@ type Store struct {
 	requests  int
 }
 
-// An entry is an operation that changed something. Its arguments are its own; nobody reads what a repetition returns.
+// An entry is an operation that changed something, with copies of its arguments. The result of a repetition is ignored.
 type entry struct {
 	at store.Instant
 	do func(*memstore.Store)
@@ -116,7 +116,7 @@ func (s *Store) Now() store.Instant {
 	return s.now()
 }
 
-// Suffer has the store suffer from some faults from now on, instead of those before.
+// Suffer replaces the store's faults.
 func (s *Store) Suffer(f Faults) {
 	s.mu.Lock()
 	back := s.faults.lost() && !f.lost()
@@ -137,7 +137,7 @@ func (s *Store) Forget() {
 	s.clear()
 }
 
-// FailOver loses the writes of a time before now, as a replica does that takes over.
+// FailOver loses the writes of the last time, as a replica that takes over.
 func (s *Store) FailOver(lost time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,8 +229,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// write does a part of an operation, and remembers it. do may be done again at any time: it has copies of what its caller keeps, and changes
-// nothing but a store.
+// write does a part of an operation, and records it. do may be repeated at any time: it has copies of what its caller keeps, and changes
+// only a store.
 func write[T any](s *Store, do func(*memstore.Store) T) T {
 	s.log = append(s.log, entry{s.now(), func(m *memstore.Store) { do(m) }})
 	return do(s.mem)

@@ -23,7 +23,7 @@ import (
 	"github.com/headway-go/headway/transport"
 )
 
-// Env names the environment variable that makes a process of a test a worker: it has what the worker must know.
+// Env names the environment variable that makes a process of a test a worker, and configures it.
 const Env = "HEADWAY_JOB_WORKER"
 
 // A Turn is one time that a worker had a job.
@@ -57,7 +57,7 @@ func Report(w *Turn) {
 	_ = out.w.Flush()
 }
 
-// Describe returns the turn of a job that a process had from a time on and that may go, or not.
+// Describe returns a process's turn of a job, which began at a time and may go, or not.
 func Describe(job string, began time.Time, r *pacer.Reservation, err error) *Turn {
 	now := time.Now()
 	w := &Turn{Job: job, Blocked: now.Sub(began), At: now.UnixMicro()} //realtime: only measurements judge how long workers are blocked
@@ -71,8 +71,7 @@ func Describe(job string, began time.Time, r *pacer.Reservation, err error) *Tur
 	return w
 }
 
-// Upstream returns a client that is paced by a Pacer, and the URL of an upstream whose answer to every request but each third one is that
-// it is busy.
+// Upstream returns a client paced by a Pacer, and the URL of an upstream that answers two of three requests with "busy".
 func Upstream(tb testing.TB, p *pacer.Pacer) (client *http.Client, url string) {
 	tb.Helper()
 	var requests atomic.Int64
@@ -107,7 +106,7 @@ func Call(ctx context.Context, r *pacer.Reservation, client *http.Client, url st
 	return nil
 }
 
-// AwaitCharged waits until a Pacer has all permits of its second policy again, and requires that it has charged its third one n calls.
+// AwaitCharged waits until a Pacer has all permits of its second policy again, and requires that its third one was charged for n calls.
 func AwaitCharged(tb testing.TB, p *pacer.Pacer, n int64) {
 	tb.Helper()
 	for {
@@ -125,7 +124,7 @@ func AwaitCharged(tb testing.TB, p *pacer.Pacer, n int64) {
 	}
 }
 
-// AwaitStop blocks until the test wants the worker to end.
+// AwaitStop blocks until the test ends the worker.
 func AwaitStop() { _, _ = io.Copy(io.Discard, os.Stdin) }
 
 // Workers are processes of a test.
@@ -140,7 +139,7 @@ type Workers struct {
 	more  chan struct{}
 }
 
-// Start starts n processes of the test binary, with what they must know.
+// Start starts n processes of the test binary, and configures them.
 func Start(tb testing.TB, n int, know string) *Workers {
 	tb.Helper()
 	w := &Workers{tb: tb, more: make(chan struct{}, 1)}
@@ -191,7 +190,7 @@ func (w *Workers) read(r io.Reader) {
 	}
 }
 
-// Await waits until so many jobs went, for a minute longer than they should take.
+// Await waits until n jobs went, for a minute longer than they should take.
 func (w *Workers) Await(n int, should time.Duration) {
 	w.tb.Helper()
 	timeout := time.NewTimer(should + time.Minute)

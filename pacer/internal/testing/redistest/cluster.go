@@ -17,7 +17,7 @@ const (
 	clusterMasters = 3
 	clusterSlots   = 16384
 	clusterTimeout = 30 * time.Second
-	// handshakeTimeout is after how long nodes that do not know each other are introduced again. A second introduction does no harm.
+	// handshakeTimeout is after how long nodes that do not know each other are introduced again, which is harmless.
 	handshakeTimeout = 2 * time.Second
 )
 
@@ -41,27 +41,26 @@ type Cluster struct {
 	client *redis.ClusterClient
 }
 
-// StartCluster runs three masters without replicas, joins them, and returns when each of them sees the
-// cluster whole; the test's end kills them. extraArgs are appended to the command line of each.
+// StartCluster runs three masters without replicas, joins them, and returns when each of them sees the whole cluster; the test's end kills
+// them. extraArgs are appended to the command line of each.
 func StartCluster(tb testing.TB, extraArgs ...string) *Cluster {
 	tb.Helper()
 
 	return startCluster(tb, 0, extraArgs)
 }
 
-// StartReplicatedCluster runs three masters with one replica each, and returns when every replica has its
-// master's data and every node sees the cluster whole; the test's end kills them.
+// StartReplicatedCluster runs three masters with one replica each, and returns when every replica has its master's data and every node sees
+// the whole cluster; the test's end kills them.
 //
-// To fail over, stop or pause a master: within a few seconds its replica takes over by itself, as long as the
-// other two masters live. [Cluster.AwaitWhole] waits for that. Writes that the master had acknowledged and not yet
-// replicated are lost, as ever with Redis. The old master, restarted or continued, becomes a replica of the new
-// one; one that is restarted before the replica has taken over comes back as an empty master, whose replica then
-// empties itself too.
+// To fail over, stop or pause a master: within a few seconds its replica takes over by itself, if the other two masters live.
+// [Cluster.AwaitWhole] waits for that. Writes that the master has acknowledged but not replicated are lost, as always with Redis. The old
+// master, restarted or continued, becomes a replica of the new one; if it is restarted before the replica has taken over, it comes back as
+// an empty master, whose replica then empties itself too.
 func StartReplicatedCluster(tb testing.TB) *Cluster {
 	tb.Helper()
 
 	return startCluster(tb, clusterMasters, []string{
-		// How long a silent master is given. The replica needs one to two seconds more to be elected.
+		// The patience with a silent master. The election of the replica takes one to two seconds more.
 		"--cluster-node-timeout", "1500",
 		"--cluster-replica-validity-factor", "0", // however long the replica's link has been down
 		"--repl-ping-replica-period", "1",
@@ -109,8 +108,8 @@ func startCluster(tb testing.TB, replicas int, extraArgs []string) *Cluster {
 // Client returns the cluster's client, the same one on each call; the test's end closes it.
 func (c *Cluster) Client() *redis.ClusterClient { return c.client }
 
-// Owner returns the server that is master for the slot of a key now. While a failover is under way there is
-// none, which is an error; [Cluster.AwaitWhole] waits for its end.
+// Owner returns the present master of a key's slot. During a failover there is none, which is an error; [Cluster.AwaitWhole] waits for its
+// end.
 func (c *Cluster) Owner(ctx context.Context, key string) (*Server, error) {
 	slot, err := c.slot(ctx, key)
 	if err != nil {
@@ -125,9 +124,9 @@ func (c *Cluster) Owner(ctx context.Context, key string) (*Server, error) {
 	return owner, nil
 }
 
-// AwaitWhole returns when the nodes that live take calls for every slot and agree on the masters of all slots,
-// each of which lives too, and when the replicas among them have their masters' data. So it waits for the end of a
-// failover, even when it is called before the cluster has noticed that a master is gone. It gives up after 30 s.
+// AwaitWhole returns when the living nodes take calls for every slot and agree on the masters of all slots, each of which lives too, and
+// when their replicas have their masters' data. So it waits for the end of a failover, even before the cluster has noticed that a master is
+// gone. It gives up after 30 s.
 func (c *Cluster) AwaitWhole(ctx context.Context) error {
 	if err := poll(ctx, clusterTimeout, c.checkWhole); err != nil {
 		return fmt.Errorf("redistest: %w", err)
@@ -179,8 +178,8 @@ func (c *Cluster) slot(ctx context.Context, key string) (int, error) {
 	return int(slot), nil
 }
 
-// owner returns the living server that holds itself to be the master of the slot. An old master that has not
-// learned of its successor may do so too.
+// owner returns the living server that claims to be the master of the slot. An old master that has not learned of its successor may do so
+// too.
 func (c *Cluster) owner(ctx context.Context, slot int) (*Server, error) {
 	views, err := c.topologies(ctx)
 	if err != nil {
@@ -252,7 +251,7 @@ func (c *Cluster) checkWhole(ctx context.Context) error {
 	return nil
 }
 
-// checkNode returns nil if the node takes calls, and has its master's data where it is a replica.
+// checkNode returns nil if the node takes calls, and, as a replica, has its master's data.
 func checkNode(ctx context.Context, node *Server, view topology) error {
 	info, err := node.Client().ClusterInfo(ctx).Result()
 	if err != nil {
@@ -308,8 +307,8 @@ func (c *Cluster) join(ctx context.Context) error {
 	return nil
 }
 
-// meet introduces two nodes. It returns when each knows the other by its id. A handshake on a busy machine may take longer than the
-// nodes wait for it, and they forget it then; so they are introduced again.
+// meet introduces two nodes. It returns when each knows the other by its id. On a busy machine nodes may forget a handshake before it is
+// complete, so it repeats it.
 func (c *Cluster) meet(ctx context.Context, a, b *Server) error {
 	host, port, err := net.SplitHostPort(b.Addr)
 	if err != nil {
@@ -361,7 +360,7 @@ func (c *Cluster) attach(ctx context.Context, replica, master *Server) error {
 	})
 }
 
-// checkReplicasKnown returns nil if all nodes know the replicas for those of their masters.
+// checkReplicasKnown returns nil if all nodes know the replicas of their masters.
 func (c *Cluster) checkReplicasKnown(ctx context.Context) error {
 	views, err := c.topologies(ctx)
 	if err != nil {

@@ -19,12 +19,11 @@ var (
 	errUnknownOwner = errors.New("a node does not know the new owner")
 )
 
-// Migrate moves the slot of a key, with all its keys, from the master that owns it to another master of the
-// cluster, as redis-cli does. It returns when all living nodes know the new owner. Clients may use the slot
-// meanwhile: they are redirected from the one master to the other.
+// Migrate moves the slot of a key, with all its keys, from its master to another master of the cluster, as redis-cli does. It returns when
+// all living nodes know the new owner. Clients may use the slot meanwhile: they are redirected from the one master to the other.
 //
-// A move that fails leaves the slot between the masters. To call Migrate again with the same master resumes it. No
-// two calls may move the same slot at the same time.
+// A failed move leaves the slot between the masters. Another Migrate with the same master resumes it. No two calls may move the same slot
+// at the same time.
 func (c *Cluster) Migrate(ctx context.Context, key string, to *Server) error {
 	slot, err := c.slot(ctx, key)
 	if err != nil {
@@ -106,8 +105,8 @@ func (c *Cluster) masters(ctx context.Context) (map[*Server]string, error) {
 	return masters, nil
 }
 
-// moveKeys moves the keys of a slot until none is left. Its old owner makes no new ones: it sends clients to the
-// new owner for any key that it does not have.
+// moveKeys moves the keys of a slot until none is left. The old owner makes no new ones: it redirects clients to the new owner for any key
+// that it does not have.
 func moveKeys(ctx context.Context, from, to *Server, slot int) error {
 	host, port, err := net.SplitHostPort(to.Addr)
 	if err != nil {
@@ -143,7 +142,7 @@ func setSlot(ctx context.Context, node *Server, slot int, state, id string) erro
 	return nil
 }
 
-// checkOwner returns nil if all living nodes take that node for the master of the slot.
+// checkOwner returns nil if that node is the slot's master for all living nodes.
 func (c *Cluster) checkOwner(ctx context.Context, slot int, id string) error {
 	views, err := c.topologies(ctx)
 	if err != nil {

@@ -56,13 +56,12 @@ type Sentinel struct {
 	client *redis.Client
 }
 
-// StartReplicatedSentinel runs a master, a replica and a sentinel, and returns when the replica has the master's
-// data and the sentinel knows both; the test's end kills them.
+// StartReplicatedSentinel runs a master, a replica and a sentinel, and returns when the replica has the master's data and the sentinel
+// knows both; the test's end kills them.
 //
-// To fail over, stop or pause Master: within a few seconds the sentinel makes Replica the master. Writes that the
-// old master had acknowledged and not yet replicated are lost, as ever with Redis. When the old master is
-// restarted or continued, it holds itself to be a master until the sentinel makes it a replica of the new one,
-// some ten seconds later.
+// To fail over, stop or pause Master: within a few seconds the sentinel makes Replica the master. Writes that the old master has
+// acknowledged but not replicated are lost, as always with Redis. When the old master is restarted or continued, it acts as a master until
+// the sentinel makes it a replica of the new one, some ten seconds later.
 func StartReplicatedSentinel(tb testing.TB) *Sentinel {
 	tb.Helper()
 
@@ -71,7 +70,7 @@ func StartReplicatedSentinel(tb testing.TB) *Sentinel {
 		tb.Fatal(err)
 	}
 
-	// The sentinel looks for replicas when it starts, and then every ten seconds: this one is there already.
+	// The sentinel looks for replicas when it starts, and then every ten seconds, so this one must exist before.
 	sentinel.addr = startSentinel(tb, sentinel.Master,
 		"down-after-milliseconds "+MasterName+" 500",
 		"failover-timeout "+MasterName+" 3000",
@@ -122,12 +121,12 @@ func (s *Sentinel) NewClient(edit func(*redis.FailoverOptions)) *redis.Client {
 	return client
 }
 
-// Failover has the sentinel promote the replica while the master lives, and returns when the sentinel names the
-// new master and that one answers as a master. It gives up after 30 s.
+// Failover makes the sentinel promote the replica while the master lives, and returns when the sentinel names the new master and that one
+// answers as a master. It gives up after 30 s.
 //
-// Clients receive the new master a moment later. The old one is not notified for some ten seconds: until then it goes on as a master, takes
+// Clients receive the new master a moment later. The old one is not notified for some ten seconds: until then it acts as a master, takes
 // the writes of clients that do not know yet, and loses them when it becomes a replica. Another Failover in that time is refused at first,
-// and then goes back to the old master and to the data it has. To end that time at once, call Replicate of the old master.
+// and then goes back to the old master and to its data. To end that time at once, call Replicate of the old master.
 func (s *Sentinel) Failover(ctx context.Context) error {
 	old, err := s.masterAddr(ctx)
 	if err != nil {
@@ -178,7 +177,7 @@ func (s *Sentinel) checkReady(ctx context.Context) error {
 	return nil
 }
 
-// checkFailedOver returns nil if the master is another one than the old, and reports so itself.
+// checkFailedOver returns nil if there is another master, which reports so itself.
 func (s *Sentinel) checkFailedOver(ctx context.Context, old string) error {
 	addr, err := s.masterAddr(ctx)
 	if err != nil {

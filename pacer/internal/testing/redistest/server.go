@@ -31,8 +31,8 @@ type Server struct {
 	client  *redis.Client
 }
 
-// Start runs a server and returns when it answers; the test's end kills it. extraArgs are appended to the
-// command line, where the last setting of an option wins.
+// Start runs a server and returns when it answers; the test's end kills it. extraArgs are appended to the command line, where the last
+// setting of an option wins.
 func Start(tb testing.TB, extraArgs ...string) *Server {
 	tb.Helper()
 
@@ -46,7 +46,7 @@ func Start(tb testing.TB, extraArgs ...string) *Server {
 	return server
 }
 
-// newServer returns a server that is yet to be started; the test's end kills it.
+// newServer returns a server that was not started; the test's end kills it.
 func newServer(tb testing.TB) *Server {
 	tb.Helper()
 
@@ -76,8 +76,7 @@ func (s *Server) start(ctx context.Context, args func(port int) ([]string, error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	// Between the moment a port is seen to be free and the moment the server binds it, another process
-	// may take it.
+	// Between the check of a port and the server's bind, another process may take the port.
 	const tries = 5
 	for try := 1; ; try++ {
 		port, err := freePort(ctx)
@@ -117,8 +116,8 @@ func (s *Server) Stop() {
 	s.stop()
 }
 
-// Restart stops the server if it runs and starts it again on the same address. It comes back empty: no
-// data, no loaded scripts, and a replica no longer one. A node of a cluster still knows its cluster.
+// Restart stops a running server and starts it again on the same address. It comes back empty: without data and loaded scripts, and as a
+// master. A node of a cluster still knows its cluster.
 func (s *Server) Restart() {
 	s.tb.Helper()
 	s.mu.Lock()
@@ -142,7 +141,7 @@ func (s *Server) Pause() {
 	s.signal(pause, true)
 }
 
-// Continue undoes Pause; the server then answers what it was sent meanwhile.
+// Continue undoes Pause; the server then answers pending requests.
 func (s *Server) Continue() {
 	s.tb.Helper()
 
@@ -171,7 +170,7 @@ func (s *Server) signal(sig os.Signal, paused bool) {
 	s.paused = paused
 }
 
-// lives reports whether the server can answer: it is not stopped, not paused, and has not ended by itself.
+// lives reports whether the server can answer: it was not stopped or paused, and has not ended by itself.
 func (s *Server) lives() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

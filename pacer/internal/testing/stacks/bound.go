@@ -8,8 +8,8 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// A bound is one limit by its definition in the documentation of package policies. Its consequences here share no code with the engine: how
-// many calls any schedule could send, and whether those that went were allowed to.
+// A bound is one limit by its definition in the documentation of package policies. Without code of the engine, it computes how many calls
+// any schedule could send, and whether the calls that went were allowed.
 type bound struct {
 	kind      boundKind
 	n         int64
@@ -58,8 +58,8 @@ func (b *bound) policy(i int) policies.Policy {
 	return p.Named(fmt.Sprint("limit-", i))
 }
 
-// bursts returns how many calls of a rate may go at once. The default is one, and two for a rate that calls of different tenants share, and
-// for a plain rate of two or more calls per period beside a limit on calls in flight.
+// bursts returns the burst of a rate. The default is one, and two for a rate that calls of different tenants share, and for a plain rate of
+// two or more calls per period beside a limit on calls in flight.
 func (b *bound) bursts() int64 {
 	switch {
 	case b.burst > 0:
@@ -72,7 +72,7 @@ func (b *bound) bursts() int64 {
 	return 1
 }
 
-// within is how long it takes from a call to the n-th after it, where windows are strict.
+// within is the time from a call to the n-th after it, if windows are strict.
 func (b *bound) within() int64 { return (b.period + b.skew).Microseconds() }
 
 // interval is the time between two calls in the long run, in µs and rounded up.

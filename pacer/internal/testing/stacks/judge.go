@@ -32,7 +32,7 @@ func (b *bound) breach(calls []sent) string {
 	return ""
 }
 
-// judged is when a call went, as far as Headway answers for it: timers are late. Permits are taken when it really goes.
+// judged returns when a call went, as far as Headway is responsible: timers are late. Permits are taken when it really goes.
 func (b *bound) judged(c sent) int64 {
 	if b.kind == permits {
 		return c.at

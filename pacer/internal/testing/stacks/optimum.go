@@ -6,9 +6,9 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// A barrier lets calls pass as soon as a bound allows, in order. For calls that come later it opens later, and never sooner, so those that
-// pass at the first instant let all others pass as soon as can be: no schedule has sent more calls at any time. With one barrier after
-// the other that holds for all of them together.
+// A barrier lets calls pass as soon as a bound allows, in order. For later calls it opens later, never sooner, so if each call passes at
+// the first instant, all others pass as soon as possible: no schedule has sent more calls at any time. That also holds for several barriers
+// in a row.
 type barrier struct {
 	bound
 	passed []int64
@@ -48,7 +48,7 @@ func (g *barrier) pass(at int64) {
 	g.passed = append(g.passed, at)
 }
 
-// barriers are those that calls have to pass.
+// barriers are the barriers that calls have to pass.
 type barriers []*barrier
 
 func barriersOf(bounds []bound, perTenant bool) (all barriers) {
@@ -60,7 +60,7 @@ func barriersOf(bounds []bound, perTenant bool) (all barriers) {
 	return all
 }
 
-// open returns the first instant from at on at which all of them let a call pass.
+// open returns the first instant from at on at which all barriers let a call pass.
 func (g barriers) open(at int64) int64 {
 	for {
 		before := at
@@ -81,16 +81,16 @@ func (g barriers) pass(at int64) int64 {
 	return at
 }
 
-// A demand is what one tenant would send. One that is deep has a call that could go at any time.
+// A demand is one tenant's calls. A deep one has a call that could go at any time.
 type demand struct {
 	deep  bool
 	comes []int64 // otherwise: when its calls come
 }
 
-// optimum returns how many calls any schedule can send from one instant to another: at most. For one tenant that is exact. For many
-// it is the lower of two ceilings. One has everybody's calls pass the shared barriers as early as they would come if nobody else were
-// there, though a call that waits there holds up those that follow it at its own. The other cuts the time where that makes the
-// ceiling lower: what goes from s to t is at most what could go if nothing had gone before s.
+// optimum returns at most how many calls any schedule can send from one instant to another. It is exact for one tenant. For many it is the
+// lower of two ceilings. In one, the calls of all pass the shared barriers as early as they would without other tenants, though a waiting
+// call holds up those that follow it at its own. The other cuts the time where that lowers the ceiling: the calls from s to t are at most
+// those that could go if none had gone before s.
 func optimum(bounds []bound, demands []demand, from, to int64) int {
 	whole := len(merged(bounds, demands, from, to))
 	deep, others := demandsOf(demands, to)
@@ -111,7 +111,7 @@ func optimum(bounds []bound, demands []demand, from, to int64) int {
 	return min(whole, least[len(cuts)-1]+others)
 }
 
-// demandsOf returns those of deep tenants, and how many calls come of the others.
+// demandsOf returns the demands of deep tenants, and how many calls come from the others.
 func demandsOf(demands []demand, to int64) (deep []demand, others int) {
 	for _, d := range demands {
 		if d.deep {
@@ -144,8 +144,8 @@ func cutsOf(bounds []bound, from, to int64) []int64 {
 	return slices.Compact(cuts)
 }
 
-// merged returns when calls pass the shared barriers that come as early as their tenants' own limits and the shared ones let
-// one tenant alone send them.
+// merged returns when calls pass the shared barriers if each tenant comes as early as its own limits and the shared ones allow it without
+// others.
 func merged(bounds []bound, demands []demand, from, to int64) (all []int64) {
 	for i := range demands {
 		alone := append(barriersOf(bounds, true), barriersOf(bounds, false)...)

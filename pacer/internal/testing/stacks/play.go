@@ -14,7 +14,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/inside"
 )
 
-// A Show is what came of a stack.
+// A Show is the result of a stack.
 type Show struct {
 	*Stack
 
@@ -25,7 +25,7 @@ type Show struct {
 	demands  []demand
 }
 
-// Play has the tenants of a stack call through some pacers, which share a store. It begins with a window of the longest kind.
+// Play runs a stack's tenants through some pacers, which share a store. It begins with a window of the longest kind.
 func (s *Stack) Play(tb testing.TB, fleet []*pacer.Pacer, lasts time.Duration) *Show {
 	tb.Helper()
 	w := &Show{Stack: s, tb: tb}
@@ -62,7 +62,7 @@ func (s *Stack) Play(tb testing.TB, fleet []*pacer.Pacer, lasts time.Duration) *
 	return w
 }
 
-// newcomer is the tenant that has no line.
+// newcomer is the tenant without a queue.
 const newcomer = "newcomer"
 
 // whole returns the longest window of the clock; 0 if there is none.
@@ -75,7 +75,7 @@ func (s *Stack) whole() (d time.Duration) {
 	return d
 }
 
-// ends makes demands of the calls of those who are not deep, and forgets the calls that went after the end.
+// ends makes demands of the calls of tenants that are not deep, and drops calls after the end.
 func (w *Show) ends() {
 	comes := make(map[string][]int64)
 	for _, c := range w.went {
@@ -91,7 +91,7 @@ func (w *Show) ends() {
 	slices.SortFunc(w.went, func(a, b sent) int { return int(a.at - b.at) })
 }
 
-// now has a light tenant call now and then.
+// now makes a light tenant call now and then.
 func (w *Show) now(ctx context.Context, p *pacer.Pacer, i int, every time.Duration, all *sync.WaitGroup) {
 	r := rand.New(rand.NewPCG(w.seed, uint64(i))) //nolint:gosec // i counts tenants
 	for wait(ctx, time.Duration(r.Int64N(int64(2*every)))) == nil {
@@ -110,7 +110,7 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// call makes one call. It returns false when the play is over.
+// call makes one call. It returns false at the end.
 func (w *Show) call(ctx context.Context, p *pacer.Pacer, tenant string) bool {
 	c := sent{tenant: tenant, requested: time.Now().UnixMicro()}
 	r, err := p.Acquire(ctx, pacer.Scope("tenant", tenant))
@@ -137,7 +137,7 @@ func (w *Show) call(ctx context.Context, p *pacer.Pacer, tenant string) bool {
 // Calls returns how many calls went.
 func (w *Show) Calls() int { return len(w.went) }
 
-// Broken returns how what went breaks a limit; "" if it does not.
+// Broken returns how the calls break a limit; "" if they do not.
 func (w *Show) Broken() string {
 	for i := range w.bounds {
 		if why := w.bounds[i].breach(w.went); why != "" {
@@ -147,8 +147,8 @@ func (w *Show) Broken() string {
 	return ""
 }
 
-// Used returns which part of what any schedule could send went. Tenants may send at their pace in the course of a window what can go at its
-// start. So it is the best of what was used up to several instants in the last tenth.
+// Used returns the sent part of what any schedule could send. Tenants may send in the course of a window what can go at its start, so it is
+// the best of the parts up to several instants in the last tenth.
 func (w *Show) Used() float64 {
 	const ends, parts = 6, 50
 	best := 0.0
@@ -160,15 +160,15 @@ func (w *Show) Used() float64 {
 	return best
 }
 
-// A Newcomer is a call of a tenant without a line of its own.
+// A Newcomer is a call of a tenant without a queue.
 type Newcomer struct {
 	Waited  time.Duration // beyond its own limits
 	Promise time.Duration // the longest that it may
 }
 
-// Newcomers returns how long the calls waited of the one who has no line of its own, and how long they may: the reach, and a call for
-// each queue and two more and the burst of the limit that all share; where that is a window, its turn besides. Deep tenants
-// have a queue in each process, and those who call now and then one each.
+// Newcomers returns how long the calls of the tenant without a queue waited, and how long they may: the reach, a call for each queue and
+// two more, and the burst of the limit that all share; for a window, also its period. Deep tenants have a queue in each process, and others
+// one each.
 func (w *Show) Newcomers(reach time.Duration) (calls []Newcomer) {
 	each, burst, turn := int64(0), int64(0), int64(0)
 	for i := range w.bounds {
@@ -197,7 +197,7 @@ func (w *Show) Newcomers(reach time.Duration) (calls []Newcomer) {
 	return calls
 }
 
-// Windowed reports whether tenants share a window: who comes when it is full waits for its turn.
+// Windowed reports whether tenants share a window: a call that finds it full waits for its period.
 func (s *Stack) Windowed() bool {
 	return slices.ContainsFunc(s.bounds, func(b bound) bool { return !b.perTenant && (b.kind == sliding || b.kind == fixed) })
 }

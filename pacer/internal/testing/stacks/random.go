@@ -10,7 +10,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A Stack is some limits, and who calls.
+// A Stack is some limits and their callers.
 type Stack struct {
 	Class     Class
 	bounds    []bound
@@ -23,7 +23,7 @@ type Stack struct {
 	seed      uint64
 }
 
-// A Class is what kind of limits a stack has.
+// A Class is a kind of stacks.
 type Class string
 
 // The classes.
@@ -72,7 +72,7 @@ func Random(seed uint64) *Stack {
 	return s
 }
 
-// share picks which limits tenants share, and which are beside permits, and makes some of those that are shared strict.
+// share picks the limits that tenants share, and those beside permits, and makes some of the shared ones strict.
 func (s *Stack) share(r *rand.Rand) {
 	tenants := slices.ContainsFunc(s.bounds, func(b bound) bool { return b.perTenant })
 	inFlight := slices.ContainsFunc(s.bounds, func(b bound) bool { return b.kind == permits })
@@ -131,7 +131,7 @@ func (s *Stack) String() string {
 		s.seed, s.Class, strings.Join(limits, " + "), s.deep, s.Processes, s.callers, len(s.light), s.takes)
 }
 
-// pace is about how long the time between two calls is.
+// pace estimates the time between two calls.
 func (s *Stack) pace() time.Duration {
 	longest := int64(0)
 	for i := range s.bounds {
@@ -144,7 +144,7 @@ func (s *Stack) pace() time.Duration {
 	return time.Duration(longest) * time.Microsecond
 }
 
-// Lasts returns for how long a stack is played so that about so many calls go: some whole windows of the longest kind.
+// Lasts returns the duration of a stack with about so many calls: some whole windows of the longest kind.
 func (s *Stack) Lasts(calls int) time.Duration {
 	d, longest, whole := time.Duration(calls)*s.pace(), time.Duration(0), time.Duration(0)
 	for _, b := range s.bounds {

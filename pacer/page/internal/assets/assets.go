@@ -1,5 +1,5 @@
-// Package assets has the files that a browser loads from the page: they are part of the program that mounts it, so that it
-// needs neither a build step nor a network.
+// Package assets has the files that a browser loads from the page. They are embedded, so that a program needs neither a build step nor a
+// network.
 package assets
 
 import (
@@ -34,7 +34,7 @@ func All() map[string][]byte {
 	return all
 }
 
-// TypeOf returns the media type of a file. It does not use the machine's table, which may have none or a wrong one: with nosniff, a browser
+// TypeOf returns the media type of a file, without the machine's table, which may lack it or have a wrong one: with nosniff, a browser
 // refuses a script of the wrong type.
 func TypeOf(name string) string {
 	switch {

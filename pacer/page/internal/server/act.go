@@ -16,14 +16,13 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A done is an intervention that took place.
+// A done is a completed intervention.
 type done struct {
 	Done string `json:"done"`
 }
 
-// act intervenes: POST to act, with a form of action (pause, resume, reset), upstream (default: the first), scope (name=value, as often as
-// there are scopes), and for a pause for (a duration) and policy (default: the policies with just these scopes; without scopes, the whole
-// upstream).
+// act intervenes: POST to act, with a form of action (pause, resume, reset), upstream (default: the first), scope (name=value, repeated for
+// each), and for a pause for (a duration) and policy (default: the policies with exactly these scopes; without scopes, the whole upstream).
 func (h *Handler) act(w http.ResponseWriter, r *http.Request) {
 	if !h.intervene {
 		fail(w, http.StatusForbidden, errors.New("this page only shows: it intervenes if page.Config.Intervene is set"))
@@ -55,7 +54,7 @@ func (h *Handler) act(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, done{did})
 }
 
-// intervene does what a form requests, and returns it as a sentence.
+// intervene does what a form requests, and returns a sentence about it.
 func (f *feed) intervene(ctx context.Context, form url.Values) (string, error) {
 	opts, scopes, err := scopesOf(form["scope"], f.source.Policies())
 	if err != nil {
@@ -95,8 +94,8 @@ func (f *feed) pause(ctx context.Context, form url.Values, who string, scopes []
 	return fmt.Sprintf("Paused %s for %s.", who, d), f.source.Pause(ctx, d, names, opts...)
 }
 
-// meant returns the policies that a pause is of: the one that is named, or else those that have just these scopes; none for the whole
-// upstream. A policy without one of the scopes would be paused for everyone, which was not requested.
+// meant returns the policies to pause: the named one, or else those with exactly these scopes; none for the whole upstream. A policy
+// without one of the scopes would be paused for everyone, which was not requested.
 func meant(policy string, scopes []string, all []policies.Policy) ([]string, error) {
 	if policy == "" && len(scopes) == 0 {
 		return nil, nil
@@ -123,7 +122,7 @@ func meant(policy string, scopes []string, all []policies.Policy) ([]string, err
 	return just, nil
 }
 
-// scopesOf reads scopes such as tenant=acme, and returns their names, too. A name that no policy has is a mistake.
+// scopesOf reads scopes such as tenant=acme, and also returns their names. A name of no policy is a mistake.
 func scopesOf(given []string, all []policies.Policy) (opts []pacer.ScopeOption, names []string, err error) {
 	for _, one := range given {
 		name, value, ok := strings.Cut(one, "=")

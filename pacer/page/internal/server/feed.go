@@ -13,7 +13,7 @@ var (
 	errCrowded = errors.New("too many look at this upstream already: close some of the pages")
 )
 
-// A feed polls one source while somebody looks, once for all viewers.
+// A feed polls one source while it has viewers, once for all.
 type feed struct {
 	source Source
 	every  time.Duration
@@ -27,7 +27,7 @@ type feed struct {
 	last    *event // the last event of the running poller; nil if none yet
 }
 
-// A viewer is one who looks. It gets the latest event; those that it is too slow for it misses.
+// A viewer gets the latest event, and misses those for which it is too slow.
 type viewer struct {
 	events chan *event // of capacity 1; closed when the page is
 }
@@ -86,7 +86,7 @@ func (f *feed) refresh() {
 	f.poke()
 }
 
-// poke wakes the poller, if there is one. The caller holds mu.
+// poke wakes a running poller. The caller holds mu.
 func (f *feed) poke() {
 	if !f.running {
 		return
@@ -126,7 +126,7 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// deserted reports whether nobody looks. Then the poller ends, and the next viewer starts one.
+// deserted reports whether there is no viewer. Then the poller ends, and the next viewer starts one.
 func (f *feed) deserted() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -140,7 +140,7 @@ func (f *feed) deserted() bool {
 	return !f.running
 }
 
-// ask polls the source once. An error is something to show, too.
+// ask polls the source once. It returns an error as an event.
 func (f *feed) ask(ctx context.Context) *event {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -151,7 +151,7 @@ func (f *feed) ask(ctx context.Context) *event {
 	return newEvent("fleet", snapshot)
 }
 
-// publish gives an event to every viewer, in place of one that it has not taken yet.
+// publish gives every viewer an event, in place of one that it has not taken.
 func (f *feed) publish(e *event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 // AnyHost stands for every host in Config.Hosts.
 const AnyHost = "*"
 
-// hosts are the names that a page answers to, besides those of loopback.
+// hosts are the names of the page, besides those of loopback.
 type hosts map[string]bool
 
 func newHosts(names []string) hosts {
@@ -21,8 +21,8 @@ func newHosts(names []string) hosts {
 	return h
 }
 
-// accept reports whether a request is for a host that the page is for. Otherwise it may be from a site that has pointed a name of its
-// own at the page (DNS rebinding): to a browser, page and site are one then.
+// accept reports whether a request is for a host of the page. Any other may be from a site that has pointed a name of its own at the page
+// (DNS rebinding): to a browser, page and site are then one.
 func (h hosts) accept(r *http.Request) bool {
 	name := r.Host
 	if host, _, err := net.SplitHostPort(name); err == nil {
@@ -36,7 +36,7 @@ func (h hosts) accept(r *http.Request) bool {
 	return err == nil && addr.IsLoopback()
 }
 
-// plain returns a host as it is compared: in lower case, without the dot at the end of a name or the brackets of an address.
+// plain returns a host for comparison: in lower case, without the dot at the end of a name or the brackets of an address.
 func plain(host string) string {
 	if inner, ok := strings.CutPrefix(host, "["); ok && strings.HasSuffix(inner, "]") {
 		host = strings.TrimSuffix(inner, "]")

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// fleet answers once, for scripts. Queries scope=tenant=acme show how the policies stand that are per tenant.
+// fleet answers once, for scripts. Queries such as scope=tenant=acme select the tenant of policies per tenant.
 func (h *Handler) fleet(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	f := h.feedOf(w, query.Get("upstream"))

@@ -1,4 +1,4 @@
-// Package server serves the page: its files, a stream of events, and JSON. Its data comes from a [Source], so that tests can make one up.
+// Package server serves the page: its files, a stream of events, and JSON. Its data comes from a [Source], which tests can replace.
 package server
 
 import (
@@ -32,19 +32,19 @@ var _ Source = (*fleet.Operator)(nil)
 
 // Bounds of a page's work.
 const (
-	// DefaultInterval is how often a source is polled while somebody looks.
+	// DefaultInterval is how often a source with viewers is polled.
 	DefaultInterval = 500 * time.Millisecond
-	// heartbeat is how often a stream sends something at least.
+	// heartbeat is the longest silence of a stream.
 	heartbeat = 10 * time.Second
-	// patience is how long a source may take to answer, and a browser to take what is written to it.
+	// patience bounds how long a source takes to answer, and a browser to read.
 	patience = 5 * time.Second
-	// maxViewers is how many streams of one upstream there may be.
+	// maxViewers is the most streams of an upstream.
 	maxViewers = 256
-	// maxForm is how many bytes an intervention may have.
+	// maxForm bounds the bytes of an intervention.
 	maxForm = 16 << 10
 )
 
-// A Config sets what to serve. Its Sources are at least one, and have different upstreams.
+// A Config sets what to serve. It has at least one source, all of different upstreams.
 type Config struct {
 	Sources   []Source
 	Intervene bool
@@ -130,8 +130,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	toSlash(w, r)
 }
 
-// toSlash redirects from a mount point to the same with a slash, which relative addresses need. It does not know its mount point, which may
-// have been stripped, so it goes by the last element of the requested path.
+// toSlash redirects from a mount point to the same with a slash, which relative addresses need. The mount point may have been stripped, so
+// it uses the last element of the requested path.
 func toSlash(w http.ResponseWriter, r *http.Request) {
 	requested, query, _ := strings.Cut(r.RequestURI, "?")
 	if requested == "" || strings.HasSuffix(requested, "/") { // a proxy cut off the prefix and its slash: nothing better is known
@@ -158,7 +158,7 @@ func harden(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// feedOf returns the feed of an upstream, the first one if the name is empty. If there is none it replies so, and returns nil.
+// feedOf returns the feed of an upstream, the first one if the name is empty. For an unknown one it writes an error, and returns nil.
 func (h *Handler) feedOf(w http.ResponseWriter, upstream string) *feed {
 	if f := h.feeds[cmp.Or(upstream, h.names[0])]; f != nil {
 		return f

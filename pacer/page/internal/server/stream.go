@@ -15,7 +15,7 @@ type hello struct {
 	MaxPause  float64  `json:"maxPause"` // s
 }
 
-// stream sends what is known of an upstream, by server-sent events, until the browser or the page is gone.
+// stream sends the state of an upstream, by server-sent events, until the browser or the page is gone.
 func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 	f := h.feedOf(w, r.URL.Query().Get("upstream"))
 	if f == nil {

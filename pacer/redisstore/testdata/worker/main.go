@@ -1,6 +1,6 @@
-// Command worker is a small program that paces calls by Redis: TestTwoReleasesSideBySide builds it with this release and with the one
-// before. So it uses what both have.
-// Its arguments are the server's address and how many calls each goroutine makes; it prints the calls that went, by upstream.
+// Command worker is a small program that paces calls by Redis: TestTwoReleasesSideBySide builds it with this release and with the previous
+// one, so it uses only what both have. Its arguments are the server's address and how many calls each goroutine makes; it prints the calls
+// that went, by upstream.
 package main
 
 import (
@@ -20,10 +20,10 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// callers is how many goroutines call for each upstream.
+// callers is the number of goroutines for each upstream.
 const callers = 8
 
-// patience is for how long a call waits for the store: no process paces locally.
+// patience is how long a call waits for the store: no process paces locally.
 const patience = time.Minute
 
 // upstreams have policies of every kind. The test has their rules.

@@ -93,7 +93,7 @@ type mistaken struct{ error }
 // Unwrap returns the mistakes.
 func (m *mistaken) Unwrap() error { return m.error }
 
-// A mistake is one of them, in JSON.
+// A mistake is one mistake of a file, in JSON.
 type mistake struct {
 	File   string `json:"file"`
 	Line   int    `json:"line"`

@@ -39,7 +39,7 @@ func (a *app) completeUpstream(cmd *cobra.Command, args []string, _ string) ([]s
 	}), cobra.ShellCompDirectiveNoFileComp
 }
 
-// complete completes a flag with something of the upstream that is the first argument.
+// complete completes a flag with names from the upstream in the first argument.
 func (a *app) complete(cmd *cobra.Command, flag string, directive cobra.ShellCompDirective, of func(*fleet.Snapshot) []string) {
 	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {

@@ -19,7 +19,7 @@ const (
 	ExitUnknown = 3 // no process paces the upstream
 )
 
-// A coded error knows the exit code that it ends the command with.
+// A coded error has an exit code.
 type coded struct {
 	code int
 	err  error
@@ -74,7 +74,7 @@ func printError(w io.Writer, err error, asJSON bool) {
 	_, _ = fmt.Fprintf(w, "headway: %s\n", text)
 }
 
-// oneLine puts lines into one, separated by semicolons. The answer follows its question.
+// oneLine joins lines by semicolons. The answer follows its question.
 func oneLine(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -92,7 +92,7 @@ func oneLine(text string) string {
 	return b.String()
 }
 
-// explain adds to an error of the store what to do about it.
+// explain adds advice to an error of the store.
 func (a *app) explain(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("interrupted: %w", err)
@@ -100,7 +100,7 @@ func (a *app) explain(err error) error {
 	return fmt.Errorf("the Redis at %s is out of reach or refuses: %w: check --redis or HEADWAY_REDIS, and whether the server runs", a.place(), err)
 }
 
-// unknown returns that no process paces an upstream, and which ones are paced.
+// unknown returns an error for an unknown upstream, which lists the known ones.
 func (a *app) unknown(ctx context.Context, store Store, upstream string) error {
 	names, err := store.Upstreams(ctx)
 	if err != nil {

@@ -72,7 +72,7 @@ func (a *app) pauseFor(ctx context.Context, on *on, d time.Duration, names []str
 	return nil
 }
 
-// differs returns why a pause is not as long as it should be; "" if it is.
+// differs returns why a pause is shorter than requested; "" if it is not.
 func differs(is, requested time.Duration) string {
 	const tolerance = 2 * time.Second // the time of the request
 	switch {
@@ -84,7 +84,7 @@ func differs(is, requested time.Duration) string {
 	return ""
 }
 
-// choose returns the policies that are meant by name and scopes; none for the whole upstream.
+// choose returns the policies with these names and scopes; none for the whole upstream.
 func (o *on) choose(names []string) ([]string, error) {
 	if len(names) == 0 {
 		return o.scoped()
@@ -109,7 +109,7 @@ func (o *on) choose(names []string) ([]string, error) {
 	return names, nil
 }
 
-// scoped returns the policies that have just the scopes that were given; none if none were given.
+// scoped returns the policies with exactly the given scopes; none without scopes.
 func (o *on) scoped() ([]string, error) {
 	if len(o.scopes) == 0 {
 		return nil, nil
@@ -146,7 +146,7 @@ type pauseOf struct {
 	wait time.Duration
 }
 
-// paused is what pause, resume and reset print as JSON: the pauses that hold now.
+// paused is the JSON of pause, resume and reset: the present pauses.
 type paused struct {
 	Upstream string    `json:"upstream"`
 	Pauses   []pauseOf `json:"pauses"`
@@ -164,7 +164,7 @@ func (p pauseOf) of(upstream string) string {
 	return s
 }
 
-// pauses returns the pauses that hold, as last seen.
+// pauses returns the pauses in the last snapshot.
 func (o *on) pauses() []pauseOf {
 	all := []pauseOf{}
 	if d := o.snapshot.PausedFor; d > 0 {

@@ -70,7 +70,7 @@ func pausesOf(t *testing.T, got outcome) pauses {
 	return p
 }
 
-// The whole command against a real Redis and real pacers under load: what it shows is what they do, and what it does they heed.
+// The whole command against a real Redis and real pacers under load: it shows what they do, and they heed what it does.
 func TestCommandsAgainstAFleet(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)

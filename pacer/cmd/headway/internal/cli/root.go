@@ -14,7 +14,7 @@ import (
 	"github.com/headway-go/headway/pacer/cmd/headway/internal/simulate"
 )
 
-// An Env is what the command has of its surroundings.
+// An Env is the command's environment.
 type Env struct {
 	Get      func(name string) string // the environment
 	In       io.Reader
@@ -49,7 +49,7 @@ type app struct {
 	begun bool // the command line is understood
 }
 
-// DefaultRedis is the address of the store if none is given.
+// DefaultRedis is the default address of the store.
 const DefaultRedis = "127.0.0.1:6379"
 
 func (a *app) root() *cobra.Command {
@@ -91,7 +91,7 @@ numbers of seconds.`,
 	return root
 }
 
-// place returns where the store is, without a password.
+// place returns the store's address, without a password.
 func (a *app) place() string {
 	o, err := a.where.addresses()
 	if err != nil {

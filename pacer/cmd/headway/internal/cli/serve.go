@@ -135,7 +135,7 @@ func (a *app) serveConfig(f *serveFlags) (c serve.Config, err error) {
 	return c, nil
 }
 
-// fileOf returns a file with the upstream of the flags, as if somebody had written it.
+// fileOf returns a file with the upstream of the flags.
 func (a *app) fileOf(f *serveFlags) (file *config.File, name string, err error) {
 	at, err := url.Parse(f.upstream)
 	if err != nil || at.Hostname() == "" {

@@ -65,7 +65,7 @@ behind it, with a quoted value for each of its scopes: 'for "acme": 50 per 1s'. 
 	return cmd
 }
 
-// parsePolicies reads the policies of the command line, with the bursts that they have together.
+// parsePolicies reads the policies of the command line, with their bursts in this stack.
 func parsePolicies(texts []string) ([]policies.Policy, error) {
 	if len(texts) == 0 {
 		return nil, usagef("set needs --policy, such as --policy \"peak: 25 per 1s, burst 10\"; " +
@@ -97,7 +97,7 @@ func wholePolicies(f *fleet.Snapshot) (all []policies.Policy) {
 	return all
 }
 
-// askToSet shows what setting policies would change, and returns an error unless somebody types yes.
+// askToSet shows what setting policies would change, and requires a "yes".
 func (a *app) askToSet(ctx context.Context, upstream string, list []policies.Policy) error {
 	err := a.onUpstream(ctx, upstream, nil, func(_ context.Context, on *on) error {
 		var b strings.Builder
@@ -187,7 +187,7 @@ numbers hold for the time of --for, or else until headway unlimit. The policy st
 	return cmd
 }
 
-// parseNumbers reads what is to hold for a key: a policy without its name, or with it.
+// parseNumbers reads a key's new numbers: a policy with its name, or without.
 func parseNumbers(policy, text string) (policies.Policy, error) {
 	name, rest, named := strings.Cut(text, ":")
 	if named && strings.TrimSpace(name) == policy {
@@ -220,7 +220,7 @@ func (a *app) unlimit() *cobra.Command {
 	return cmd
 }
 
-// onKey looks at an upstream, and calls f if the scopes are just those of a policy.
+// onKey reads an upstream, and calls f if the scopes are exactly those of a policy.
 func (a *app) onKey(ctx context.Context, upstream, policy string, scopes []string, f func(context.Context, *on) error) error {
 	return a.onUpstream(ctx, upstream, scopes, func(ctx context.Context, on *on) error {
 		if _, err := on.choose([]string{policy}); err != nil {
@@ -258,7 +258,7 @@ func (a *app) completeKeyed(cmd *cobra.Command, args []string, text string) ([]s
 	}), cobra.ShellCompDirectiveNoFileComp
 }
 
-// changed prints what was done, or the settings that now hold as JSON.
+// changed prints what was done, or the present settings as JSON.
 func (a *app) changed(ctx context.Context, on *on, err error, done string) error {
 	if bad, ok := errors.AsType[*pacer.ConfigError](err); ok {
 		return &coded{ExitUsage, bad}

@@ -156,8 +156,7 @@ func setsNothing(t *testing.T, headway func(...string) outcome) {
 	require.Equal(t, then, now)
 }
 
-// In a terminal set prints what it changes, and changes nothing unless somebody types yes. The error of one setting too many contains what
-// to do.
+// In a terminal set prints its changes, and makes them only after a yes. The error of one setting too many contains what to do.
 func TestSetAsksInATerminal(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)

@@ -14,8 +14,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// A statement of an upstream that lasts for hours is shown with its end and its header to an operator who has only the store, and who
-// withdraws it.
+// An upstream's statement that lasts for hours is shown with its end and its header to an operator with only the store, who withdraws it.
 func TestWhatAnUpstreamStatesIsResumed(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)

@@ -59,7 +59,7 @@ func (a *app) scopeFlag(cmd *cobra.Command, scopes *[]string) {
 	})
 }
 
-// on is an upstream that a command is about, and its present state.
+// on is the upstream of a command, and its present state.
 type on struct {
 	Operator
 
@@ -68,7 +68,7 @@ type on struct {
 	opts     []pacer.ScopeOption // the scopes
 }
 
-// onUpstream looks at an upstream with scopes, and calls f if it is there and has those scopes.
+// onUpstream reads an upstream, and calls f if it exists and has these scopes.
 func (a *app) onUpstream(ctx context.Context, upstream string, scopes []string, f func(context.Context, *on) error) error {
 	o := &on{}
 	var err error
@@ -121,7 +121,7 @@ func parseScopes(scopes []string) (map[string]string, []pacer.ScopeOption, error
 	return all, opts, nil
 }
 
-// checkScopes reports a scope that no policy has.
+// checkScopes returns an error for a scope of no policy.
 func (o *on) checkScopes() error {
 	known := make(map[string]bool)
 	for i := range o.snapshot.Policies {
@@ -151,7 +151,7 @@ func isUnknown(err error) bool {
 	return errors.Is(err, fleet.ErrUnknownUpstream) || ok && bad.Field == "Upstream"
 }
 
-// describe returns the scopes as they were given, such as " for tenant=acme".
+// describe returns the scopes as given, such as " for tenant=acme".
 func (o *on) describe() string {
 	if len(o.scopes) == 0 {
 		return ""

@@ -17,7 +17,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// An Operator looks on one upstream and intervenes. A *fleet.Operator is one.
+// An Operator reads one upstream and intervenes. A *fleet.Operator is one.
 type Operator interface {
 	Snapshot(ctx context.Context, opts ...pacer.ScopeOption) (*fleet.Snapshot, error)
 	Pause(ctx context.Context, d time.Duration, names []string, opts ...pacer.ScopeOption) error
@@ -30,7 +30,7 @@ type Operator interface {
 	Settings(ctx context.Context) (*fleet.Settings, error)
 }
 
-// A Store is where processes that pace upstreams meet.
+// A Store is the store of the processes that pace upstreams.
 type Store interface {
 	// Upstreams returns the names of the upstreams that processes pace, in order.
 	Upstreams(ctx context.Context) ([]string, error)
@@ -88,7 +88,7 @@ func (w Where) options() (*redis.UniversalOptions, error) {
 	return o, nil
 }
 
-// addresses reads where Redis is. Errors repeat nothing of it: any part may be a password that is written in the wrong place.
+// addresses reads the addresses of Redis. Errors repeat nothing of them: any part may be a misplaced password.
 func (w Where) addresses() (*redis.UniversalOptions, error) {
 	if strings.Contains(w.Redis, "://") {
 		u, err := redis.ParseURL(w.Redis)
@@ -111,7 +111,7 @@ func (w Where) addresses() (*redis.UniversalOptions, error) {
 	return o, nil
 }
 
-// isAddress reports whether a text is a host and the number of a port.
+// isAddress reports whether a text is a host and a port number.
 func isAddress(addr string) bool {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -85,8 +85,7 @@ func (term *terminal) ends(code int) {
 	}
 }
 
-// The live view in a real terminal: it moves, heeds keys, shows what others do, outlives the store,
-// and quits.
+// The live view in a real terminal: it moves, heeds keys, shows others' actions, outlives the store, and quits.
 func TestTopInATerminal(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
@@ -125,7 +124,7 @@ func TestTopInATerminal(t *testing.T) {
 	term.ends(cli.ExitDone)
 }
 
-// In a terminal reset prints what it forgets, and forgets nothing unless somebody types yes.
+// In a terminal reset prints what it forgets, and forgets it only after a yes.
 func TestResetAsksInATerminal(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)

@@ -83,7 +83,7 @@ counted: it may refuse calls until its own windows end. The command asks for con
 	return cmd
 }
 
-// ask prints what a reset would forget, and returns an error unless somebody types yes. No timeout runs meanwhile.
+// ask prints what a reset would forget, and requires a "yes". No timeout runs meanwhile.
 func (a *app) ask(ctx context.Context, upstream string, scopes []string) error {
 	err := a.onUpstream(ctx, upstream, scopes, func(_ context.Context, on *on) error {
 		var b strings.Builder
@@ -106,10 +106,10 @@ func (a *app) ask(ctx context.Context, upstream string, scopes []string) error {
 	return a.answer(ctx, "nothing was reset")
 }
 
-// errNotConfirmed is the error of a command whose question was not answered with yes.
+// errNotConfirmed is the error of a command that was not confirmed.
 var errNotConfirmed = errors.New("the answer was not yes")
 
-// answer returns an error about what did not happen, unless somebody types yes.
+// answer returns an error about what did not happen, unless the user types yes.
 func (a *app) answer(ctx context.Context, otherwise string) error {
 	line := make(chan string, 1)
 	go func() { // a read from a terminal cannot be interrupted: the goroutine ends with the process

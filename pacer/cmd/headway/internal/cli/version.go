@@ -41,7 +41,7 @@ func (a *app) version() *cobra.Command {
 	}
 }
 
-// buildOf returns the build that the linker recorded. A program from a checkout has the version "(devel)", or one of its commit.
+// buildOf returns the build that the linker recorded. A checkout has the version "(devel)", or that of its commit.
 func buildOf(info *debug.BuildInfo, ok bool) build {
 	b := build{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if !ok {

@@ -54,7 +54,7 @@ func TestDurationsThatPeopleType(t *testing.T) {
 	}
 }
 
-// scene has a policy of each kind, one lowered, one paused, one with a scope that nobody gave.
+// scene has a policy of each kind, one lowered, one paused, one with a scope without a value.
 func scene() *fleet.Snapshot {
 	at := time.Date(2026, 3, 4, 14, 5, 12, 0, time.UTC)
 	history := make([]store.Second, fleet.HistorySeconds)

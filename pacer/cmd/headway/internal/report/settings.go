@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/pacer/fleet"
 )
 
-// Source returns where the policies of a process come from.
+// Source returns the origin of a process's policies.
 func Source(p *fleet.Process) string {
 	switch {
 	case p.Source != "":
@@ -19,7 +19,7 @@ func Source(p *fleet.Process) string {
 	return "its code"
 }
 
-// writeSettings writes what operators have set, and until when.
+// writeSettings writes operators' settings, and when they end.
 func writeSettings(b *strings.Builder, f *fleet.Snapshot, now time.Time) {
 	if f.Settings.None() {
 		return
@@ -57,7 +57,7 @@ func writeSettings(b *strings.Builder, f *fleet.Snapshot, now time.Time) {
 	}
 }
 
-// unread returns that a setting cannot be read here.
+// unread returns a note that a setting is unreadable here.
 func unread(s *fleet.Setting) string {
 	if s.Err == nil {
 		return ""
@@ -65,7 +65,7 @@ func unread(s *fleet.Setting) string {
 	return " (not in force: this version cannot read it)"
 }
 
-// instants returns since when a setting holds, and when it ends, by the clock of now: that of the store may differ.
+// instants returns when a setting was made, and when it ends, by the clock of now, which may differ from the store's.
 func instants(f *fleet.Snapshot, s *fleet.Setting, now time.Time) (since, ends string) {
 	since, ends = None, "when unset"
 	if !s.Since.IsZero() {
@@ -78,7 +78,7 @@ func instants(f *fleet.Snapshot, s *fleet.Setting, now time.Time) (since, ends s
 	return since, ends
 }
 
-// clock returns an instant as people read it: without the day, if that is near.
+// clock returns an instant for people, without the day if that is near.
 func clock(now, at time.Time) string {
 	layout := time.TimeOnly
 	if d := at.Sub(now); d >= 12*time.Hour || d <= -12*time.Hour {
@@ -87,7 +87,7 @@ func clock(now, at time.Time) string {
 	return at.Format(layout)
 }
 
-// Disagrees returns that processes disagree; "" if they do not.
+// Disagrees returns a note that processes disagree; "" if they do not.
 func Disagrees(f *fleet.Snapshot) string {
 	if f.VersionCount < 2 {
 		return ""

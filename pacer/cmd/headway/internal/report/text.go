@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/pacer/fleet"
 )
 
-// Text writes f as tables, for people. Instants are given by the clock of now.
+// Text writes f as tables, for people. Instants are by the clock of now.
 func Text(w io.Writer, f *fleet.Snapshot, now time.Time) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", f.Upstream, Summary(f))
@@ -36,12 +36,12 @@ func Text(w io.Writer, f *fleet.Snapshot, now time.Time) error {
 	return err
 }
 
-// Summary returns how many processes there are and how many calls wait.
+// Summary returns the numbers of processes and of waiting calls.
 func Summary(f *fleet.Snapshot) string {
 	return Plural(int64(f.Alive), "process paces", "processes pace") + " it, " + Plural(f.Waiters(), "call waits", "calls wait")
 }
 
-// Binding returns which policy most calls wait for.
+// Binding returns the policy that most calls wait for.
 func Binding(f *fleet.Snapshot) string {
 	p := f.Binding()
 	switch {
@@ -53,7 +53,7 @@ func Binding(f *fleet.Snapshot) string {
 	return p.Policy.Name() + ", " + Plural(p.Waiting, "call waits", "calls wait") + " for it"
 }
 
-// table returns a writer that lines up cells which end in a tab.
+// table returns a writer that aligns cells which end in a tab.
 func table(b *strings.Builder) *tabwriter.Writer { return tabwriter.NewWriter(b, 0, 0, 2, ' ', 0) }
 
 func row(w io.Writer, cells ...string) {
@@ -168,7 +168,7 @@ func writeProcesses(b *strings.Builder, f *fleet.Snapshot) {
 	}
 }
 
-// Percent returns a part of one in per cent, if it is known.
+// Percent returns a part of one in per cent, if known.
 func Percent(part float64, known bool) string {
 	if !known {
 		return None
@@ -194,7 +194,7 @@ func orNone(s string) string {
 	return s
 }
 
-// also returns a further remark; "" if there is none.
+// also returns a further remark; "" without one.
 func also(s string) string {
 	if s == "" {
 		return ""

@@ -18,7 +18,7 @@ import (
 // None fills an empty field.
 const None = "-"
 
-// Clean returns s without what a terminal could take for a command: names and scope values come from other processes.
+// Clean removes from s what a terminal could take for a command: names and scope values come from other processes.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -28,7 +28,7 @@ func Clean(s string) string {
 	}, s)
 }
 
-// Number returns n with at most three digits that matter where it has decimals, such as "0.12", "11.7" and "1200".
+// Number formats n with at most three significant decimal digits, such as "0.12", "11.7" and "1200".
 func Number(n float64) string {
 	switch {
 	case math.IsNaN(n) || math.IsInf(n, 0):
@@ -47,7 +47,7 @@ func trimZeros(s string) string {
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }
 
-// Count returns a count that fits into six columns, such as "412", "98.2k" and "1.5M".
+// Count formats a count in at most six columns, such as "412", "98.2k" and "1.5M".
 func Count(n int64) string {
 	const thousand, million, billion = 1_000, 1_000_000, 1_000_000_000
 	switch f := float64(n); {
@@ -62,7 +62,7 @@ func Count(n int64) string {
 	}
 }
 
-// Duration returns d for people, rounded up to what matters, such as "350ms", "41s", "12m30s" and "3d4h".
+// Duration formats d for people, rounded up, such as "350ms", "41s", "12m30s" and "3d4h".
 func Duration(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -97,19 +97,19 @@ func short(d time.Duration) string {
 	return s
 }
 
-// Describe returns what a policy is, without its name.
+// Describe returns a policy's text, without its name.
 func Describe(p policies.Policy) string {
 	return Clean(strings.TrimPrefix(p.String(), p.Name()+": "))
 }
 
-// Pace returns what goes per second, all keys of the policy together.
+// Pace returns the cost per second, of all keys of the policy.
 func Pace(p *fleet.Policy) string { return Number(p.Rate(paceSeconds)) + "/s" }
 
-// paceSeconds is over how many seconds the pace is taken, as by fleet.Policy.Utilization.
+// paceSeconds is the time over which the pace is measured, as by fleet.Policy.Utilization.
 const paceSeconds = 10
 
-// Limit returns what the policy admits, as it stands now: "11.7/s" for a rate, "700/1m" for a window, "25 at once" for permits.
-// Each key of a policy that has scopes has that.
+// Limit returns what the policy, or each key of a policy with scopes, admits now: "11.7/s" for a rate, "700/1m" for a window, "25 at once"
+// for permits.
 func Limit(p *fleet.Policy) string {
 	n, period := p.Policy.Limit()
 	if p.Pace > 0 {
@@ -125,7 +125,7 @@ func Limit(p *fleet.Policy) string {
 	return Number(p.Capacity()) + "/s"
 }
 
-// Lowered returns that the policy admits less than configured, because of what the upstream reported or refused; "" if it does not.
+// Lowered returns a note that the policy admits less than configured, because of what the upstream reported or refused; "" if it does not.
 func Lowered(p *fleet.Policy) string {
 	spec := p.Policy.Spec()
 	switch {
@@ -139,7 +139,7 @@ func Lowered(p *fleet.Policy) string {
 	return ""
 }
 
-// Margin returns by how much longer than it is the policy's period is taken to be, because of stray refusals; "" if by nothing.
+// Margin returns by how much stray refusals have lengthened the policy's period; "" if they have not.
 func Margin(p *fleet.Policy) string {
 	if p.Margin <= 0 {
 		return ""
@@ -147,17 +147,16 @@ func Margin(p *fleet.Policy) string {
 	return "margin " + Duration(p.Margin)
 }
 
-// PerKey reports whether no key of the policy was requested: the policy's row is of the key that uses most, or, if none is known, of all keys
-// together.
+// PerKey reports whether no key of the policy was requested: its row is then of the key that uses most, or, if none is known, of all keys.
 func PerKey(p *fleet.Policy) bool { return len(p.Policy.Scopes()) > 0 && (!p.Shown || p.Busiest) }
 
-// Used returns how much of the policy is in use, from 0 to 1, and whether that is known: of a key that spends little it is not.
+// Used returns how much of the policy is in use, from 0 to 1, and whether that is known: it is not for a key that spends little.
 func Used(p *fleet.Policy) (part float64, known bool) {
 	part = p.Utilization()
 	return part, p.Shown && (part > 0 || p.Busiest || len(p.Policy.Scopes()) == 0 || p.Policy.Spec().Algorithm != specs.GCRA)
 }
 
-// Scope returns a scope and its value as --scope takes it: those that a store keeps have their odd bytes as %XX.
+// Scope returns a scope and its value as --scope takes it: stores keep odd bytes as %XX.
 func Scope(s string) string {
 	if plain, err := url.PathUnescape(s); err == nil {
 		s = plain
@@ -165,7 +164,7 @@ func Scope(s string) string {
 	return Clean(s)
 }
 
-// Next returns when the next call may go: "now", or in how long.
+// Next returns when the next call may go: "now", or a duration.
 func Next(d time.Duration) string {
 	if d <= 0 {
 		return "now"
@@ -173,7 +172,7 @@ func Next(d time.Duration) string {
 	return Duration(d)
 }
 
-// Plural returns n and the word that goes with it.
+// Plural returns n and its word.
 func Plural(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -189,7 +188,7 @@ func Until(now time.Time, d time.Duration) string {
 	return fmt.Sprintf("for %s, until %s", Duration(d), clock(now, now.Add(d)))
 }
 
-// Gone returns when a window will be spent at its pace so far; "" if not before its end, or if that is not known.
+// Gone returns when a window will be spent at its pace so far; "" if not before its end, or if unknown.
 func Gone(now time.Time, p *fleet.Policy) string {
 	if p.Gone == 0 {
 		return ""
@@ -197,7 +196,7 @@ func Gone(now time.Time, p *fleet.Policy) string {
 	return "at this pace, gone at " + clock(now, now.Add(p.Gone))
 }
 
-// By returns where the upstream stated something; "" if that is not known.
+// By returns the field in which the upstream stated something; "" if unknown.
 func By(source string) string {
 	if source == "" {
 		return ""
@@ -205,7 +204,7 @@ func By(source string) string {
 	return " (" + Clean(source) + ")"
 }
 
-// PausedBy returns until when a policy is paused, and where the upstream stated that; "" if that is not known.
+// PausedBy returns until when a policy is paused, and the field in which the upstream stated that; "" if unknown.
 func PausedBy(now time.Time, p *fleet.Policy) string {
 	if p.PausedBy == "" {
 		return ""
@@ -213,7 +212,7 @@ func PausedBy(now time.Time, p *fleet.Policy) string {
 	return "paused " + Until(now, p.PausedFor) + By(p.PausedBy)
 }
 
-// Allowed names the limit that an allowance is of: a policy, or one of the upstream that fits none.
+// Allowed names the limit of an allowance: a policy, or an unknown one of the upstream.
 func Allowed(a *pacer.Allowance) string {
 	if a.Policy != "" {
 		return a.Policy
@@ -221,7 +220,7 @@ func Allowed(a *pacer.Allowance) string {
 	return "upstream" + By(a.Limit)
 }
 
-// Said returns what the upstream stated as left of a policy, or of the limits that fit none, and until when.
+// Said returns what the upstream stated as left of a policy, or of unknown limits, and until when.
 func Said(f *fleet.Snapshot, policy, scope string) (all []string) {
 	for i := range f.Allowances {
 		if a := &f.Allowances[i]; a.Policy == policy && a.Scope == scope {
@@ -231,7 +230,7 @@ func Said(f *fleet.Snapshot, policy, scope string) (all []string) {
 	return all
 }
 
-// ParseDuration reads how long a pause is to last.
+// ParseDuration reads the length of a pause.
 func ParseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	switch {

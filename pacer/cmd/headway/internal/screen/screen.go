@@ -1,4 +1,4 @@
-// Package screen is a terminal for tests: what a program writes to it can be read as text, and drawn as SVG.
+// Package screen is a terminal for tests, whose content can be read as text, and drawn as SVG.
 package screen
 
 import (
@@ -16,10 +16,10 @@ func New(columns, rows int, answers io.Writer) *Screen {
 	return &Screen{vt10x.New(vt10x.WithSize(columns, rows), vt10x.WithWriter(answers))}
 }
 
-// Write implements [io.Writer]: it is what the program writes.
+// Write implements [io.Writer], for the program.
 func (s *Screen) Write(p []byte) (int, error) { return s.vt.Write(p) }
 
-// Text returns what the screen shows, without spaces at the ends of lines.
+// Text returns the screen's text, without spaces at the ends of lines.
 func (s *Screen) Text() string {
 	s.vt.Lock()
 	defer s.vt.Unlock()

@@ -16,7 +16,7 @@ const (
 	bold                            = 1 << 2 // of a glyph's mode
 )
 
-// SVG draws what the screen shows, in a dark terminal's colours.
+// SVG draws the screen, in a dark terminal's colours.
 func (s *Screen) SVG(title string) string {
 	s.vt.Lock()
 	defer s.vt.Unlock()
@@ -83,10 +83,10 @@ func rect(b *strings.Builder, x, y, width, height float64, g vt10x.Glyph) {
 	fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s" shape-rendering="crispEdges"/>`+"\n", x, y, width, height, colour(g.FG))
 }
 
-// filled is how much of a cell a block element fills, from the left and from below.
+// filled is the part of a cell that a block element fills, from the left and from below.
 type filled struct{ across, up float64 }
 
-// block returns how much of a cell a character fills, if it is a block element.
+// block returns the filled part of a cell, if a character is a block element.
 func block(r rune) (filled, bool) {
 	switch {
 	case r >= '▁' && r <= '█':
@@ -97,7 +97,7 @@ func block(r rune) (filled, bool) {
 	return filled{}, false
 }
 
-// colour returns a colour of a dark terminal: those that the view uses, and the text's.
+// colour returns a colour of a dark terminal, of those that the view and the text use.
 func colour(c vt10x.Color) string {
 	const grey = 244 // of the 256 colours that terminals have beside the 16 of their palettes
 	known := map[vt10x.Color]string{

@@ -9,16 +9,16 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// IDs of calls have one length, as those of a Pacer.
+// IDs of calls have one length, as a Pacer's have.
 const firstID = 1e14
 
-// unknownRetry is after how long a refused call comes back if nobody knows when it could go.
+// unknownRetry is after how long a refused call comes back if it is unknown when it could go.
 const unknownRetry = time.Second
 
-// renewals is how often a lease is renewed before it could run out: as a Pacer does.
+// renewals is how often a lease is renewed before it would run out, as by a Pacer.
 const renewals = 3
 
-// A call was offered, and is not yet admitted or refused.
+// A call was offered, and neither admitted nor refused.
 type call struct {
 	*stack
 
@@ -33,7 +33,7 @@ type call struct {
 	hurried bool // the store has called it
 }
 
-// offer has a process make a call now. next, if not nil, is called when the call is over or may be repeated.
+// offer makes a process offer a call now. next, if not nil, is called when the call is over or may be repeated.
 func (s *sim) offer(process int, st *stack, l *Load, next func(at store.Instant)) {
 	c := &call{stack: st, requested: s.now, latest: math.MaxInt64, binds: store.BindsNothing, runs: s.callTime(l), next: next}
 	c.call = store.Call{Cost: l.Cost, Kept: st.kept, MaxWait: time.Duration(s.plan.MaxWait)}
@@ -60,7 +60,7 @@ func (s *sim) callTime(l *Load) store.Instant {
 	return l.CallTime.micros()
 }
 
-// askAt schedules the request for a call at a time, in place of any time before.
+// askAt schedules a call's request, in place of an earlier one.
 func (s *sim) askAt(c *call, at store.Instant) {
 	c.turn++
 	turn := c.turn
@@ -120,7 +120,7 @@ func (s *sim) answer(c *call, g *store.Grant) {
 	}
 }
 
-// goes lets a call go that has its slot and its permits.
+// goes starts a call that has its slot and its permits.
 func (s *sim) goes(c *call, g *store.Grant) {
 	at := s.now + s.half
 	if wait := g.Wait(); wait > 0 {
@@ -142,7 +142,7 @@ func (s *sim) goes(c *call, g *store.Grant) {
 	}
 }
 
-// renew renews the leases of a call again and again, as long as it runs.
+// renew renews the leases of a call while it runs.
 func (s *sim) renew(c *call, id int64, began, every, over store.Instant) {
 	if s.now+every >= over {
 		return
@@ -162,7 +162,7 @@ func (s *sim) report(c *call, kind store.NoteKind, began store.Instant) {
 	}
 }
 
-// refuse ends a call that does not go, though it could after some time; 0 if nobody knows.
+// refuse ends a call that does not go, though it could after some time; 0 if that is unknown.
 func (s *sim) refuse(c *call, wait time.Duration) {
 	s.refused(c, s.now)
 	if c.next == nil {

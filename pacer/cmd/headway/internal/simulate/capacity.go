@@ -19,7 +19,7 @@ func (p *Plan) checkSize(start time.Time) error {
 		calls, float64(MaxCalls), (time.Duration(float64(p.For)/calls*MaxCalls)).Truncate(time.Millisecond), most))
 }
 
-// estimate returns about how many calls are made, and the name of the load that would make most of them.
+// estimate estimates the number of calls, and returns the load with most of them.
 func (p *Plan) estimate(begin store.Instant) (calls float64, most string) {
 	length, worked, highest := time.Duration(p.For).Seconds(), 0.0, -1.0
 	for i := range p.Loads {
@@ -44,7 +44,7 @@ func (p *Plan) estimate(begin store.Instant) (calls float64, most string) {
 	return calls + worked, most
 }
 
-// capacity returns how much a policy admits between two instants: cost, or of permits the µs that calls may run.
+// capacity returns how much a policy admits between two instants: cost, or for permits the µs that calls may run.
 func capacity(p *policies.Policy, begin, end store.Instant) float64 {
 	spec := p.Spec()
 	switch length := float64(end - begin); {
@@ -60,7 +60,7 @@ func capacity(p *policies.Policy, begin, end store.Instant) float64 {
 	}
 }
 
-// windows returns how many windows of the clock or of a calendar there are between two instants, in whole or in part.
+// windows counts the windows of the clock or of a calendar between two instants, in whole or in part.
 func windows(spec *specs.Spec, begin, end int64) int64 {
 	if spec.Calendar == nil {
 		return (end-1)/spec.Interval - begin/spec.Interval + 1

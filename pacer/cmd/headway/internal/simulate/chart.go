@@ -66,7 +66,7 @@ func level(v float64) string {
 	return report.Count(int64(math.Round(v)))
 }
 
-// axis prints a time since the start, in the unit that fits the whole.
+// axis prints a time since the start, in a unit that fits the whole.
 func axis(d, all time.Duration) string {
 	switch {
 	case all <= 3*time.Minute:

@@ -15,9 +15,9 @@ import (
 
 // Bounds of a plan.
 const (
-	// MaxCalls is how many calls are simulated at most: more take minutes.
+	// MaxCalls is the most calls of a simulation: more take minutes.
 	MaxCalls = 50_000_000
-	// MaxTenants is how many tenants, and MaxWorkers how many workers there are at most.
+	// MaxTenants is the most tenants, and MaxWorkers the most workers.
 	MaxTenants = 100_000
 	MaxWorkers = 1_000_000
 	maxFor     = 10 * 365 * 24 * time.Hour
@@ -40,7 +40,7 @@ func bad(field string, value any, reason string) *Error {
 	return &Error{Field: field, Value: fmt.Sprint(value), Reason: reason}
 }
 
-// check returns when the plan starts, or an error that names the first thing that is wrong with it.
+// check returns when the plan starts, or an error that names the first mistake.
 func (p *Plan) check() (time.Time, error) {
 	start, err := parseStart(p.Start)
 	if err != nil {
@@ -49,7 +49,7 @@ func (p *Plan) check() (time.Time, error) {
 	if len(p.Policies) == 0 {
 		return start, bad("policy", "missing", `give at least one, such as --policy "50 per 1s", or a file with policies`)
 	}
-	// A plan that a Pacer would refuse is not simulated.
+	// A plan that a Pacer would reject is not simulated.
 	pc, err := pacer.New(pacer.Config{Upstream: upstream, Policies: p.Policies})
 	if err != nil {
 		return start, err
@@ -166,7 +166,7 @@ func (p *Plan) checkTenants(l *Load) error {
 	return nil
 }
 
-// lane returns the lane of a load, and what part of its calls are in it.
+// lane returns the lane of a load, and the part of its calls in it.
 func (l *Load) lane() (name string, part float64, err error) {
 	name, text, parted := strings.Cut(l.Lane, "=")
 	if !parted {
@@ -231,7 +231,7 @@ func (p *Plan) checkCost(l *Load) error {
 	return nil
 }
 
-// greedyWorkers returns how many workers the first tenant has.
+// greedyWorkers returns the number of the first tenant's workers.
 func (l *Load) greedyWorkers() int {
 	return max(1, int(math.Round(l.Greedy*float64(l.Processes*l.Workers))))
 }

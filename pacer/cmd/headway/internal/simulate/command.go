@@ -15,8 +15,8 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Command returns the command "simulate". With a persistent flag --json of its parent it prints JSON. Its errors have a method
-// ExitCode() int, which returns 2: only the command line or the plan can be wrong.
+// Command returns the command "simulate". With a persistent flag --json of its parent it prints JSON. Its errors have a method ExitCode()
+// int, which returns 2: only the command line or the plan can be wrong.
 func Command() *cobra.Command {
 	f := &flags{plan: DefaultPlan(), load: DefaultLoad()}
 	cmd := &cobra.Command{
@@ -49,7 +49,7 @@ type flags struct {
 	noChart  bool
 }
 
-// ofLoad are the flags that describe the one load of a command line.
+// ofLoad are the flags for the one load of a command line.
 var ofLoad = []string{ //nolint:gochecknoglobals // a constant; Go has no constant slices
 	"processes", "workers", "think", "rate", "steady", "call-time", "exponential", "tenants", "greedy", "scope", "lane", "cost",
 }
@@ -122,7 +122,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 	return write(cmd.OutOrStdout(), r, !f.noChart)
 }
 
-// read makes a plan of the file and the flags, which go before it.
+// read makes a plan of the file and the flags, which precede it.
 func (f *flags) read(cmd *cobra.Command) error {
 	given := make(map[string]string)
 	cmd.Flags().Visit(func(one *pflag.Flag) { given[one.Name] = one.Value.String() })

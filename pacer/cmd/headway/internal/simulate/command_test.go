@@ -105,7 +105,7 @@ func TestFile(t *testing.T) {
 	require.Equal(t, []string{"jobs, in lane batch", "people"}, []string{r.Loads[0].Name, r.Loads[1].Name})
 	require.InDelta(t, 60, r.For, 0)
 
-	// Flags go before the file, policies are added to those that are there, and - is stdin.
+	// Flags precede the file, policies are added to its own, and - is stdin.
 	r = numbers(t, file, "--file", "-", "--for", "30s", "--policy", "5 in flight")
 	require.InDelta(t, 30, r.For, 0)
 	require.Equal(t, "2026-03-29T00:30:00Z", r.Start.Format(time.RFC3339))

@@ -276,8 +276,8 @@ func afterWarmUp(r *simulate.Result) float64 {
 	return sum / length.Seconds()
 }
 
-// judgeFleet judges what was measured beside what was predicted, and that the upstream refused nothing. A machine whose timers
-// are later than the skew cannot keep the limit.
+// judgeFleet compares measurements with predictions, and requires that the upstream refused nothing. A machine whose timers are later than
+// the skew cannot keep the limit.
 func judgeFleet(t *testing.T, u *judge, skew time.Duration, figures string, good bool) {
 	t.Helper()
 	measure.Judge(t, u.late, skew, fmt.Sprintf("%s; %d times 429", figures, u.no), good && u.no == 0)
@@ -293,7 +293,7 @@ func quantile(waits []time.Duration, q float64) float64 {
 	return waits[int(q*float64(len(waits)-1))].Seconds()
 }
 
-// 4 processes × 16 goroutines against an upstream that is strict at 50 per sliding second: the simulation predicts what goes, within 2 %.
+// 4 processes × 16 goroutines against an upstream that is strict at 50 per sliding second: the simulation predicts the calls within 2 %.
 func TestPredictsAFleet(t *testing.T) {
 	for fleet, skew := range map[string]time.Duration{"strict": 10 * time.Millisecond, "skewed": skew} {
 		t.Run(fleet, func(t *testing.T) {

@@ -38,7 +38,7 @@ func (s *sim) crowd(l *Load) *crowd {
 	if lane == "" {
 		c.part = 0
 	}
-	// Groups are made when they are needed, the greedy tenant's first.
+	// Groups are made on demand, the greedy tenant's first.
 	groups := make(map[string]*group)
 	for i := range l.Tenants {
 		name, of := l.Name, l.Name
@@ -69,7 +69,7 @@ func (s *sim) crowd(l *Load) *crowd {
 	return c
 }
 
-// evenly reports whether the call with this number, from 0, is one of a part of all calls, which are spread evenly.
+// evenly reports whether the call with this number, from 0, belongs to an evenly spread part of all calls.
 func evenly(n int64, part float64) bool {
 	return math.Floor(float64(n+1)*part+1e-9) > math.Floor(float64(n)*part+1e-9)
 }
@@ -84,7 +84,7 @@ func (c *crowd) of(tenant int) *stack {
 	return c.out[tenant]
 }
 
-// next returns the stack of the next call that comes at equal distances.
+// next returns the stack of the next steady call.
 func (c *crowd) next() *stack {
 	n := c.calls
 	c.calls++
@@ -113,7 +113,7 @@ func (c *crowd) worker(i int) *stack {
 	return c.of(1 + (i-greedy)%(c.load.Tenants-1))
 }
 
-// work has a worker make one call after the other.
+// work makes a worker call again and again.
 func (s *sim) work(process int, st *stack, l *Load) {
 	var next func(store.Instant)
 	begin := func() { s.offer(process, st, l, next) }
@@ -121,7 +121,7 @@ func (s *sim) work(process int, st *stack, l *Load) {
 	s.at(s.now, begin)
 }
 
-// arrive has calls come at a rate, the first at once if they are steady.
+// arrive makes calls come at a rate, the first at once if they are steady.
 func (s *sim) arrive(c *crowd) {
 	gap, after, n := 1e6/c.load.Rate, 0.0, 0 // in µs
 	var come func()
@@ -144,7 +144,7 @@ func (s *sim) arrive(c *crowd) {
 	later()
 }
 
-// anybody returns the stack of a call that comes at random.
+// anybody returns the stack of a random call.
 func (s *sim) anybody(c *crowd) *stack {
 	tenant := 0
 	switch {

@@ -5,13 +5,13 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// maxPoints is how many points the charts have at most; and they are no less than leastPoint apart.
+// maxPoints is the most points of a chart, which are at least leastPoint apart.
 const (
 	maxPoints  = 72
 	leastPoint = store.Instant(1_000_000)
 )
 
-// A measure counts what happens, in order of time.
+// A measure counts events, in order of time.
 type measure struct {
 	begin, end store.Instant
 	every      store.Instant // between two points of the charts
@@ -36,13 +36,13 @@ type group struct {
 	waits                      waits
 }
 
-// A point is what happened between two points of a chart.
+// A point is the events between two points of a chart.
 type point struct {
 	offered, admitted int64
 	area              float64 // of the queue
 }
 
-// A partCount is what is counted of a policy, or of a lane's part of one.
+// A partCount is the counts of a policy, or of a lane's part of one.
 type partCount struct {
 	part
 
@@ -76,7 +76,7 @@ func (m *measure) group(name string) *group {
 
 func (m *measure) point(at store.Instant) *point { return &m.points[(at-m.begin)/m.every] }
 
-// waiting notes that so many calls more wait from now on.
+// waiting counts more waiting calls from now on.
 func (m *measure) waiting(more int64, now store.Instant) {
 	for m.since < now {
 		until := min(now, m.since-(m.since-m.begin)%m.every+m.every)
@@ -107,7 +107,7 @@ func (m *measure) refused(c *call, now store.Instant) {
 	}
 }
 
-// bound notes that a limit makes a call wait from now until at, or has it refused.
+// bound records that a limit makes a call wait from now until at, or refuses it.
 func (m *measure) bound(c *call, now, at store.Instant) {
 	p, key := m.parts[c.parts[c.binds]], c.keys[c.binds]
 	if p.Spec().Algorithm != specs.Window {

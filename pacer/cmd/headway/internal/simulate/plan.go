@@ -20,61 +20,60 @@ const (
 	DefaultCallTime = 100 * time.Millisecond
 	// DefaultStoreLatency is how long the store takes to answer: about a request to Redis on the same network.
 	DefaultStoreLatency = 200 * time.Microsecond
-	// DefaultTimerLate is how late a timer is at most. Timers of Go's runtime are 0.6 ms late in the median and 1.1 ms in the 99th
-	// percentile (docs/benchmarks, Precision), as one that is late by anything from 0 to this would be.
+	// DefaultTimerLate is the most by which timers are late, evenly. Timers of Go's runtime are 0.6 ms late in the median and 1.1 ms in the
+	// 99th percentile (docs/benchmarks, Precision).
 	DefaultTimerLate = 1100 * time.Microsecond
 )
 
-// A Plan is what to simulate: a stack of policies, and the calls that are offered to it.
+// A Plan is a stack of policies, and the calls that are offered to it.
 type Plan struct {
 	// Policies are the stack, as [pacer.Config] has them.
 	Policies []policies.Policy `json:"policies"`
-	// Loads are who calls. Defaults to one [Load].
+	// Loads are the callers. Defaults to one [Load].
 	Loads []Load `json:"loads"`
-	// For is how much time to simulate. Defaults to [DefaultFor].
+	// For is the time to simulate. Defaults to [DefaultFor].
 	For Duration `json:"for"`
-	// Start is when that begins, for windows of the clock and of the calendar: a day, a minute of one, an instant by RFC 3339,
-	// or a time of the day of DefaultStart, such as "09:30". Without a zone it is UTC. Defaults to [DefaultStart], at midnight.
+	// Start is its beginning, for windows of the clock and of the calendar: a day, a minute of one, an instant by RFC 3339, or a time of
+	// the day of DefaultStart, such as "09:30". Without a zone it is UTC. Defaults to [DefaultStart], at midnight.
 	Start string `json:"start"`
 	// MaxWait is the longest that a call waits: see pacer.Config. Defaults to one minute.
 	MaxWait Duration `json:"maxWait"`
-	// Retry is after how long a worker whose call was refused makes the next one. Defaults to 0: after the wait in the error, or after a
-	// second if nobody knows.
+	// Retry is after how long a worker whose call was refused makes the next one. Defaults to 0: after the wait in the error, or a second
+	// if that is unknown.
 	Retry Duration `json:"retry"`
-	// Seed makes the random numbers. The same plan with the same seed has the same result. Defaults to 1.
+	// Seed seeds the random numbers. The same plan with the same seed has the same result. Defaults to 1.
 	Seed uint64 `json:"seed"`
 	// StoreLatency is how long the store takes to answer; 0 for one in memory. Defaults to [DefaultStoreLatency].
 	StoreLatency Duration `json:"storeLatency"`
-	// TimerLate is how late timers are at most. Defaults to [DefaultTimerLate].
+	// TimerLate is the most by which timers are late. Defaults to [DefaultTimerLate].
 	TimerLate Duration `json:"timerLate"`
-	// Jitter is by how much a call that waits goes later at most: see pacer.Config; 0 for none. Defaults to
-	// 10 ms.
+	// Jitter is the most by which a waiting call goes later: see pacer.Config; 0 for none. Defaults to 10 ms.
 	Jitter Duration `json:"jitter"`
 }
 
-// A Load is callers of one kind: workers that make one call after the other, or, with a Rate, calls that come whatever became of
-// those before.
+// A Load is callers of one kind: workers that make one call after the other, or, with a Rate, calls that come whatever happens to earlier
+// ones.
 type Load struct {
-	// Name is what the tenants and the result are called after. Defaults to "tenant".
+	// Name is the name of the tenants and of the result. Defaults to "tenant".
 	Name string `json:"name"`
-	// Processes is how many processes there are, with so many Workers each. Default to 1 and [DefaultWorkers].
+	// Processes is the number of processes, each with Workers. Defaults to 1 and [DefaultWorkers].
 	Processes int `json:"processes"`
 	Workers   int `json:"workers"`
 	// Think is how long a worker rests after a call. Defaults to 0.
 	Think Duration `json:"think"`
 	// Rate is how many calls come per second, in place of workers, at random (a Poisson process). Defaults to 0: workers call.
 	Rate float64 `json:"rate"`
-	// Steady lets the calls of a Rate come at equal distances.
+	// Steady makes the calls of a Rate come at equal distances.
 	Steady bool `json:"steady"`
 	// CallTime is how long a call takes. Defaults to [DefaultCallTime].
 	CallTime Duration `json:"callTime"`
 	// Exponential makes CallTime a mean: some calls take much longer, and many are short.
 	Exponential bool `json:"exponential"`
-	// Tenants is for how many tenants they call. A call carries the name of its tenant in every scope that the policies name,
-	// unless Scopes gives a value. Defaults to 1.
+	// Tenants is the number of tenants. A call carries the name of its tenant in every scope that the policies name, unless Scopes gives a
+	// value. Defaults to 1.
 	Tenants int `json:"tenants"`
-	// Greedy is the part of the workers, or of the rate, that the first tenant has; the others have the rest in equal parts.
-	// Defaults to 0: all have equal parts.
+	// Greedy is the first tenant's part of the workers, or of the rate; the others have the rest in equal parts. Defaults to 0: all have
+	// equal parts.
 	Greedy float64 `json:"greedy"`
 	// Scopes are values that all calls carry. An empty one stands for none: policies that need it must be optional.
 	Scopes map[string]string `json:"scopes"`
@@ -130,7 +129,7 @@ func (l *Load) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// maxFile is how long a file may be, in bytes.
+// maxFile bounds a file, in bytes.
 const maxFile = 1 << 20
 
 // read reads a plan from JSON. Absent fields stay as they are.

@@ -9,14 +9,14 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// A queueKey identifies a queue: that of a process and a stack. All calls of a load cost the same.
+// A queueKey identifies the queue of a process and a stack. All calls of a load cost the same.
 type queueKey struct {
 	process int
 	stack   *stack
 	cost    int64
 }
 
-// A queue is the calls of one process that wait for slots of one stack, as in a Pacer: see package waiters.
+// A queue is the calls of one process that wait for slots of one stack, as in a Pacer: see package dispatch.
 type queue struct {
 	*sim
 
@@ -32,7 +32,7 @@ type queue struct {
 	grants []store.Grant
 }
 
-// enqueue has a call wait in the queue of its process.
+// enqueue adds a call to the queue of its process.
 func (s *sim) enqueue(c *call, process int) {
 	key := queueKey{process, c.stack, c.call.Cost}
 	q := s.queues[key]
@@ -59,7 +59,7 @@ func (s *sim) enqueue(c *call, process int) {
 // passed returns the time since the start, as windows count it.
 func (q *queue) passed(at store.Instant) time.Duration { return at.Sub(q.begun) }
 
-// furthest returns the furthest slot that is held.
+// furthest returns the furthest held slot.
 func (q *queue) furthest() store.Instant {
 	q.held = slices.DeleteFunc(q.held, func(at store.Instant) bool { return at <= q.now })
 	furthest := q.begun
@@ -69,13 +69,13 @@ func (q *queue) furthest() store.Instant {
 	return furthest
 }
 
-// askFor returns for how many of some calls to send a request now; if for none, then not before again.
+// askFor returns how many of some calls to request now; if none, the earliest time of the next request.
 func (q *queue) askFor(waiting int) (n int, again store.Instant) {
 	n, after := q.window.Ask(q.passed(q.now), q.passed(q.furthest()), waiting)
 	return n, q.begun + Duration(after).micros()
 }
 
-// estimate returns about how long a call waits that has so many before it.
+// estimate estimates how long a call waits behind so many.
 func (q *queue) estimate(ahead int) store.Instant {
 	now := q.passed(q.now)
 	return Duration(q.window.Estimate(now, q.passed(q.furthest()), ahead) - now).micros()
@@ -127,14 +127,14 @@ func (q *queue) ask(n int) {
 	})
 }
 
-// answered handles the store's answer, at its time; its process knows it later.
+// answered handles the store's answer, at its time; the process knows it later.
 func (q *queue) answered(requested []*call, began store.Instant) {
 	a := dispatch.Answer{Requested: q.passed(began), Answered: q.passed(q.now + q.half), Calls: len(requested)}
 	var left []*call
 	var held []store.Instant
 	for i, c := range requested {
 		g := &q.grants[i]
-		// The process knows how far away the slot is, and not when the store decided: it counts from its answer.
+		// The process knows how far away the slot is, but not when the store decided: it counts from the answer.
 		at := q.passed(g.At + q.half)
 		if g.Wait() > 0 && g.Binds >= 0 {
 			q.binds = g.Binds

@@ -7,7 +7,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// A Result is what would happen. Times are in seconds, and those that are instants are counted from Start.
+// A Result is the outcome of a plan. Times are in seconds, instants since Start.
 type Result struct {
 	Start time.Time `json:"start"`
 	For   float64   `json:"forSeconds"`
@@ -26,20 +26,19 @@ type Result struct {
 	Chart    Chart          `json:"chart"`
 }
 
-// A Queue is how many calls wait, each from its caller's request until it goes.
+// A Queue is the number of waiting calls, each from its caller's request until it goes.
 type Queue struct {
 	Mean float64 `json:"mean"`
 	Max  int64   `json:"max"`
 }
 
-// A PolicyResult is what became of a policy, or of a lane's part of one.
+// A PolicyResult is the outcome of a policy, or of a lane's part of one.
 type PolicyResult struct {
 	Policy string `json:"policy"`
 	Text   string `json:"text"`
 	Limits int    `json:"limits"` // how many values of its scopes there are; 1 without scopes
-	// Utilization is the part that was used of all limits of the policy in this time: the cost of the admitted calls, or the time in which
-	// permits were taken. Windows of the clock and of calendars admit all of their limit in each of them, however much of the first and the
-	// last is simulated.
+	// Utilization is the used part of all limits of the policy in this time: the cost of the admitted calls, or the time in which permits
+	// were taken. Each window of the clock and of calendars admits its whole limit, however much of the first and the last is simulated.
 	Utilization float64 `json:"utilization"`
 	Busiest     float64 `json:"busiest"` // of the limit that was used most
 	Waits       Waits   `json:"waits"`   // of the calls that this policy delayed
@@ -47,7 +46,7 @@ type PolicyResult struct {
 	Spent       *Spent  `json:"spent,omitempty"`
 }
 
-// Spent is when the limit of a window or a calendar had nothing left: a call found that it has to wait for more, or is refused.
+// Spent is when a window or a calendar had nothing left: a call found that it must wait for more, or is refused.
 type Spent struct {
 	At    float64 `json:"atSeconds"`    // the first time
 	Until float64 `json:"untilSeconds"` // when that call could go, after the first time
@@ -55,7 +54,7 @@ type Spent struct {
 	For   float64 `json:"forSeconds"`   // for how long, all limits together, as far as a call found it
 }
 
-// A LoadResult is what became of a load; of a part of it, where a tenant is greedy or some calls are in a lane.
+// A LoadResult is the outcome of a load, or of a part of it, if a tenant is greedy or some calls are in a lane.
 type LoadResult struct {
 	Name     string  `json:"name"`
 	Offered  int64   `json:"offered"`
@@ -65,18 +64,18 @@ type LoadResult struct {
 	Waits    Waits   `json:"waits"`
 }
 
-// A Chart is the course of things: a value for each Every seconds; the last may be of less time.
+// A Chart has a value for each Every seconds; the last may be of less time.
 type Chart struct {
 	Every    float64   `json:"everySeconds"`
 	Offered  []float64 `json:"offered"`  // calls per second
 	Admitted []float64 `json:"admitted"` // calls per second
 	Waiting  []float64 `json:"waiting"`  // calls, on average
-	// Remaining is what is left of each window at the end of each interval, by the policy's name, for the first tenant. Windows
-	// that are shorter than Every are left out. Slots that were given are not left.
+	// Remaining is what is left of each window at the end of each interval, by the policy's name, for the first tenant. It omits windows
+	// that are shorter than Every. Granted slots are not left.
 	Remaining map[string][]int64 `json:"remaining,omitempty"`
 }
 
-// sample looks at what is left of windows at the end of each interval of the charts.
+// sample records what is left of windows at the end of each interval of the charts.
 func (s *sim) sample() {
 	for i, p := range s.parts {
 		_, period := p.Limit()
@@ -128,7 +127,7 @@ func (s *sim) result(start time.Time) *Result {
 	return r
 }
 
-// policy returns what was counted of a policy with so many limits.
+// policy returns the counts of a policy with so many limits.
 func (s *sim) policy(p *partCount, limits int) PolicyResult {
 	r := PolicyResult{Policy: p.Name(), Text: p.String(), Limits: limits, Waits: p.waits.result(), Refused: p.refused}
 	all := capacity(&p.Policy, s.begun, s.end)

@@ -14,11 +14,11 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// Run simulates a plan. It returns an error that describes the plan's mistake, a [*pacer.ConfigError] if its policies do not go together,
+// Run simulates a plan. It returns an error that describes the plan's mistake, a [*pacer.ConfigError] if its policies cannot be combined,
 // or the context's error if that ends first.
 func Run(ctx context.Context, p Plan) (*Result, error) { return runPlan(ctx, p, MaxCalls) }
 
-// runPlan simulates a plan with about most requests to the store at most.
+// runPlan simulates a plan, with about most requests to the store at most.
 func runPlan(ctx context.Context, p Plan, most int64) (*Result, error) {
 	start, err := p.check()
 	if err != nil {
@@ -37,7 +37,7 @@ func runPlan(ctx context.Context, p Plan, most int64) (*Result, error) {
 	return s.result(start), nil
 }
 
-// maxKeys is how many keys the store holds: more than 10 policies of MaxTenants each.
+// maxKeys is the most keys of the store: more than 10 policies of MaxTenants each.
 const maxKeys = 1 << 22
 
 // A sim is a run of a plan.
@@ -100,7 +100,7 @@ func (e *events) Pop() any {
 	return x
 }
 
-// at has something happen at a time, unless that is after the end.
+// at schedules something for a time, unless that is after the end.
 func (s *sim) at(t store.Instant, do func()) {
 	if t >= s.end {
 		return
@@ -109,10 +109,10 @@ func (s *sim) at(t store.Instant, do func()) {
 	heap.Push(&s.events, event{max(t, s.now), s.seq, do})
 }
 
-// checkEvery is after how many events it is looked whether the run is to end.
+// checkEvery is the number of events between checks whether the run must end.
 const checkEvery = 1 << 12
 
-// run lets everything happen, unless that takes too long.
+// run runs all events, unless that takes too long.
 func (s *sim) run(ctx context.Context, most int64) error {
 	s.ctx = ctx
 	for n := 0; len(s.events) > 0; n++ {
@@ -145,7 +145,7 @@ func (s *sim) received(news store.News) {
 	}
 }
 
-// callThem lets the calls poll that the store has woken, when the wake has reached them.
+// callThem lets woken calls poll, when the wake has reached them.
 func (s *sim) callThem() {
 	for _, id := range s.called {
 		if c := s.queued[id]; c != nil && !c.hurried {

@@ -14,7 +14,7 @@ import (
 	"github.com/headway-go/headway/policies"
 )
 
-// plan returns a plan for a time, whose calls are changed by some of the others.
+// plan returns a plan for a time, changed by functions.
 func plan(d time.Duration, change func(*simulate.Plan, *simulate.Load), all ...policies.Policy) simulate.Plan {
 	p, l := simulate.DefaultPlan(), simulate.DefaultLoad()
 	p.For, p.Policies = simulate.Duration(d), all
@@ -132,7 +132,7 @@ func TestRefusedWorkersComeBack(t *testing.T) {
 	require.EqualValues(t, 60, r.Refused)
 }
 
-// Half of the load that a rate admits uses half of it, and nobody waits.
+// Half of the load that a rate admits uses half of it, and no call waits.
 func TestUtilizationOfAHalfLoadedRate(t *testing.T) {
 	t.Parallel()
 

@@ -8,17 +8,17 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// upstream is what the simulated API is called.
+// upstream is the name of the simulated API.
 const upstream = "simulated"
 
-// A part is a policy, or what a lane has of one.
+// A part is a policy, or a lane's part of one.
 type part struct {
 	policies.Policy
 
 	lane string // it binds calls of this lane alone; "" for all
 }
 
-// parts returns all policies, each followed by its lanes' parts: as a Pacer has them.
+// parts returns all policies, each followed by its lanes' parts, as in a Pacer.
 func parts(all []policies.Policy) []part {
 	var ps []part
 	for _, policy := range all {
@@ -32,7 +32,7 @@ func parts(all []policies.Policy) []part {
 	return ps
 }
 
-// A stack is the limits that bind the calls of one tenant in one lane.
+// A stack is the limits of one tenant's calls in one lane.
 type stack struct {
 	store.Stack
 
@@ -45,7 +45,7 @@ type stack struct {
 	group    *group // in which its calls are counted
 }
 
-// A binder makes stacks, and numbers the limits of all of them.
+// A binder makes stacks, and numbers their limits.
 type binder struct {
 	parts []part
 	fair  string          // the scope by which shares are fair; "" if there are none
@@ -133,8 +133,7 @@ func number(keys map[[2]string]int, key [2]string) (n int, known bool) {
 	return n, known
 }
 
-// leases returns the longest guard and the shortest lease, in µs, of the permits that a call of the stack takes; false if it
-// takes none.
+// leases returns the longest guard and the shortest lease, in µs, of the permits of a call; false if it takes none.
 func (s *stack) leases() (guard, lease int64, ok bool) {
 	for i := range s.Limits {
 		if spec := &s.Limits[i].Spec; spec.Algorithm == specs.Concurrency {
@@ -147,7 +146,7 @@ func (s *stack) leases() (guard, lease int64, ok bool) {
 	return guard, lease, ok
 }
 
-// notes makes a note of a kind about a call, for each limit that it may hold something of.
+// notes makes a note of a kind about a call, for each limit of which it may hold something.
 func (s *stack) notes(kind store.NoteKind, id int64, began store.Instant) []store.Note {
 	var all []store.Note
 	for i := range s.Limits {

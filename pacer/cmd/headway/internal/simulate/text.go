@@ -39,7 +39,7 @@ func (r *Result) writeCalls(b *strings.Builder) {
 	b.WriteByte('\n')
 }
 
-// of returns which part of all n are, if any.
+// of returns n as a part of all, if any.
 func of(n, all int64) string {
 	if n == 0 {
 		return ""
@@ -113,7 +113,7 @@ func wait(seconds float64) string {
 	return long(seconds)
 }
 
-// long prints a longer time: without the time that a request to the store took.
+// long prints a longer time, without that of a request to the store.
 func long(seconds float64) string {
 	d := span(seconds)
 	if d > time.Second {

@@ -9,7 +9,7 @@ import (
 )
 
 // Waits summarizes how long some calls waited, each from its arrival until its start, including the request to the store. Times are in
-// seconds. Percentiles are exact to three digits, the mean and the longest as they are.
+// seconds. Percentiles are exact to three digits.
 type Waits struct {
 	Calls int64   `json:"calls"`
 	Mean  float64 `json:"meanSeconds"`
@@ -52,5 +52,5 @@ func (w *waits) result() Waits {
 	return r
 }
 
-// seconds returns a length of store time in seconds.
+// seconds converts store time to seconds.
 func seconds(d store.Instant) float64 { return float64(d) / float64(time.Second/time.Microsecond) }

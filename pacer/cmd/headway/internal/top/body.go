@@ -16,7 +16,7 @@ const (
 	sideBySide = 90            // from what width on two lists stand side by side
 )
 
-// body returns the table, and what else there is room for in so many lines.
+// body returns the table, and what else fits in so many lines.
 func (m *model) body(room int) []string {
 	lines := m.table(room)
 	if room-len(lines) >= detailRows {
@@ -28,7 +28,7 @@ func (m *model) body(room int) []string {
 	return lines
 }
 
-// table returns the table of policies; if there are more than there is room for, those around the chosen one.
+// table returns the table of policies, or as many around the chosen one as fit.
 func (m *model) table(room int) []string {
 	c := columnsFor(m.width, m.snapshot)
 	row := m.row()
@@ -43,7 +43,7 @@ func (m *model) table(room int) []string {
 	return append([]string{c.heads(m.styles)}, rows...)
 }
 
-// detail returns the chart of the chosen policy; if it is the whole upstream, of the one that binds, or else of the first.
+// detail returns the chart of the chosen policy; for the whole upstream, that of the one that binds, or else of the first.
 func (m *model) detail() []string {
 	p := m.policy()
 	if p == nil {
@@ -134,7 +134,7 @@ func at(lines []string, i int) string {
 	return ""
 }
 
-// callers returns what callers have spent, if the user wants to see those.
+// callers returns what callers have spent, if the user wants to see it.
 func (m *model) callers(width, room int) []string {
 	const count = 7
 	name := max(8, width-count-1)

@@ -13,7 +13,7 @@ const (
 // eighths returns a cell of a kind that is filled by n eighths.
 func eighths(kind string, n int) rune { return []rune(kind)[max(0, min(8, n))] }
 
-// bar draws a part of one, and how much of the width is left for the whole.
+// bar draws a part of one, and the rest of the width.
 func bar(part float64, width int) (filled, rest string) {
 	if math.IsNaN(part) {
 		part = 0
@@ -26,7 +26,7 @@ func bar(part float64, width int) (filled, rest string) {
 	return filled, strings.Repeat("·", width-(n+7)/8)
 }
 
-// fit returns values in n cells: the mean of those that fall into one, or the one that a cell is a part of.
+// fit fits values into n cells: the mean of several in one, or one across several.
 func fit(values []float64, n int) []float64 {
 	out := make([]float64, n)
 	for i := range out {
@@ -39,8 +39,8 @@ func fit(values []float64, n int) []float64 {
 	return out
 }
 
-// chart draws values as columns of some rows, the highest row first. A value above zero shows at least an eighth; a single row is never
-// full, so that it does not touch the one above.
+// chart draws values as columns of some rows, highest row first. A value above zero shows at least an eighth; a single row is never full,
+// so that it does not touch the one above.
 func chart(values []float64, top float64, rows int) []string {
 	steps := 8 * rows
 	if rows == 1 {

@@ -65,7 +65,7 @@ func (m *model) askPause() {
 	m.mode, m.input, m.wrong = pausing, "", ""
 }
 
-// maxInput is how long a duration may be: the longest that has a meaning is shorter.
+// maxInput bounds a typed duration: no meaningful one is longer.
 const maxInput = 16
 
 // typed handles a key while a duration is typed.
@@ -89,7 +89,7 @@ func (m *model) typed(k tea.KeyMsg) tea.Cmd {
 	return nil
 }
 
-// pause pauses what is chosen for as long as was typed.
+// pause pauses the chosen policy for the typed duration.
 func (m *model) pause() tea.Cmd {
 	d, err := report.ParseDuration(m.input)
 	if err != nil {

@@ -82,7 +82,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// look returns a command that looks, unless one does.
+// look returns a command that reads the upstream, unless one is running.
 func (m *model) look() tea.Cmd {
 	if m.looking {
 		return nil
@@ -119,7 +119,7 @@ func (m *model) with(f func(context.Context, Operator) error) error {
 	return f(ctx, op)
 }
 
-// policy returns the policy that is chosen; nil if it is the whole upstream.
+// policy returns the chosen policy; nil for the whole upstream.
 func (m *model) policy() *fleet.Policy {
 	if i := m.row(); i > 0 {
 		return &m.snapshot.Policies[i-1]
@@ -127,7 +127,7 @@ func (m *model) policy() *fleet.Policy {
 	return nil
 }
 
-// row returns which row is chosen: 0 is the whole upstream, and what is chosen when its policy has gone.
+// row returns the chosen row: 0 is the whole upstream, also if the chosen policy has gone.
 func (m *model) row() int {
 	for i := range m.snapshot.Policies {
 		if m.snapshot.Policies[i].Policy.Name() == m.chosen {

@@ -37,7 +37,7 @@ func show(t *testing.T, m *model) *screen.Screen {
 	return s
 }
 
-// The picture in the documentation is what the view shows now. With HEADWAY_PICTURES, a folder, it is drawn anew there.
+// The picture in the documentation shows the present view. With HEADWAY_PICTURES, a folder, it is drawn again there.
 func TestPictureIsCurrent(t *testing.T) {
 	t.Parallel()
 	svg := show(t, drawn(t, 100, 30, termenv.ANSI256)).SVG("headway top zendesk: policies with their pace, limits and last minute, " +

@@ -7,8 +7,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// styles are the colours of the view. They are those of the terminal's own palette, which fit its background, and a grey that can be read
-// on a light one and on a dark one. Words carry the same meaning.
+// styles are the colours of the view, from the terminal's own palette, which fits its background, and a grey that is readable on a light
+// one and on a dark one. Words carry the same meaning.
 type styles struct {
 	title, dim, bar, waits, paused, failed, chosen lipgloss.Style
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/headway-go/headway/pacer/fleet"
 )
 
-// Widths of the columns of the table of policies. Columns that need a wider view are left out of a narrower one.
+// Widths of the columns of the table of policies. Narrow views omit columns that need a wider one.
 const (
 	wideLimit, wideBar, wideLeft, wideQueued, wideSpark, wideAhead = 50, 60, 67, 74, 80, 100
 
@@ -16,7 +16,7 @@ const (
 	minName, maxName, minBar, maxBar = 11, 24, 7, 14
 )
 
-// columns are the widths of those that have none of their own; 0 for those that are left out.
+// columns are the widths of the variable columns; 0 for omitted ones.
 type columns struct {
 	width, name, bar, spark int
 }
@@ -58,7 +58,7 @@ func (c columns) heads(s styles) string {
 		right("AHEAD", aheadWidth), right("QUEUED", queuedWidth), right("WAITING", waitingWidth), right("PAUSED", pausedWidth), left(spark, c.spark)))
 }
 
-// line puts cells that have their widths in a line, but for those that are left out.
+// line joins cells of the right widths, without omitted columns.
 func (c columns) line(name, pace, limit, bar, remaining, ahead, queued, waiting, paused, spark string) string {
 	s := left(name, c.name) + " " + pace
 	if c.width >= wideLimit {

@@ -12,7 +12,7 @@ import (
 	"github.com/headway-go/headway/pacer/fleet"
 )
 
-// An Operator looks on the upstream and intervenes. A *fleet.Operator is one.
+// An Operator reads the upstream and intervenes. A *fleet.Operator is one.
 type Operator interface {
 	Snapshot(ctx context.Context, opts ...pacer.ScopeOption) (*fleet.Snapshot, error)
 	Pause(ctx context.Context, d time.Duration, names []string, opts ...pacer.ScopeOption) error
@@ -27,7 +27,7 @@ type Config struct {
 	Timeout  time.Duration       // of a look or an intervention
 	ByCaller bool                // what callers spent, in place of the busiest keys
 
-	// Connect is called before each look and each intervention, so that the policies are those which processes have by then.
+	// Connect is called before each reading and each intervention, for the policies that processes have then.
 	Connect func(context.Context) (Operator, error)
 
 	In  io.Reader
@@ -37,7 +37,7 @@ type Config struct {
 // refresh is how often the view looks.
 const refresh = time.Second
 
-// Run shows the view until somebody quits it, or ctx ends.
+// Run shows the view until the user quits it, or ctx ends.
 func Run(ctx context.Context, c Config) error {
 	m := newModel(ctx, c, newStyles(lipgloss.NewRenderer(c.Out)))
 	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(c.In), tea.WithOutput(c.Out), tea.WithAltScreen()).Run()

@@ -34,7 +34,7 @@ func TestViewFitsAnySize(t *testing.T) {
 	}
 }
 
-// All that matters is there at 80×24, and at 40 columns who waits and what is paused.
+// At 80×24 everything important is there, and at 40 columns the waiting calls and the pauses.
 func TestViewAt80And40Columns(t *testing.T) {
 	t.Parallel()
 	text := show(t, drawn(t, 80, 24, termenv.Ascii)).Text()
@@ -64,7 +64,7 @@ func TestViewOfAMargin(t *testing.T) {
 	require.Contains(t, m.View(), "charged ahead 9 · at this pace, gone at "+m.snapshot.At.Add(90*time.Minute).Format(time.TimeOnly)+" · margin 17ms")
 }
 
-// Without colours nothing but text is written, and what is chosen is marked by a character.
+// Without colours only text is written, and a character marks the choice.
 func TestViewWithoutColours(t *testing.T) {
 	t.Parallel()
 	m := drawn(t, 80, 24, termenv.Ascii)
