@@ -1,13 +1,12 @@
 package serve
 
-import (
-	"crypto/sha256"
-	"net"
-)
+import "net"
 
 // NewListener returns a Listener of connections in memory, as if it were one of loopback.
-func NewListener(l net.Listener, token string) *Listener {
-	return &Listener{Listener: l, loopback: true, hasToken: token != "", token: sha256.Sum256([]byte(token))}
+func NewListener(on net.Listener, token string, most int) *Listener {
+	l := newListener(on, token, most)
+	l.loopback = true
+	return l
 }
 
 // Follow returns a function that follows the bytes of a new connection.

@@ -128,7 +128,7 @@ func FuzzConnection(f *testing.F) {
 	s := openFuzzed(f, &http.Transport{DialContext: upstream.dial, DisableCompression: true, DisableKeepAlives: true})
 	proxy := newPipes()
 	server := &http.Server{Handler: s.Proxy(), ReadHeaderTimeout: time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
-	go func() { _ = server.Serve(serve.NewListener(proxy, "")) }()
+	go func() { _ = server.Serve(serve.NewListener(proxy, "", 0)) }()
 	f.Cleanup(func() { _ = server.Close() })
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		conn, err := proxy.dial(t.Context(), "", "")
