@@ -11,3 +11,6 @@ func NewListener(on net.Listener, token string, most int) *Listener {
 
 // Follow returns a function that follows the bytes of a new connection.
 func Follow() func(p []byte) { return new(framing).follow }
+
+// Release ends a call of the API.
+func (s *Server) Release(id string) error { return s.held.release(id, true) }
