@@ -2,16 +2,21 @@ package serve_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headway-go/headway/pacer/config"
 	"github.com/headway-go/headway/pacer/serve"
 )
 
@@ -99,6 +104,38 @@ func TestPermitsAndUnusedCalls(t *testing.T) {
 		require.Contains(t, body, `"remaining":9`)
 		require.Zero(t, r.ok("/v1/acquire", `{"upstream": "crm", "max_wait_ms": 100}`)["wait_ms"], "the permit is back")
 	})
+}
+
+// Of releases at once, one ends the call.
+func TestReleaseOnce(t *testing.T) {
+	t.Parallel()
+	f, err := config.Parse("headway.yaml", []byte(`upstreams: {crm: {policies: ["100000/s, burst 100000"]}}`))
+	require.NoError(t, err)
+	s, err := serve.Open(t.Context(), serve.Config{File: f, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	for range 2000 {
+		req := httptest.NewRequest(http.MethodPost, "/v1/acquire", strings.NewReader(`{"upstream": "crm"}`))
+		req.Header.Set("Content-Type", "application/json")
+		answer := httptest.NewRecorder()
+		s.API().ServeHTTP(answer, req)
+		var out serve.AcquireReply
+		require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &out))
+		var all sync.WaitGroup
+		var released atomic.Int64
+		now := make(chan struct{})
+		for range 4 {
+			all.Go(func() {
+				<-now
+				if s.Release(out.Reservation) == nil {
+					released.Add(1)
+				}
+			})
+		}
+		close(now)
+		all.Wait()
+		require.EqualValues(t, 1, released.Load())
+	}
 }
 
 // A call is charged what it cost in the end.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 )
@@ -125,15 +124,7 @@ func (s *Server) counted(by string, serve func(c *client, r *http.Request) (upst
 			c = newClient(w, r)
 		}
 		began, upstream := time.Now(), ""
-		defer func() {
-			s.metrics.served(by, upstream, c.status, time.Since(began))
-			if bug := recover(); bug != nil {
-				if bug != http.ErrAbortHandler { //nolint:errorlint // it is this value
-					s.log.Error("headway serve: a bug", "error", bug, "stack", string(debug.Stack()))
-				}
-				panic(http.ErrAbortHandler)
-			}
-		}()
+		defer func() { s.metrics.served(by, upstream, c.status, time.Since(began)) }()
 		upstream = serve(c, r)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -15,6 +16,8 @@ import (
 type conn struct {
 	net.Conn
 
+	of      *Listener
+	once    sync.Once // makes room for another one
 	framing framing
 	isTLS   bool // and the handshake is not over
 }
@@ -31,6 +34,13 @@ func (c *conn) Read(p []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// Close implements [net.Conn].
+func (c *conn) Close() error {
+	err := c.Conn.Close()
+	c.once.Do(func() { <-c.of.open })
+	return err
 }
 
 // CloseWrite lets net/http, and httputil.ReverseProxy, end one direction.

@@ -29,7 +29,13 @@ type secret struct {
 	Value   string `json:"value"`
 }
 
-// readCredentials reads a file that only its owner may read. Errors repeat nothing of it.
+// Modes of a file of credentials. systemd and Kubernetes give a service a file of root's that its group may read.
+const (
+	ofOwner   = 0o600
+	ofService = 0o440
+)
+
+// readCredentials reads a file that others may not read. Errors repeat nothing of it.
 func readCredentials(path string) (credentials, error) {
 	if path == "" {
 		return nil, nil //nolint:nilnil // there are none
@@ -38,8 +44,7 @@ func readCredentials(path string) (credentials, error) {
 	if err != nil {
 		return nil, bad("Credentials", path, "cannot be read")
 	}
-	const others = 0o077
-	if info.Mode().Perm()&others != 0 {
+	if mode := info.Mode().Perm(); mode&^ofOwner != 0 && mode&^ofService != 0 {
 		return nil, bad("Credentials", path, "can be read by others: chmod 600 "+path)
 	}
 	data, err := os.ReadFile(path) //nolint:gosec // the operator chooses the file

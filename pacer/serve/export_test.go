@@ -1,14 +1,16 @@
 package serve
 
-import (
-	"crypto/sha256"
-	"net"
-)
+import "net"
 
 // NewListener returns a Listener of connections in memory, as if it were one of loopback.
-func NewListener(l net.Listener, token string) *Listener {
-	return &Listener{Listener: l, loopback: true, hasToken: token != "", token: sha256.Sum256([]byte(token))}
+func NewListener(on net.Listener, token string, most int) *Listener {
+	l := newListener(on, token, most)
+	l.loopback = true
+	return l
 }
 
 // Follow returns a function that follows the bytes of a new connection.
 func Follow() func(p []byte) { return new(framing).follow }
+
+// Release ends a call of the API.
+func (s *Server) Release(id string) error { return s.held.release(id, true) }

@@ -13,8 +13,10 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -24,6 +26,7 @@ const (
 	idleFor       = 2 * time.Minute
 	maxHeaders    = 64 << 10 // bytes, to which net/http adds 4 KiB
 	maxStreams    = 1000     // requests at once on a connection of HTTP/2
+	defaultMost   = 20_000   // connections at once, of about 30 KB each
 )
 
 // minToken is the length of the shortest token: 128 bits in hexadecimal.
@@ -40,6 +43,9 @@ type Endpoint struct {
 	CertFile, KeyFile string
 	// InsecurePlain accepts connections beyond loopback without TLS: anyone on the network can read the token and the requests.
 	InsecurePlain bool
+	// MaxConnections bounds the connections at once. Further ones wait until one is closed, without a cost to this process; one without a
+	// request is closed after 2 minutes. Defaults to 20000.
+	MaxConnections int
 
 	_ struct{}
 }
@@ -54,12 +60,27 @@ type Listener struct {
 	tls      *tls.Config // nil: none
 	socket   string      // the path of a Unix socket
 	log      *slog.Logger
+	open     chan struct{} // has an element for each connection, and room for MaxConnections
+	closed   chan struct{}
+	once     sync.Once // closes closed
+}
+
+func newListener(on net.Listener, token string, most int) *Listener {
+	if most == 0 {
+		most = defaultMost
+	}
+	return &Listener{
+		Listener: on, hasToken: token != "", token: sha256.Sum256([]byte(token)), open: make(chan struct{}, most), closed: make(chan struct{}),
+	}
 }
 
 // Listen listens at an address. It returns a [*pacer.ConfigError] if the address can be reached from other machines and is not protected.
 func Listen(ctx context.Context, e Endpoint) (*Listener, error) {
 	plain := e.CertFile == "" && e.KeyFile == ""
-	l := &Listener{hasToken: e.Token != "", token: sha256.Sum256([]byte(e.Token))}
+	if e.MaxConnections < 0 {
+		return nil, bad("MaxConnections", strconv.Itoa(e.MaxConnections), "must be at least 1")
+	}
+	l := newListener(nil, e.Token, e.MaxConnections)
 	isSocket := strings.Contains(e.Address, "/")
 	host, _, err := net.SplitHostPort(e.Address)
 	if err != nil && !isSocket {
@@ -134,22 +155,29 @@ func listenAt(ctx context.Context, path string) (net.Listener, error) {
 
 // Accept implements [net.Listener]. The connections are for the server of [Server.Run].
 func (l *Listener) Accept() (net.Conn, error) {
+	select {
+	case l.open <- struct{}{}:
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
 	c, err := l.Listener.Accept()
 	if err != nil {
+		<-l.open
 		if l.log != nil && !errors.Is(err, net.ErrClosed) {
 			l.log.Error("headway serve: a connection cannot be accepted", "error", err)
 		}
 		return nil, err
 	}
 	if l.tls == nil {
-		return &conn{Conn: c}, nil
+		return &conn{Conn: c, of: l}, nil
 	}
 	_ = c.SetWriteDeadline(time.Now().Add(headersWithin)) // for the handshake, which is part of the first Read
-	return &conn{Conn: tls.Server(c, l.tls), isTLS: true}, nil
+	return &conn{Conn: tls.Server(c, l.tls), of: l, isTLS: true}, nil
 }
 
 // Close stops listening, and removes a socket.
 func (l *Listener) Close() error {
+	l.once.Do(func() { close(l.closed) })
 	err := l.Listener.Close()
 	if l.socket != "" && !errors.Is(err, net.ErrClosed) {
 		err = errors.Join(err, os.Remove(l.socket))
@@ -170,7 +198,7 @@ func isLoopback(host string) bool {
 func (l *Listener) server(h http.Handler, isAPI bool, log *slog.Logger) *http.Server {
 	l.log = log
 	s := &http.Server{
-		Handler: l.guard(h, isAPI), ReadHeaderTimeout: headersWithin, IdleTimeout: idleFor, MaxHeaderBytes: maxHeaders,
+		Handler: l.guard(h, isAPI, log), ReadHeaderTimeout: headersWithin, IdleTimeout: idleFor, MaxHeaderBytes: maxHeaders,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), Protocols: new(http.Protocols),
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}, ConnState: upgraded,
 	}
@@ -179,11 +207,19 @@ func (l *Listener) server(h http.Handler, isAPI bool, log *slog.Logger) *http.Se
 	return s
 }
 
-// guard bounds slow clients, and refuses requests without the token, and those that a web page makes in a browser of this machine.
-func (l *Listener) guard(h http.Handler, isAPI bool) http.Handler {
+// guard bounds slow clients, logs panics, and refuses requests without the token, and those that a web page makes in a browser of this machine.
+func (l *Listener) guard(h http.Handler, isAPI bool, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := newClient(w, r)
-		defer c.end()
+		defer func() {
+			c.end()
+			if bug := recover(); bug != nil {
+				if bug != http.ErrAbortHandler { //nolint:errorlint // it is this value
+					log.Error("headway serve: a bug", "error", bug, "stack", string(debug.Stack()))
+				}
+				panic(http.ErrAbortHandler)
+			}
+		}()
 		switch {
 		case isAPI && (r.URL.Path == healthPath || r.URL.Path == readyPath):
 		case l.hasToken && !l.hasSent(r, isAPI):

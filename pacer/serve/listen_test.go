@@ -223,3 +223,36 @@ func TestWebPages(t *testing.T) {
 		}
 	})
 }
+
+// No more connections are open at once than are allowed: a further one waits until one is closed, by its client or a handler.
+func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		on, stopped, open := newPipes(), make(chan error), make(chan net.Conn, 5)
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+				_ = conn.Close()
+				_ = conn.Close() // makes no room
+			}
+		})}
+		go func() { stopped <- server.Serve(serve.NewListener(on, "", 2)) }()
+		for range cap(open) {
+			go func() {
+				if conn, err := on.dial(t.Context(), "", ""); err == nil {
+					open <- conn
+				}
+			}()
+		}
+		synctest.Wait()
+		require.Len(t, open, 2)
+		require.NoError(t, (<-open).Close())
+		synctest.Wait()
+		require.Len(t, open, 2)
+		_, err := io.WriteString(<-open, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Len(t, open, 2)
+		require.NoError(t, server.Close(), "although Accept waits")
+		require.ErrorIs(t, <-stopped, http.ErrServerClosed)
+	})
+}

@@ -59,7 +59,8 @@ func (s *Server) Proxy() http.Handler {
 		if r.GetBody == nil && r.ContentLength != 0 && r.ProtoMajor == 1 {
 			c.isDuplex = c.control.EnableFullDuplex() == nil // a reply may begin before the end of the body
 		}
-		u.proxy.ServeHTTP(c, r.WithContext(context.WithValue(r.Context(), targetKey{}, t)))
+		*r = *r.WithContext(context.WithValue(r.Context(), targetKey{}, t)) // in place: thousands may wait
+		u.proxy.ServeHTTP(c, r)
 		return u.name
 	})
 }

@@ -117,7 +117,9 @@ func newRig(t *testing.T, upstreams string, h http.HandlerFunc, change ...func(*
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	r.stop = stop
-	go func() { r.stopped <- r.server.Run(ctx, serve.NewListener(r.proxy, ""), serve.NewListener(r.api, "")) }()
+	go func() {
+		r.stopped <- r.server.Run(ctx, serve.NewListener(r.proxy, "", 0), serve.NewListener(r.api, "", 0))
+	}()
 	toServer := &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		if strings.HasSuffix(address, ":1") {
 			return r.api.dial(ctx, network, address)

@@ -286,6 +286,76 @@ func TestCredentials(t *testing.T) {
 	})
 }
 
+// A credential goes to no host that only a pattern names: anyone may have a name below such a domain.
+func TestCredentialsAndPatterns(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "credentials.json")
+	require.NoError(t, os.WriteFile(path, []byte(`{"desk": {"credentials": [{"value": "sesame"}]},
+		"many": {"scope": "user", "credentials": [{"id": "bot", "value": "sesame"}]}}`), 0o600))
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, `  desk: {hosts: ["*.desk.example"], policies: ["9/s, burst 9"]}
+  many: {url: "http://a.example", hosts: [a.example, "*.many.example"], policies: ["9/s, burst 9, per user"]}`, nil, func(c *serve.Config) { c.Credentials = path })
+		_, p := r.refused("/desk/x", "Headway-Host", "evil.desk.example")
+		require.Contains(t, p.Detail, "without * if it has a credential")
+		_, p = r.refused("/many/x", "Headway-Host", "evil.many.example")
+		require.Contains(t, p.Detail, "names no host")
+		require.Empty(t, r.dialed)
+		_, _ = r.get("/many/x")
+		require.Equal(t, []string{"sesame"}, r.last().Header["Authorization"])
+	})
+}
+
+// A panic is logged as a bug, and ends its request only, whose permit is returned.
+func TestPanicsAreLogged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		left := 2
+		r := newRig(t, `  crm: {url: "http://crm.example", policies: ["1 in flight"]}`, nil, func(c *serve.Config) {
+			base := c.Base
+			c.Base = roundTripper(func(req *http.Request) (*http.Response, error) {
+				if left--; left >= 0 {
+					panic("the base has a bug")
+				}
+				return base.RoundTrip(req)
+			})
+		})
+		for range left {
+			_, err := r.send(http.MethodPost, "/crm/x", nil, "Authorization", "sesame")
+			require.ErrorIs(t, err, io.EOF)
+		}
+		resp, _ := r.get("/crm/x")
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		synctest.Wait()
+		require.Equal(t, 2, strings.Count(r.log.String(), `level=ERROR msg="headway serve: a bug" error="the base has a bug" stack=`), r.log.String())
+		require.NotContains(t, r.log.String(), "sesame")
+	})
+}
+
+// Names that clients choose are no labels of metrics, but for those of callers, of which there are 100 at most.
+func TestLabelsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, `  crm: {url: "http://crm.example", policies: ["1000 per window of 1h", "9/s, burst 9, per tenant, optional"]}`, nil)
+		_, _ = r.read("/v1/status") // from memory, what goes is counted from the first look on
+		for i := range 150 {
+			_, _ = r.get("/crm/sesame", "Headway-Caller", "caller-"+strconv.Itoa(i))
+		}
+		_, _ = r.send("SESAME", "/crm/x?sesame=1", nil, "Authorization", "sesame", "Headway-Scope", "tenant=sesame")
+		_, _ = r.refused("/sesame/x")
+		for _, body := range []string{`{"upstream": "sesame"}`, `{"reservation": "b:sesame:x"}`, `{"reservation": "h:sesame"}`, `{"upstream": "crm", "scopes": {"tenant": "sesame"}}`} {
+			_, _ = r.call("/v1/acquire", body)
+		}
+		_, _ = r.call("/v1/release", `{"reservation": "b:sesame:x"}`)
+		for _, query := range []string{"upstream=sesame", "upstream=sesame&scope=sesame", "upstream=crm&scope=tenant=sesame"} {
+			_, _ = r.read("/v1/status?" + query)
+		}
+		synctest.Wait()
+		_, metrics := r.read("/metrics")
+		require.NotContains(t, strings.ToLower(metrics), "sesame")
+		require.Equal(t, 100, strings.Count(metrics, `{headway_caller="caller-`), metrics)
+	})
+}
+
 // A file of credentials that others can read, or that is not one, is refused without a word of it.
 func TestBadCredentials(t *testing.T) {
 	t.Parallel()
@@ -305,9 +375,14 @@ func TestBadCredentials(t *testing.T) {
 		_, err := serve.Open(t.Context(), serve.Config{File: f, Credentials: path})
 		require.ErrorContains(t, err, want, text)
 		require.NotContains(t, err.Error(), "sesame")
-		require.NoError(t, os.Chmod(path, 0o640))
+		for _, mode := range []os.FileMode{0o640, 0o604, 0o660, 0o444} {
+			require.NoError(t, os.Chmod(path, mode))
+			_, err = serve.Open(t.Context(), serve.Config{File: f, Credentials: path})
+			require.ErrorContains(t, err, "can be read by others: chmod 600")
+		}
+		require.NoError(t, os.Chmod(path, 0o440), "as systemd's LoadCredential makes it")
 		_, err = serve.Open(t.Context(), serve.Config{File: f, Credentials: path})
-		require.ErrorContains(t, err, "can be read by others: chmod 600")
+		require.ErrorContains(t, err, want, text)
 	}
 	_, err = serve.Open(t.Context(), serve.Config{File: f, Credentials: "/nowhere"})
 	require.ErrorContains(t, err, "cannot be read")

@@ -66,6 +66,12 @@ func TestCelery(t *testing.T) {
 			}
 		})
 	}
+	if measure.On { // how workers start is not measured
+		require.Eventually(t, func() bool {
+			ping, _ := exec.Command("env", "-C", dir, interpreter, "-m", "celery", "-A", "sync", "inspect", "ping").Output()
+			return bytes.Contains(ping, []byte("2 nodes online"))
+		}, 2*time.Minute, time.Second)
+	}
 	tasks := measure.Length(30, 200)
 	timers := measure.Watch()
 	sender, log := start("-c", fmt.Sprintf("import sync\nfor i in range(%d): sync.sync.delay(i)", tasks))

@@ -65,7 +65,8 @@ Beyond loopback, a token and TLS are required. The token is in a file, or in the
 	flags.StringVar(&f.cert, "tls-cert", "", "file with the certificate of both addresses")
 	flags.StringVar(&f.key, "tls-key", "", "file with its key")
 	flags.BoolVar(&f.insecurePlain, "insecure-plain", false, "serve beyond loopback without TLS: anyone on the network can read the token and the requests")
-	flags.StringVar(&f.credentials, "credentials", "", "file with credentials to add to requests, which only its owner can read")
+	flags.IntVar(&f.proxy.MaxConnections, "max-connections", 20_000, "connections at once of each address; further ones wait") //nolint:mnd // the default
+	flags.StringVar(&f.credentials, "credentials", "", "file with credentials to add to requests, of mode 600, or 440 for a service")
 	flags.StringVar(&f.state, "state", "", "file that keeps what windows in memory have counted, or "+noState+
 		" (default: in $STATE_DIRECTORY or the user's cache directory)")
 	flags.BoolVar(&f.tooMany, "too-many-requests", false, "answer requests that may not go in time with 429 (default: 503)")
@@ -92,7 +93,7 @@ func (a *app) runServe(ctx context.Context, f *serveFlags) (err error) {
 	}
 	var listeners []*serve.Listener
 	for _, e := range []serve.Endpoint{f.proxy, f.api} {
-		e.Token, e.CertFile, e.KeyFile, e.InsecurePlain = token, f.cert, f.key, f.insecurePlain
+		e.Token, e.CertFile, e.KeyFile, e.InsecurePlain, e.MaxConnections = token, f.cert, f.key, f.insecurePlain, f.proxy.MaxConnections
 		l, err := serve.Listen(ctx, e)
 		if err != nil {
 			return errors.Join(err, closeAll(listeners))

@@ -101,6 +101,7 @@ func TestServeMistakes(t *testing.T) {
 		"--upstream https://a --token-file /dev/null":  "--token-file /dev/null has no token",
 		"--upstream https://a --listen :0":             "set a token (--token-file)",
 		"--upstream https://a --credentials /nowhere":  "Credentials",
+		"--upstream https://a --max-connections -1":    "MaxConnections",
 		"--config " + file:                             "headway.yaml:1:30: upstreams.crm.policies[0]",
 		"--config /nowhere":                            "/nowhere: cannot be read",
 		"--upstream https://a more":                    "unknown command",
