@@ -401,19 +401,19 @@ func allowanceCases() []Case {
 		}},
 		{"allowance/rate/over", "after that time, calls are not held, and a limit that is stated anew holds at once", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
-			learn := func(n int64, d time.Duration, changes int) {
-				changed(t, s, st, changes, store.Note{Kind: store.NoteLearn, Value: n, For: d})
+			learn := func(n int64, d time.Duration) {
+				changed(t, s, st, 1, store.Note{Kind: store.NoteLearn, Value: n, For: d})
 			}
-			learn(600_000, 10*time.Second, 1)
+			learn(600_000, 10*time.Second)
 			s.Go(st, 1, 0)
 			s.At(10 * time.Second)
 			s.Go(st, 50, 10*time.Second)
-			learn(200_000, time.Minute, 1)
+			learn(200_000, time.Minute)
 			s.Go(st, 1, 10*time.Second)
 			s.Go(st, 1, 10200*ms)
-			learn(0, time.Minute, 1)
+			learn(0, time.Minute)
 			s.Go(st, 50, 10*time.Second)
-			learn(200_000, time.Minute, 1)
+			learn(200_000, time.Minute)
 			s.Report(st, store.Note{Kind: store.NoteResume})
 			s.Go(st, 50, 10*time.Second)
 		}},
