@@ -1,7 +1,7 @@
 -- allowance.lua: the rest of a limit, as stated by the upstream. The reasoning is in package engine, allowance.go.
 --
 -- KEYS   key: of the account: a string of integers: until low at open older mark before ahead early edge starved start since width most oks step span next maybe states
---        dated own waits zero first recent reported period known, the last two of which may be negative, as in allowance.go
+--        dated own waits rate ends zero first recent reported period known, the last two of which may be negative, as in allowance.go
 -- ARGV   limit: the most that it states
 --        first: how much may be open before the first statement, if no policy limits calls; 0: any number
 -- TTL    until C.AllowanceLives after until, after the last call, and after the next one may go at the pace that refusals taught
@@ -10,7 +10,7 @@ local allowance = {}
 
 local fields = {
   'till', 'low', 'at', 'open', 'older', 'mark_', 'before', 'ahead', 'early', 'edge', 'starved', 'start', 'since', 'width', 'most', 'oks', 'step', 'span', 'next_',
-  'maybe', 'said', 'dated', 'own', 'waits', 'zero', 'first', 'recent', 'reported', 'period', 'known',
+  'maybe', 'said', 'dated', 'own', 'waits', 'rate', 'ends', 'zero', 'first', 'recent', 'reported', 'period', 'known',
 }
 
 -- clear makes an account an unknown one.
@@ -37,7 +37,7 @@ function allowance.loadstring(o, v)
 end
 
 -- ends returns when nothing is known any more.
-function allowance.ends(o) return math.max(o.till, o.since, o.mark_, o.next_) + C.AllowanceLives end
+function allowance.ends(o) return math.max(o.till, o.since, o.mark_, o.next_, o.ends) + C.AllowanceLives end
 
 function allowance.write(o, now)
   if not o.dirty then return end
@@ -85,7 +85,10 @@ local function ceil(a, b) return floor(a + b - 1, b) end
 -- widest returns how much may be open if nothing was stated.
 local function widest(o) return o.most > 0 and math.max(1, math.min(o.width, o.most - o.oks)) or o.width end
 
--- paced returns when the next call may go at the pace that refusals taught.
+-- ispaced reports whether there is a pace, taught or stated.
+local function ispaced(o, now) return o.step > 0 or now < o.ends end
+
+-- paced returns when the next call may go at the slower one of the paces.
 local function paced(o, now, open, n) return math.max(o.till > 0 and not fits(o, open, n) and o.till or now, o.next_) end
 
 -- taking returns how long a cost takes at that pace.
@@ -93,7 +96,16 @@ local function taking(o, now, n)
   local x, ago = 2 * C.Thousand, math.max(0, now - math.max(o.start, o.till))
   if ago < 2 * o.span then x = floor(ago * C.Thousand, o.span) end
   local one = math.max(1, floor(o.step * C.Thousand, C.Thousand + floor(x, C.Calmly) + floor(x * x * x, C.Thousand * C.Thousand)))
+  if now < o.ends then one = math.max(one, o.rate) end
   return math.min(n, floor(C.Month, one)) * one
+end
+
+function allowance.learn(o, now, value, till)
+  turn(o, now)
+  local before = taking(o, now, 1)
+  o.rate, o.ends, o.dirty = math.max(0, value), till, true
+  if value <= 0 or till <= now then o.rate, o.ends = 0, 0 end
+  return taking(o, now, 1) ~= before
 end
 
 function allowance.room(o, now, n, many)
@@ -104,14 +116,14 @@ function allowance.room(o, now, n, many)
   elseif o.width > 0 then
     left = widest(o) - open
   end
-  if o.step > 0 then left = o.next_ > now and 0 or math.min(left, n) end
+  if ispaced(o, now) then left = o.next_ > now and 0 or math.min(left, n) end
   return left < n and 0 or (left - left % n) / n
 end
 
 function allowance.take(o, now, n, many)
   begin(o, now)
   if o.since == 0 then o.since = now end
-  if o.step > 0 then o.next_ = math.max(now, o.next_) + taking(o, now, n) end
+  if ispaced(o, now) then o.next_ = math.max(now, o.next_) + taking(o, now, n) end
   o.open, o.dirty = o.open + n * many, true
   return now, n, C.UnboundSlack
 end
@@ -120,7 +132,7 @@ function allowance.horizon() return math.huge end
 
 function allowance.earliest(o, now, e, n)
   local open = begin(o, now)
-  if o.step > 0 then e = math.max(e, paced(o, now, open, n)) end
+  if ispaced(o, now) then e = math.max(e, paced(o, now, open, n)) end
   if o.till == 0 then
     if o.width > 0 and open + n > widest(o) then e = math.max(e, o.since + ceil(open + n - widest(o), n) * C.Apart) end
   elseif e < o.till and fits(o, open, n) then
@@ -134,7 +146,7 @@ end
 function allowance.commit(o, now, place, n)
   local open = begin(o, now)
   if o.since == 0 then o.since = now end
-  if o.step > 0 then o.next_ = paced(o, now, open, n) + taking(o, now, n) end
+  if ispaced(o, now) then o.next_ = paced(o, now, open, n) + taking(o, now, n) end
   if o.till > 0 and place.at >= o.till then
     if not fits(o, open, n) then o.starved = 1 end
     o.ahead = o.ahead + n
@@ -171,7 +183,7 @@ end
 function allowance.cancel(o, now, slot, n, made)
   turn(o, now)
   drop(o, slot, n, made)
-  if o.step > 0 and slot >= now and made >= o.at then o.next_ = math.max(0, o.next_ - taking(o, now, n)) end
+  if ispaced(o, now) and slot >= now and made >= o.at then o.next_ = math.max(0, o.next_ - taking(o, now, n)) end
 end
 
 -- news returns the kind of change to publish, if the rest has changed; nil for none.
@@ -361,7 +373,7 @@ function allowance.resume(o, now)
   turn(o, now)
   o.open, o.ahead, o.early = o.open + o.ahead + o.early, 0, 0
   o.till, o.low, o.at, o.width, o.maybe, o.starved, o.waits, o.dirty = 0, 0, 0, 0, 0, 0, 0, true
-  o.step, o.next_ = 0, 0
+  o.step, o.rate, o.ends, o.next_ = 0, 0, 0, 0
 end
 
 function allowance.reset(o)
@@ -369,7 +381,7 @@ function allowance.reset(o)
   o.dirty = true
 end
 
-for _, name in ipairs({ 'settle', 'slow', 'stray', 'learn', 'claim', 'renew', 'release' }) do allowance[name] = function() end end
+for _, name in ipairs({ 'settle', 'slow', 'stray', 'claim', 'renew', 'release' }) do allowance[name] = function() end end
 
 function allowance.holds() return {} end
 

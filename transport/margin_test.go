@@ -253,3 +253,70 @@ func (f *fleet) leave() {
 		_ = p.Close()
 	}
 }
+
+// A program that reports the answers to its reservations uses as much as one that calls by Do, and more than by Wait and Pacer.Report, which
+// does not know which call was answered.
+func TestReservationsThatReportUseAsMuchAsDo(t *testing.T) {
+	t.Parallel()
+	used := make(map[string]float64)
+	for name, call := range map[string]func(context.Context, *pacer.Pacer, func() policies.Reading) error{
+		"Do": func(ctx context.Context, p *pacer.Pacer, send func() policies.Reading) error {
+			return p.Do(ctx, func(context.Context) (policies.Reading, error) { return send(), nil })
+		},
+		"Reservation": func(ctx context.Context, p *pacer.Pacer, send func() policies.Reading) error {
+			r, err := p.Acquire(ctx, pacer.Tracked())
+			if err != nil {
+				return err
+			}
+			defer r.Release()
+			return r.Report(ctx, send().Feedback...)
+		},
+		"Wait": func(ctx context.Context, p *pacer.Pacer, send func() policies.Reading) error {
+			if err := p.Wait(ctx); err != nil {
+				return err
+			}
+			for _, f := range send().Feedback {
+				if err := p.Report(ctx, f); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			u := newStrict(50, time.Second, uneven[1].delay)
+			ctx, cancel := context.WithCancel(t.Context())
+			shared := memstore.New()
+			var all sync.WaitGroup
+			for range 4 {
+				p, err := pacer.New(pacer.Config{Upstream: "test", Store: shared, Policies: []policies.Policy{policies.AtMost(50, time.Second)}, MaxWait: pacer.Forever})
+				require.NoError(t, err)
+				defer p.Close()
+				for range 16 {
+					all.Go(func() {
+						for ctx.Err() == nil {
+							_ = call(ctx, p, func() (r policies.Reading) {
+								resp, err := u.RoundTrip(request(ctx, t, http.MethodGet, nil))
+								if err == nil && resp.StatusCode == http.StatusTooManyRequests {
+									r.Feedback = []policies.Feedback{{Refused: true, Wait: time.Second, Source: "Retry-After"}}
+								}
+								return r
+							})
+						}
+					})
+				}
+			}
+			time.Sleep(10 * time.Second)
+			u.count()
+			time.Sleep(time.Minute)
+			went, refused := u.count()
+			cancel()
+			all.Wait()
+			used[name] = float64(went) / 50 / 60
+			t.Logf("%s: %.1f %%, %d refused", name, 100*used[name], refused)
+		})
+	}
+	require.GreaterOrEqual(t, used["Do"], 0.95)
+	require.GreaterOrEqual(t, used["Reservation"], used["Do"]-0.02)
+	require.Less(t, used["Wait"], used["Do"], "otherwise the documentation of Report is wrong")
+}

@@ -111,3 +111,75 @@ func clientOf(t *testing.T, api http.RoundTripper, stack []policies.Policy) *htt
 	require.NoError(t, err)
 	return client
 }
+
+// An upstream admits one call in ten seconds, and states with each reply that nothing is left for ten seconds: no call is refused, whatever
+// policies are too high beside.
+func TestNothingIsLeftAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	for name, stack := range map[string][]policies.Policy{
+		"a rate": {policies.PerSecond(100)}, "at most": {policies.AtMost(100, time.Second)}, "sliding": {policies.Sliding(1000, time.Hour)},
+		"fixed": {policies.Fixed(1000, time.Minute)}, "a day": {policies.Daily(100_000, time.UTC)}, "permits": {policies.PerSecond(100), policies.InFlight(8)},
+		"adaptive": {policies.PerSecond(100).Adaptive(policies.Adaptation{})}, "none": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				api := (&stating{every: 1, says: func(h http.Header, r upstreamtest.Reply) {
+					h.Set("X-Ratelimit-Remaining", strconv.Itoa(r.Limits[0].Remaining))
+					h.Set("X-Ratelimit-Reset", upstreamtest.Seconds(r.Limits[0].Reset, r.Now))
+				}}).open(rand.New(rand.NewPCG(4, 1)), upstreamtest.FromFirst(1, 10*time.Second))
+				client := clientOf(t, api, stack)
+				for start := time.Now(); time.Since(start) < 99*time.Second; {
+					resp, err := client.Get("http://api.example.com/")
+					require.NoError(t, err)
+					require.NoError(t, resp.Body.Close())
+				}
+				require.Zero(t, api.Refused())
+				require.GreaterOrEqual(t, api.Admitted(), 10)
+			})
+		})
+	}
+}
+
+// A limit whose rest is not stated is kept as a pace, whether or not any policy fits it.
+func TestALimitWithoutARestIsKept(t *testing.T) {
+	t.Parallel()
+	for name, stack := range map[string][]policies.Policy{"none": nil, "faster": {policies.PerSecond(100), policies.Daily(100_000, time.UTC)}} {
+		for field, value := range map[string]string{"RateLimit-Policy": `"minute";q=300;w=60`, "x-amzn-RateLimit-Limit": "5.0"} {
+			t.Run(name+", "+field, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					api := (&stating{every: 1, says: func(h http.Header, _ upstreamtest.Reply) { h.Set(field, value) }}).
+						open(rand.New(rand.NewPCG(4, 1)), upstreamtest.Bucket(75, 200*ms))
+					from := time.Now()
+					stated(t, api, stack, from.Add(6*time.Minute))
+					used := 0
+					for _, at := range api.came(true) {
+						if at.Sub(from) >= time.Minute && at.Sub(from) < 6*time.Minute {
+							used++
+						}
+					}
+					t.Logf("used %d of 1500, refused %d", used, api.Refused())
+					require.GreaterOrEqual(t, used, 1400)
+					require.LessOrEqual(t, api.Refused(), 20)
+				})
+			})
+		}
+	}
+}
+
+// A rightly declared window of the clock, each reply of which is dated, is used for what others leave of it.
+func TestADatedWindowIsUsed(t *testing.T) {
+	t.Parallel()
+	for _, form := range []string{"date", "epoch", "ceil"} {
+		for _, others := range []string{"steady", "burst"} {
+			c := cell{kind: "aligned", period: 10 * time.Second, others: others, header: "every", form: form, declared: "right", seed: 5}
+			t.Run(c.String(), func(t *testing.T) {
+				t.Parallel()
+				used, refused := c.run(t, 1)
+				require.GreaterOrEqual(t, used, 0.9) // 0.6 to 0.7 before there were allowances
+				require.LessOrEqual(t, refused, 10.0)
+			})
+		}
+	}
+}

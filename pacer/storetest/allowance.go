@@ -381,6 +381,42 @@ func allowanceCases() []Case {
 			s.Go(st, 1, time.Hour+10*time.Minute)
 			s.Go(st, 1, time.Hour+10*time.Minute+487804*time.Microsecond)
 		}},
+		{"allowance/rate", "a limit that is stated without what is left of it is a pace, for a time", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			changed(t, s, st, 1, store.Note{Kind: store.NoteLearn, Value: 600_000, For: 10 * time.Second})
+			changed(t, s, st, 0, store.Note{Kind: store.NoteLearn, Value: 600_000, For: 10 * time.Second})
+			a := s.Go(st, 1, 0)
+			b := s.Go(st, 2, 600*ms)
+			s.Go(st, 1, 1800*ms)
+			s.Cancel(st, b)
+			s.Go(st, 1, 1200*ms)
+			changed(t, s, st, 0, left(&a, -1, 0))
+			s.At(4 * time.Second)
+			s.Go(st, 1, 4*time.Second)
+			s.Go(st, 1, 4600*ms)
+			changed(t, s, st, 1, left(&a, 3, 30*time.Second)) // which binds, too
+			s.Go(st, 1, 34*time.Second)
+			s.At(10 * time.Second)
+			s.Go(st, 9, 34100*ms)
+		}},
+		{"allowance/rate/over", "after that time, calls are not held, and a limit that is stated anew holds at once", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			learn := func(n int64, d time.Duration) {
+				changed(t, s, st, 1, store.Note{Kind: store.NoteLearn, Value: n, For: d})
+			}
+			learn(600_000, 10*time.Second)
+			s.Go(st, 1, 0)
+			s.At(10 * time.Second)
+			s.Go(st, 50, 10*time.Second)
+			learn(200_000, time.Minute)
+			s.Go(st, 1, 10*time.Second)
+			s.Go(st, 1, 10200*ms)
+			learn(0, time.Minute)
+			s.Go(st, 50, 10*time.Second)
+			learn(200_000, time.Minute)
+			s.Report(st, store.Note{Kind: store.NoteResume})
+			s.Go(st, 50, 10*time.Second)
+		}},
 		{"allowance/said", "where good answers say what is left, a refusal that does not teaches no pace", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
 			a, b := s.Go(st, 1, 0), s.Go(st, 1, 0)

@@ -328,6 +328,9 @@ func (h *history) note(s *Session, set int) store.Note {
 		if spec.Algorithm == specs.GCRA {
 			n.Value = spec.Interval/2 + h.rng.Int64N(3*spec.Interval)
 		}
+		if h.keys[h.sets[set][i]].Left { // a pace
+			n.Value = h.rng.Int64N(300_000) - 50_000
+		}
 	case 6, 7, 8:
 		n.Kind = store.NoteClaim
 		n.Charge.From = int64(s.now) + h.rng.Int64N(1_500_000) - 500_000

@@ -71,7 +71,7 @@ func Run(t *testing.T, fixture func(t testing.TB) Fixture) {
 func Cases() []Case {
 	var all []Case
 	for _, part := range [][]Case{
-		gcraCases(), exactCases(), windowCases(), jointCases(), cancelCases(), pauseCases(), heedCases(), allowanceCases(), marginCases(), changedCases(), costCases(), claimCases(), longQueueCases(),
+		gcraCases(), exactCases(), windowCases(), jointCases(), cancelCases(), pauseCases(), heedCases(), allowanceCases(), statedCases(), marginCases(), changedCases(), costCases(), claimCases(), longQueueCases(),
 		choiceCases(), choicePermitCases(), sharedCases(), registryCases(), settingsCases(), bookingCases(), statusCases(), inFlightCases(), laneCases(), fairCases(), floorCases(), propertyCases(),
 	} {
 		all = append(all, part...)

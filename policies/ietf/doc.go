@@ -38,7 +38,7 @@
 // remains (Mapbox) requests a wait until the reset.
 //
 // x-amzn-RateLimit-Limit (Amazon's Selling Partner API) is the rate of one operation, and does not state what is left. It is about the
-// policy named [PolicyOperation]; a stack without it is not affected.
+// policy named [PolicyOperation]; if the stack has none, it is a pace of the endpoint, if a policy is per endpoint, or else of all calls.
 //
 // Quota units other than requests (qu) are not about calls: their counts are not used, only the t of one that refused a call. Partition
 // keys (pk) are ignored. A rate is never derived from r and t: a server that allows ten calls in a second may report r=10000;t=10. A field

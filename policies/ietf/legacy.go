@@ -187,14 +187,14 @@ func count(item httpsfv.Item) policies.Count {
 }
 
 // operation reads the rate of the operation that was called, in calls a second, which Amazon's Selling Partner API reports without what is
-// left of it: 5.0, or 0.0167 for one in a minute. It is about the policy named operation, and about no other.
+// left of it: 5.0, or 0.0167 for one in a minute.
 // Source: https://developer-docs.amazon.com/sp-api/docs/usage-plans-and-rate-limits
 func operation(h http.Header) (policies.Feedback, bool) {
 	const field = "X-Amzn-Ratelimit-Limit"
 	if len(h[field]) == 0 || fields.Cached(h) {
 		return policies.Feedback{}, false
 	}
-	f := policies.Feedback{Source: "x-amzn-RateLimit-Limit", Policies: []string{PolicyOperation}, Otherwise: policies.TheCall}
+	f := policies.Feedback{Source: "x-amzn-RateLimit-Limit", Policies: []string{PolicyOperation}, Otherwise: policies.Unknown}
 	rate, err := strconv.ParseFloat(fields.Get(h, field), 64)
 	if err != nil || !(rate*specs.MaxPeriod.Seconds() >= 1 && rate <= float64(specs.MaxLimit)) {
 		return f, false

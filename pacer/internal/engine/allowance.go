@@ -40,7 +40,9 @@ type Allowance struct {
 	oks  int64 // cost of good answers since start, and since guess.first
 	step int64 // the pace that refusals taught: the time that a cost of 1 takes; 0: none
 	span int64 // the time over which it doubles
-	next int64 // when the next call may go at that pace
+	rate int64 // the pace that is stated, with a limit and not what is left, until ends
+	ends int64
+	next int64 // when the next call may go at these paces
 
 	maybe int64 // cost of calls whose answers stated nothing, and which low may count already
 	said  bool  // good answers state what is left
@@ -66,7 +68,7 @@ func (a *Allowance) Earliest(l *Limit, now, e, n int64, _ int) Placement {
 	if s.reported {
 		gate += (s.ahead + n - 1) / n * numbers.Apart
 	}
-	if s.step > 0 {
+	if s.isPaced(now) {
 		e = max(e, s.paced(now, open, n))
 	}
 	switch {
@@ -97,7 +99,7 @@ func (a *Allowance) Commit(l *Limit, now int64, p Placement, n int64) (Charge, i
 	if a.since == 0 {
 		a.since = now
 	}
-	if a.step > 0 {
+	if a.isPaced(now) {
 		a.next = a.paced(now, open, n) + a.taking(now, n)
 	}
 	if a.until > 0 && p.At >= a.until {
@@ -163,7 +165,7 @@ func (a *Allowance) Cancel(_ *Limit, now int64, c Charge) {
 	a.turn(now)
 	a.opened(now)
 	a.drop(c.From, c.To, c.Made)
-	if a.step > 0 && c.From >= now && c.Made >= a.at { // it has its place in the line of now
+	if a.isPaced(now) && c.From >= now && c.Made >= a.at { // it has its place in the line of now
 		a.next = max(0, a.next-a.taking(now, c.To))
 	}
 }
@@ -181,7 +183,7 @@ func (a *Allowance) Resume(now int64) {
 	a.turn(now)
 	a.open, a.ahead, a.early = a.open+a.ahead+a.early, 0, 0
 	a.until, a.low, a.at, a.width, a.maybe, a.starved, a.waits = 0, 0, 0, 0, 0, false, 0
-	a.step, a.next = 0, 0
+	a.step, a.rate, a.ends, a.next = 0, 0, 0, 0
 }
 
 // Reset implements [Account].
@@ -192,7 +194,7 @@ func (a *Allowance) Expires() int64 {
 	if *a == (Allowance{}) {
 		return 0
 	}
-	return max(a.until, a.since, a.mark, a.next) + numbers.AllowanceLives
+	return max(a.until, a.since, a.mark, a.next, a.ends) + numbers.AllowanceLives
 }
 
 // Inspect implements [Account].

@@ -22,7 +22,20 @@ type guess struct {
 	period, known int64 // the one that is tried, and the one that was right; negative: from the first call on
 }
 
-// paced returns when the next call may go at the pace that refusals taught.
+// Learn implements [Account].
+func (a *Allowance) Learn(_ *Limit, now, value, until int64) bool {
+	a.turn(now)
+	before := a.taking(now, 1)
+	if a.rate, a.ends = max(0, value), until; value <= 0 || until <= now {
+		a.rate, a.ends = 0, 0
+	}
+	return a.taking(now, 1) != before
+}
+
+// isPaced reports whether there is a pace, taught or stated.
+func (a *Allowance) isPaced(now int64) bool { return a.step > 0 || now < a.ends }
+
+// paced returns when the next call may go at the slower one of the paces.
 func (a *Allowance) paced(now, open, n int64) int64 {
 	if a.until > 0 && !a.fits(open, n) {
 		now = a.until
@@ -30,14 +43,17 @@ func (a *Allowance) paced(now, open, n int64) int64 {
 	return max(now, a.next)
 }
 
-// taking returns how long a cost of n takes at that pace. As in TCP CUBIC that shrinks slowly at first, after span to half of what was
-// learned, and after two to a ninth.
+// taking returns how long a cost of n takes at that pace. As in TCP CUBIC the taught one shrinks slowly at first, after span to half of what
+// was learned, and after two to a ninth.
 func (a *Allowance) taking(now, n int64) int64 {
 	x := int64(2 * numbers.Thousand)
 	if ago := max(0, now-max(a.start, a.until)); ago < 2*a.span {
 		x = ago * numbers.Thousand / a.span
 	}
 	one := max(1, a.step*numbers.Thousand/(numbers.Thousand+x/numbers.Calmly+x*x*x/(numbers.Thousand*numbers.Thousand)))
+	if now < a.ends {
+		one = max(one, a.rate)
+	}
 	return min(n, numbers.Month/one) * one
 }
 

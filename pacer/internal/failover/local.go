@@ -351,7 +351,7 @@ func (a *localStore) report(ctx context.Context, stack *store.Stack, notes []sto
 			release.Limit = 0
 			a.owe(debt{limits: stack.Limits[note.Limit : note.Limit+1], notes: []store.Note{release}})
 		case store.NoteLearn:
-			if l.Spec.Algorithm == specs.GCRA {
+			if a := l.Spec.Algorithm; a == specs.GCRA || a == specs.Allowance {
 				note.Value = min(note.Value*int64(n), specs.MaxPeriod.Microseconds())
 			} else if note.Value > 0 {
 				note.Value = max(1, note.Value/int64(n))

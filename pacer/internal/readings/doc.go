@@ -9,7 +9,7 @@
 //	            +-- Wait ---------> NoteAnswer to their allowances, or to that of the upstream: nothing is left, and how fast calls may go
 //	            +-- Refused ------> the same, for as long as the store guesses, unless a rate adapts
 //	            +-- Refused ------> NoteSlow of those that are adaptive
-//	            +-- Limit, Window > NoteLearn of what fits, while the upstream says so and for two of its windows after (10 s to 10 min)
+//	            +-- Limit, Window > NoteLearn of what fits, or of the allowance, while the upstream says so and for two of its windows after (10 s to 10 min)
 //	            +-- left ---------> NoteAnswer to the allowance of what fits, or of the upstream
 //	every answer -----------------> NoteAnswer to each allowance that binds the call: it is not on its way any more
 //	notes --Reporter--> the store --> Applied, for hooks --> Changed, for calls that wait

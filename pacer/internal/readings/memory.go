@@ -27,8 +27,9 @@ type Memory struct {
 
 // sent is a lower limit, and when the store received it.
 type sent struct {
-	value int64 // 0 for none; 1 for an allowance
-	at    time.Time
+	value     int64 // 0 for none
+	at        time.Time
+	allowance bool // the store knows of it
 }
 
 // good is the cost of calls that were admitted and answered well since the first slot, without a long break.
@@ -153,18 +154,35 @@ func (m *Memory) Stated(n int, describe func(*store.Limit) string) []store.State
 }
 
 // isFirst reports whether it is called about an allowance for the first time.
-func (m *Memory) isFirst(k store.Key) bool { return m.isNews(k, 1, time.Time{}, longestStated) }
+func (m *Memory) isFirst(k store.Key) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.keys[k]
+	if !known.allowance {
+		known.allowance = true
+		m.keep(k, known)
+		return true
+	}
+	return false
+}
 
 // isNews reports whether to send a value of a key to the store: it has another one, or received it longer ago.
 func (m *Memory) isNews(k store.Key, value int64, now time.Time, ago time.Duration) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if known := m.keys[k]; value == known.value && (value == 0 || now.Sub(known.at) < ago) {
+	known := m.keys[k]
+	if value == known.value && (value == 0 || now.Sub(known.at) < ago) {
 		return false
 	}
+	known.value, known.at = value, now
+	m.keep(k, known)
+	return true
+}
+
+// keep remembers what the store received of a key. The caller holds mu.
+func (m *Memory) keep(k store.Key, s sent) {
 	if m.keys == nil || len(m.keys) >= maxKeys {
 		m.keys = make(map[store.Key]sent) // those that are forgotten cost a note
 	}
-	m.keys[k] = sent{value, now}
-	return true
+	m.keys[k] = s
 }

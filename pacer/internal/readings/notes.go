@@ -48,7 +48,7 @@ func (r *Rules) Notes(m *Memory, a *Answer, fs []policies.Feedback, alone bool, 
 			n.Rates = slower(n.Rates, a, about[i])
 		}
 		if r.counts {
-			n.Rates = r.lower(n.Rates, m, a, &fs[i], about[i], now)
+			r.lower(&n, m, a, &fs[i], about[i], now)
 		}
 	}
 	r.answers(&n, m, a, fs, about, alone, now)
@@ -90,24 +90,37 @@ func slower(notes []store.Note, a *Answer, t targets) []store.Note {
 	return notes
 }
 
-// lower adds a note of a limit that is below its policy's.
-func (r *Rules) lower(notes []store.Note, m *Memory, a *Answer, f *policies.Feedback, t targets, now time.Time) []store.Note {
+// lower adds a note of a limit that is below its policy's. A limit that fits no policy is a pace beside them, unless what is left of it is
+// stated, too.
+func (r *Rules) lower(n *Notes, m *Memory, a *Answer, f *policies.Feedback, t targets, now time.Time) {
 	limit, limited := f.Limit.Value()
 	if !limited || f.Window == 0 {
-		return notes
+		return
 	}
 	about := t.limits
 	if !t.named {
 		about = r.fitting(a, f, t)
 	}
+	if _, counted := f.Left().Value(); len(about) == 0 && !counted {
+		about = r.allowances(n, m, a, f, t)
+	}
 	for _, i := range about {
-		value := r.lowered(&a.Limits[i], limit, f.Window)
+		l, value := &n.Limits[i], r.slowest(limit, f.Window)
+		if l.Spec.Algorithm == specs.Allowance {
+			m.learn(l.Key(), f, now)
+		} else {
+			value = r.lowered(l, limit, f.Window)
+		}
 		hold := min(max(2*f.Window, shortestHold), longestHold)
-		if m.isNews(a.Limits[i].Key(), value, now, hold/2) {
-			notes = append(notes, store.Note{Kind: store.NoteLearn, Limit: i, Value: value, For: hold})
+		if m.isNews(l.Key(), value, now, hold/2) {
+			n.Rates = append(n.Rates, store.Note{Kind: store.NoteLearn, Limit: i, Value: value, For: hold})
 		}
 	}
-	return notes
+}
+
+// slowest returns the emission interval of a limit per window, but for one that is slower than any wait.
+func (r *Rules) slowest(limit int64, window time.Duration) int64 {
+	return min((window.Microseconds()-1)/max(1, limit)+1, min(r.maxPause, implausible).Microseconds())
 }
 
 // lowered returns what a limit has to be lowered to for one of the upstream: the emission interval of a rate, or the limit of a window or
@@ -118,11 +131,10 @@ func (r *Rules) lowered(l *store.Limit, limit int64, window time.Duration) int64
 	most, period := policy.Limit()
 	rate := l.Spec.Algorithm == specs.GCRA
 	if period != window && rate {
-		interval := (window.Microseconds()-1)/max(1, limit) + 1
-		if interval <= l.Spec.Interval {
+		if (window.Microseconds()-1)/max(1, limit)+1 <= l.Spec.Interval {
 			return 0
 		}
-		return min(interval, max(min(r.maxPause, implausible).Microseconds(), l.Spec.Interval))
+		return max(r.slowest(limit, window), l.Spec.Interval)
 	}
 	if period != window {
 		limit = int64(min(float64(limit)*float64(period)/float64(window), float64(specs.MaxLimit)))
@@ -146,7 +158,7 @@ func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, 
 	}
 	for j := range n.Limits {
 		one, found := said[j]
-		if n.Limits[j].Spec.Algorithm != specs.Allowance || !found && (a.Again || !a.charged(j) && a.Blind == 0) {
+		if n.Limits[j].Spec.Algorithm != specs.Allowance || !found && j < len(a.Limits) && (a.Again || !a.charged(j) && a.Blind == 0) {
 			continue
 		}
 		if !found {

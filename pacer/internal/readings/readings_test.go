@@ -292,6 +292,36 @@ func TestALimitOverAnotherPeriod(t *testing.T) {
 	}
 }
 
+// A limit that is stated without what is left of it, and fits no policy, is a pace of the upstream's, under the key that a reading would have.
+func TestALimitThatFitsNothingIsAPace(t *testing.T) {
+	t.Parallel()
+	stated := policies.Feedback{Limit: policies.Reported(100), Window: time.Minute}
+	named, within := stated, stated
+	named.Policies, named.Otherwise, within.Within = []string{"burst"}, policies.Unknown, "tenant"
+	for name, c := range map[string]struct {
+		bound []policies.Policy
+		said  policies.Feedback
+		want  string
+	}{
+		"no policies":        {nil, stated, "/left.100"},
+		"nothing":            {[]policies.Policy{peak, daily}, stated, "/left.100"},
+		"by a name":          {[]policies.Policy{peak}, named, "/left.burst"},
+		"within a scope":     {[]policies.Policy{daily}, within, "/left.100"},
+		"that scope's limit": {[]policies.Policy{daily, policies.Fixed(1000, time.Hour).Per("tenant").Named("tenant-hour")}, within, "tenant-hour/left"},
+	} {
+		b := newBench(t, c.bound...)
+		n := b.all(c.said)
+		require.Len(t, n.Rates, 1, name)
+		require.Equal(t, c.want, n.Limits[n.Rates[0].Limit].Policy, name)
+		require.Equal(t, store.Note{Kind: store.NoteLearn, Limit: n.Rates[0].Limit, Value: 600_000, For: 2 * time.Minute}, n.Rates[0], name)
+		require.Equal(t, store.Note{Remaining: -1}, b.said(c.said)[c.want], "%s: it binds the calls of all processes", name)
+		require.Empty(t, b.all(c.said).Rates, "%s: the store knows", name)
+		counted := c.said
+		counted.Remaining, counted.Reset = policies.Reported(90), time.Minute
+		require.Empty(t, newBench(t, c.bound...).all(counted).Rates, "%s: what is left says more", name)
+	}
+}
+
 // A reading binds what it names, or else what has its number or its period, and the upstream if nothing has.
 func TestWhichAllowanceAReadingIsAbout(t *testing.T) {
 	t.Parallel()
