@@ -7,7 +7,7 @@ import "strings"
 // change it. Releases with different numbers do not count each other's calls. Permissions name pacer:* and hold for all numbers.
 //
 // TestTwoReleasesSideBySide runs the previous release beside this one if both have the same number.
-const prefix = "pacer:8:"
+const prefix = "pacer:9:"
 
 // startsMark begins the suffix of the log of a rate with exact windows. No policy's name can contain it.
 const startsMark = "/starts"
@@ -44,20 +44,20 @@ const upstreamsKey = prefix + "upstreams"
 
 // upstreamKey returns the key of an upstream. It begins all others:
 //
-//	pacer:8:{upstream}                          the epoch of the upstream's data
-//	pacer:8:{upstream}/alive                    the processes that pace it, by when they count as gone
-//	pacer:8:{upstream}/came                     the same, by when they came
-//	pacer:8:{upstream}/allowances               the allowances that the upstream stated, by their end
-//	pacer:8:{upstream}/index                    reports of processes: of themselves, their policies, and what went
-//	pacer:8:{upstream}/booking/ID               the record of a booking
-//	pacer:8:{upstream}:policy                   an account of the whole upstream
-//	pacer:8:{upstream}:policy:value             an account of one scope value, escaped
-//	pacer:8:{upstream}:policy/starts[:value]    when calls of a rate start, if its windows are exact
-//	pacer:8:{upstream}:policy/leases[:value]    the calls in flight, by when their leases run out
-//	pacer:8:{upstream}:policy/begun[:value]     the same, by when they began, if only long ones count
-//	pacer:8:{upstream}:policy/line[:value]      the queue, in order
-//	pacer:8:{upstream}:policy/waits[:value]     the same, by when they count as dead
-//	pacer:8:{upstream}:policy/flows[:value]     the flows of fair shares, by where their last calls end
+//	pacer:9:{upstream}                          the epoch of the upstream's data
+//	pacer:9:{upstream}/alive                    the processes that pace it, by when they count as gone
+//	pacer:9:{upstream}/came                     the same, by when they came
+//	pacer:9:{upstream}/allowances               the allowances that the upstream stated, by their end
+//	pacer:9:{upstream}/index                    reports of processes: of themselves, their policies, and what went
+//	pacer:9:{upstream}/booking/ID               the record of a booking
+//	pacer:9:{upstream}:policy                   an account of the whole upstream
+//	pacer:9:{upstream}:policy:value             an account of one scope value, escaped
+//	pacer:9:{upstream}:policy/starts[:value]    when calls of a rate start, if its windows are exact
+//	pacer:9:{upstream}:policy/leases[:value]    the calls in flight, by when their leases run out
+//	pacer:9:{upstream}:policy/begun[:value]     the same, by when they began, if only long ones count
+//	pacer:9:{upstream}:policy/line[:value]      the queue, in order
+//	pacer:9:{upstream}:policy/waits[:value]     the same, by when they count as dead
+//	pacer:9:{upstream}:policy/flows[:value]     the flows of fair shares, by where their last calls end
 //
 // The upstream is the hash tag, so that all keys of a stack are in one slot. Names of upstreams and policies have no brace, colon or slash,
 // and scope values are escaped, so no value can reach another key.
