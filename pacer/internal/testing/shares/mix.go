@@ -122,7 +122,7 @@ func New(kind Kind, seed uint64, estimates bool) *Mix {
 	for i, f := range m.Flows {
 		if estimates && kind != Permits {
 			f.bias = []float64{0.5, 1, 2, 4}[r.IntN(4)]
-			if kind != Rate && kind != Exact { // estimates that are too low overrun a window, whoever shares it
+			if kind != Rate && kind != Exact { // estimates that are too low overrun a window, in whatever shares
 				f.bias = max(1, f.bias)
 			}
 		}

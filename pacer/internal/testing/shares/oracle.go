@@ -8,7 +8,7 @@ import (
 // endless is the demand of a flow that takes all that it gets.
 const endless = 1e12
 
-// fill divides what there is by max-min: whoever wants less than its part by weight leaves the rest to the others.
+// fill divides what there is by max-min: a party that wants less than its part by weight leaves the rest to the others.
 func fill(room float64, demand, weight []float64) []float64 {
 	got := make([]float64, len(demand))
 	open := make(map[int]bool)
