@@ -60,7 +60,7 @@ end
 -- passed returns how far the line comes until t, if so much is kept for others.
 local function passed(s, t, others)
   local left = math.max(0, s.spare + s.n - others) * C.LineUnit + s.beyond - s.from
-  return left * ((t - s.since) / math.max(1, s.ends - s.since))
+  return left * (math.max(0, t - s.since) / math.max(1, s.ends - s.since))
 end
 
 -- free reports whether a call that starts at t leaves what is kept for others, and is not too far ahead of the pace.

@@ -101,7 +101,7 @@ end
 -- advance notes where the flow's next call begins, and what the shortest call is that came.
 local function advance(o, c, at, i)
   local length = lengthof(o, c.costof(i))
-  local step = math.max(0, length + (c.owed[i] and lengthof(o, c.owed[i]) or 0))
+  local step = math.max(0, length + (o.t and c.owed[i] and lengthof(o, c.owed[i]) or 0))
   step = (step - step % c.weight) / c.weight
   redis.call('ZADD', o.flows, at - at % C.TagUnit + math.max(C.TagUnit, step - step % C.TagUnit), c.flow)
   redis.call('ZADD', o.flows, 'GT', -length, -1)

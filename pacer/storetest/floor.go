@@ -93,6 +93,18 @@ func floorCases() []Case {
 	const minute = time.Minute
 	desk := policies.Fixed(100, minute).Reserve("support", 30).Reserve("sync", 20).Named("quota")
 	return []Case{
+		{"floor/clock", "the pace of a window does not go back when the clock does", func(t testing.TB, s *Session) {
+			st, _ := parties(s, policies.Fixed(100, minute).Burst(5).Named("quota"))
+			for _, ms := range []int{30_000, 29_800, 29_600} {
+				s.At(time.Duration(ms) * time.Millisecond)
+				if g := s.Ask(st, store.Call{Cost: 2, MaxWait: store.Forever}); !g.OK {
+					t.Fatalf("got %+v", g)
+				}
+			}
+			if l := s.Status(st).Limits[0]; l.Remaining != 94 {
+				t.Fatalf("%+v is left of 100 after 6 calls", l)
+			}
+		}},
 		{"floor/kept", "what is kept for parties is there for them until the last quarter of the window, and then let go", func(t testing.TB, s *Session) {
 			st, kept := parties(s, desk)
 			ask := func(party string, want time.Duration) {

@@ -254,6 +254,11 @@ func (h *history) ask(s *Session, set int) requested {
 		}
 		if queues {
 			h.newQueued(&c, s.now)
+			if c.AnyOf == nil && h.rng.IntN(4) == 0 { // earlier calls cost more, or less
+				for i := range st.Limits {
+					c.Owed = append(c.Owed, h.rng.Int64N(4)+1-c.CostOf(i))
+				}
+			}
 		}
 		a.calls = append(a.calls, c)
 		for h.rng.IntN(3) == 0 { // others request the same

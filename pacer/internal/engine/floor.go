@@ -159,7 +159,7 @@ func (s *sharing) line(t int64) int64 {
 // passed returns how far the line comes until t, if so much is kept for others.
 func (s *sharing) passed(t, others int64) float64 {
 	left := max(0, s.spare+s.call.cost(s.whole)-others)*numbers.LineUnit + s.beyond - s.from
-	return float64(float64(left) * (float64(t-s.since) / float64(max(1, s.ends-s.since)))) // rounded, as in the scripts
+	return float64(float64(left) * (float64(max(0, t-s.since)) / float64(max(1, s.ends-s.since)))) // rounded, as in the scripts
 }
 
 // kept returns what the parts keep at t, for others and for the party of the call.

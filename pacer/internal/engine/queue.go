@@ -44,7 +44,7 @@ func (e *Entry) toll(c *Call, i int) (t toll) {
 	if e.fairly() {
 		t.length = lengthOf(&e.Limit, c.cost(i))
 	}
-	if c.Owed != nil {
+	if c.Owed != nil && e.Limit.Spec.Algorithm == specs.GCRA { // permits cost what they did
 		t.owed = lengthOf(&e.Limit, c.Owed[i])
 	}
 	return t

@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer/internal/numbers"
+	"github.com/headway-go/headway/policies"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // ids returns who stands in a queue, in order.
@@ -250,5 +252,18 @@ func TestTagsOfGreatWeights(t *testing.T) {
 			q.enqueue(Call{ID: id + 1, Flow: 1, Weight: weight}, 0, 1000, true)
 		}
 		require.InEpsilon(t, float64(calls*numbers.TagStep)/float64(weight), q.finish[1], 0.01, "weight %d", weight)
+	}
+}
+
+// What earlier calls of a flow owe a rate is no matter of the permits beside it.
+func TestPermitsAreOwedNothing(t *testing.T) {
+	t.Parallel()
+	for _, p := range []policies.Policy{policies.PerSecond(10).Fair("tenant"), policies.InFlight(10).Fair("tenant")} {
+		spec := p.Spec()
+		e := Entry{Limit: Limit{Spec: &spec}}
+		before := e.toll(&Call{Cost: 1}, 0)
+		after := e.toll(&Call{Cost: 1, Owed: []int64{3}}, 0)
+		require.Equal(t, before.length, after.length)
+		require.Equal(t, spec.Algorithm == specs.GCRA, after.owed > 0)
 	}
 }
