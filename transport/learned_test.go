@@ -44,7 +44,7 @@ func TestLimitsAreLearnedWithoutPolicies(t *testing.T) { //nolint:tparallel // w
 		"two limits, an instant":             {limits{fixed(100, time.Minute), fixed(500, 10*time.Minute)}, 1, "epoch", 500, 10 * time.Minute, nil},
 		"seven in three seconds":             {limits{fixed(7, 3*time.Second)}, 1, "ceil", 7, 3 * time.Second, nil},
 		"a day":                              {limits{fixed(600, 24*time.Hour)}, 10, "floor", 600, 24 * time.Hour, nil},
-		"thousands, from the first call on":  {limits{first(5000, time.Hour)}, 10, "epoch", 5000, time.Hour, nil},
+		"thousands, from the first call on":  {limits{first(2000, time.Hour)}, 10, "epoch", 2000, time.Hour, nil},
 		"a date":                             {limits{fixed(300, time.Minute)}, 1, "date", 300, time.Minute, nil},
 		"what was left before the call":      {limits{log(300, time.Minute)}, 1, "ceil", 300, time.Minute, &stating{before: true}},
 		"a wait of 0":                        {limits{fixed(300, time.Minute)}, 1, "ceil", 300, time.Minute, &stating{zero: true}},
