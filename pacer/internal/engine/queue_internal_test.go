@@ -255,7 +255,7 @@ func TestTagsOfGreatWeights(t *testing.T) {
 	}
 }
 
-// What earlier calls of a flow owe a rate is no matter of the permits beside it.
+// A debt of earlier calls of a flow to a rate changes nothing for the permits beside it.
 func TestPermitsAreOwedNothing(t *testing.T) {
 	t.Parallel()
 	for _, p := range []policies.Policy{policies.PerSecond(10).Fair("tenant"), policies.InFlight(10).Fair("tenant")} {
