@@ -55,22 +55,22 @@ func (v *view) do(f func()) {
 }
 
 func (v *view) Reserve(_ context.Context, s store.Stack, calls []store.Call, grants []store.Grant) (err error) {
-	v.do(func() { err = v.is.Reserve(context.Background(), s, calls, grants) })
+	v.do(func() { err = v.is.Reserve(context.Background(), s, calls, grants) }) //nolint:contextcheck // it leaves the bubble of the caller
 	return err
 }
 
 func (v *view) Cancel(_ context.Context, s store.Stack, grants []store.Grant) (err error) {
-	v.do(func() { err = v.is.Cancel(context.Background(), s, grants) })
+	v.do(func() { err = v.is.Cancel(context.Background(), s, grants) }) //nolint:contextcheck // it leaves the bubble of the caller
 	return err
 }
 
 func (v *view) Report(_ context.Context, s store.Stack, notes []store.Note) (now store.Instant, changed int, err error) {
-	v.do(func() { now, changed, err = v.is.Report(context.Background(), s, notes) })
+	v.do(func() { now, changed, err = v.is.Report(context.Background(), s, notes) }) //nolint:contextcheck // it leaves the bubble of the caller
 	return now, changed, err
 }
 
 func (v *view) Status(_ context.Context, s store.Stack) (status store.StackStatus, err error) {
-	v.do(func() { status, err = v.is.Status(context.Background(), s) })
+	v.do(func() { status, err = v.is.Status(context.Background(), s) }) //nolint:contextcheck // it leaves the bubble of the caller
 	return status, err
 }
 

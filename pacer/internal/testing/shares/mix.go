@@ -102,7 +102,7 @@ func New(kind Kind, seed uint64, estimates bool) *Mix {
 	parties, left := 1+r.IntN(min(3, n-1)), 90
 	m.floors = make([]float64, parties+1)
 	for i := range n {
-		f := &Flow{weight: 1, takes: []time.Duration{200, 500, 1000}[r.IntN(3)] * time.Millisecond, cost: costs(r, kind)}
+		f := &Flow{weight: 1, takes: []time.Duration{time.Second / 5, time.Second / 2, time.Second}[r.IntN(3)], cost: costs(r, kind)}
 		if i < parties {
 			f.party = i + 1
 			most := min(40, left-10*(parties-i-1)) / 10

@@ -44,7 +44,7 @@ func (m *Mix) Play(tb testing.TB, fleet []*pacer.Pacer) *Show {
 	for i, f := range m.Flows {
 		if f.greedy {
 			for k := range waiting * len(fleet) {
-				r := rand.New(rand.NewPCG(m.seed, uint64(1000*i+k))) //nolint:gosec // not negative
+				r := rand.New(rand.NewPCG(m.seed, uint64(1000*i+k)))
 				all.Go(func() { s.greedy(ctx, i, k, r, &all) })
 			}
 			continue
@@ -139,8 +139,8 @@ func (s *Show) note(i int, at, waited time.Duration, cost int64, takes time.Dura
 		return
 	}
 	for end := at + takes; at < end && int(at/s.interval) < len(s.got); {
-		k := at / s.interval
-		until := min(end, (k+1)*s.interval)
+		k := int(at / s.interval)
+		until := min(end, at-at%s.interval+s.interval)
 		s.got[k][i] += (until - at).Seconds()
 		at = until
 	}
@@ -170,7 +170,7 @@ func (s *Show) Judge() (f Figure) {
 		if s.changes(k) {
 			continue
 		}
-		for i, one := range s.Flows { // who takes all all the time has its floor
+		for i, one := range s.Flows { // a flow that always takes all has its floor
 			if floor := s.floors[one.party] * whole; one.party > 0 && one.greedy && one.comes[0] == [2]time.Duration{0, s.lasts} {
 				f.Floor = append(f.Floor, max(0, floor-s.got[k][i]-maxCost)/floor)
 			}
