@@ -172,10 +172,15 @@ func (c *Call) furthest(at time.Time) time.Time {
 	return at
 }
 
-// takeOut has a call leave the process for the store's queue. It polls for itself.
+// takeOut has a call leave the process for the store's queue. It polls for itself. One that comes back, because it was bound anew or gave
+// its position up, has its place before those that came later.
 func (q *queue) takeOut(c *Call) {
 	c.queue, c.state, c.grant[0].Queued = q, reserved, false
-	q.out = append(q.out, c)
+	i := len(q.out)
+	for i > 0 && q.out[i-1].came > c.came {
+		i--
+	}
+	q.out = slices.Insert(q.out, i, c)
 }
 
 // forget records that a call has no slot to come, nor waits in the store's queue, and reports whether it was one that had left.
