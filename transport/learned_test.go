@@ -107,12 +107,7 @@ func TestFewCallsAtOnceTeachNoSlowPace(t *testing.T) {
 		api := (&stating{every: 1, form: "ceil"}).open(rand.New(rand.NewPCG(4, 1)), upstreamtest.Fixed(300, time.Minute), upstreamtest.InFlight(4))
 		from := time.Now()
 		stated(t, api, nil, from.Add(6*time.Minute))
-		used := 0
-		for _, at := range api.came(true) {
-			if at.Sub(from) >= time.Minute && at.Sub(from) < 6*time.Minute {
-				used++
-			}
-		}
+		used := api.used(from.Add(time.Minute), from.Add(6*time.Minute))
 		t.Logf("used %d of 1500, refused %d", used, api.Refused())
 		require.GreaterOrEqual(t, used, 1200) // 29 % where three calls taught a pace
 		require.LessOrEqual(t, api.Refused(), 120)

@@ -101,3 +101,13 @@ func (s *stating) came(admitted bool) (all []time.Time) {
 	}
 	return all
 }
+
+// used returns how many calls were admitted from one instant on and before another.
+func (s *stating) used(from, to time.Time) (n int) {
+	for _, at := range s.came(true) {
+		if !at.Before(from) && at.Before(to) {
+			n++
+		}
+	}
+	return n
+}

@@ -153,12 +153,7 @@ func TestALimitWithoutARestIsKept(t *testing.T) {
 						open(rand.New(rand.NewPCG(4, 1)), upstreamtest.Bucket(75, 200*ms))
 					from := time.Now()
 					stated(t, api, stack, from.Add(6*time.Minute))
-					used := 0
-					for _, at := range api.came(true) {
-						if at.Sub(from) >= time.Minute && at.Sub(from) < 6*time.Minute {
-							used++
-						}
-					}
+					used := api.used(from.Add(time.Minute), from.Add(6*time.Minute))
 					t.Logf("used %d of 1500, refused %d", used, api.Refused())
 					require.GreaterOrEqual(t, used, 1400)
 					require.LessOrEqual(t, api.Refused(), 20)
