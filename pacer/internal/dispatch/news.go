@@ -108,7 +108,8 @@ func (s *Dispatcher) wake(id int64) {
 	defer s.unlock()
 	if c := s.byID[id]; c != nil {
 		if q := c.queue; q != nil && s.isQueued(c) {
-			if i := slices.IndexFunc(q.out, s.isQueued); q.out[i] != c {
+			turn := func(o *Call) bool { return s.isQueued(o) || q.inOrder && s.lacksPermits(o) }
+			if i := slices.IndexFunc(q.out, turn); q.out[i] != c {
 				s.swap(q.out[i], c) // it is the turn of the first
 				c = q.out[i]
 			}

@@ -164,13 +164,17 @@ func (s *Dispatcher) neighbours(c *Call) (before time.Time, later *Call) {
 		case !after && (o.moving != nil || s.outdated(o, time.Now())): // nobody knows yet where its slot will be
 		case !after:
 			before = o.furthest(before)
-		case o.state == reserved && o.moving == nil && o.grant[0].OK && !o.grant[0].Local && !o.hasPermits():
-			if _, asleep := s.waiting[o]; asleep {
-				return before, o
-			}
+		case s.lacksPermits(o):
+			return before, o
 		}
 	}
 	return before, nil
+}
+
+// lacksPermits reports whether a call sleeps until its slot and has no permits yet. The caller holds mu.
+func (s *Dispatcher) lacksPermits(c *Call) bool {
+	_, asleep := s.waiting[c]
+	return asleep && c.state == reserved && c.moving == nil && c.grant[0].OK && !c.grant[0].Local && !c.hasPermits()
 }
 
 // answer applies the store's answer to a call that is moving. The caller holds mu.
