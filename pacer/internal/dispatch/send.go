@@ -46,18 +46,6 @@ func (s *Dispatcher) unlockFor(isOwn func(*request) bool) (own *request) {
 // sendOthers sends a request of calls whose owners are in other goroutines.
 func (s *Dispatcher) sendOthers(r *request) { telemetry.Guard("a store", func() { s.sendOwn(r) }) }
 
-// sendOwn sends a request, if it is not nil, and then those that may go.
-func (s *Dispatcher) sendOwn(r *request) {
-	if r == nil {
-		return
-	}
-	defer func() {
-		s.lock()
-		s.unlock()
-	}()
-	s.send(r)
-}
-
 // admitAll is admit for all queues that have changed. It tries again when a queue needs it. The caller holds mu.
 func (s *Dispatcher) admitAll() {
 	for _, q := range s.looks {
@@ -78,12 +66,16 @@ func (s *Dispatcher) admitAll() {
 	s.looks = s.looks[:0]
 }
 
-// send sends a request, and gives those who wait for it their answers. If the store panics, or a hook of its client, nobody must wait for it.
-func (s *Dispatcher) send(r *request) {
+// sendOwn sends a request, if it is not nil, gives those who wait for it their answers, and sends the requests that may go then. If the store
+// panics, or a hook of its client, nobody must wait for it.
+func (s *Dispatcher) sendOwn(r *request) {
+	if r == nil {
+		return
+	}
 	r.errs = r.errs[:0]
 	defer func() {
 		s.lock()
-		defer s.mu.Unlock()
+		defer s.unlock()
 		s.answered(r)
 	}()
 	ctx := s.unending(r.asks[0].ctx)
