@@ -150,10 +150,11 @@ func (w *outing) judgeMost(t *testing.T, limit int, aligned bool) {
 	}
 }
 
-// judgeLeast judges every second from one second after the return on; of windows, which begin with many calls, those of the clock.
+// judgeLeast judges every second from one second after the return on, when all processes have reported; of windows, which begin with many calls,
+// those of the clock.
 func (w *outing) judgeLeast(t *testing.T, aligned bool) {
 	t.Helper()
-	step, from := 10*time.Millisecond, w.returned+time.Second
+	step, from := 10*time.Millisecond, w.returned+time.Second+w.distance
 	if aligned {
 		step, from = time.Second, from.Truncate(time.Second)+time.Second
 	}
