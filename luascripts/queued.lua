@@ -260,7 +260,7 @@ return function(entries, c, up, now, reply, size, changed)
       known.free, known.s, known.binds = free, s, binds
     end
     lead = permits and not turns and math.max(C.PermitNear, c.reach) or near
-    turns = not c.held and turns -- who has a slot need not queue for one
+    if c.held then turns = false end -- who has a slot need not queue for one
     local within = c.held and near or lead -- a call with a slot knows when to request its permits
     if free - now > within or not turns and s - now > within then return granted(s, binds, rates, false) end
     local kinds = rates

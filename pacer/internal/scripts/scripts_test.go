@@ -96,6 +96,7 @@ func must(b []byte, err error) []byte {
 
 func TestScriptsAreJoinedWithoutComments(t *testing.T) {
 	t.Parallel()
+	negation := regexp.MustCompile(`(\w+) = not (.*)`)
 	s := scripts.New()
 	for _, source := range []string{s.Reserve, s.Queued, s.Cancel, s.Report, s.Status, s.Heartbeat} {
 		require.True(t, strings.HasPrefix(source, "local function clock()"))
@@ -103,6 +104,9 @@ func TestScriptsAreJoinedWithoutComments(t *testing.T) {
 		for line := range strings.Lines(source) {
 			require.NotEmpty(t, strings.TrimSpace(line))
 			require.False(t, strings.HasPrefix(line, "--"), line)
+			if m := negation.FindStringSubmatch(line); m != nil {
+				require.NotRegexp(t, `\b`+m[1]+`\b`, m[2], "miniredis's Lua leaves the variable as it is")
+			}
 		}
 	}
 	fake := scripts.WithClock("local function clock() return 5 end")
