@@ -220,7 +220,7 @@ return function(entries, c, up, now, reply, size, changed)
       local first = math.max(at - near, lost - lastmoment) + ahead
       if lost >= s then first = math.min(first, own) end
       if blocks == 0 or fairturn then blocks = lane end
-      soonest = math.max(again, first)
+      soonest = math.max(again, first, base)
       again = math.max(again, first - (near - C.Near))
     end
     if soonest - now > c.maxwait then return nil, nil, nil, { class = refused, at = soonest, binds = blocks } end

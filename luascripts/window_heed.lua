@@ -32,8 +32,13 @@ function window.clear(o, now)
   o.most, o.dirty = o.limit, true
 end
 
-function window.stray(o, now, at, within, step, most)
+-- forget drops everything if it is past.
+local function forget(o, now)
   if math.max(o.ends, o.till, o.fades, o.noted, o.since) <= now then window.clear(o, now) end
+end
+
+function window.stray(o, now, at, within, step, most)
+  forget(o, now)
   if o.fades <= now then o.margin, o.raised, o.fades = 0, 0, 0 end
   local alone = stray(o, now, at, within, step, most)
   o.dirty = true
@@ -50,6 +55,7 @@ function window.learn(o, now, value, till)
   o.learned, o.till, o.most, o.dirty = math.max(1, value), till, o.limit, true
   if value <= 0 or value >= o.limit or till <= now then o.learned, o.till = 0, 0 end
   if o.till > 0 then o.most = o.learned end
+  forget(o, now)
   return o.most ~= before
 end
 

@@ -2,9 +2,11 @@ package serve
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
+	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/headway-go/headway/pacer"
@@ -54,12 +56,16 @@ func readCredentials(path string) (credentials, error) {
 	var all credentials
 	d := json.NewDecoder(strings.NewReader(string(data)))
 	d.DisallowUnknownFields()
-	if d.Decode(&all) != nil {
+	broken := d.Decode(&all) != nil
+	if _, more := d.Token(); broken || !errors.Is(more, io.EOF) {
 		return nil, bad("Credentials", path, "is not the JSON that docs/serve.md describes")
 	}
-	for name, c := range all {
+	for _, c := range all {
 		if c == nil || len(c.Values) == 0 || c.Scope == "" && len(c.Values) > 1 {
-			return nil, bad("Credentials", path, fmt.Sprintf("upstream %q: must have one credential, or a scope and several", name))
+			return nil, bad("Credentials", path, "each upstream must have one credential, or a scope and several")
+		}
+		if slices.ContainsFunc(c.Values, func(one secret) bool { return one.Value == "" }) {
+			return nil, bad("Credentials", path, "each credential must have a value")
 		}
 	}
 	return all, nil

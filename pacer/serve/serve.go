@@ -143,8 +143,8 @@ func (s *Server) open(ctx context.Context) (err error) {
 		operators = append(operators, u.operator)
 		delete(secrets, name)
 	}
-	for name := range secrets {
-		return bad("Credentials", strconv.Quote(name), "is no upstream of the file: remove it, or add the upstream")
+	if len(secrets) > 0 {
+		return bad("Credentials", c.Credentials, "has an upstream that is not in the file: remove it, or add the upstream") // its name may be a secret
 	}
 	if c.Root != "" {
 		if s.root = s.upstreams[c.Root]; s.root == nil || s.root.base == nil {

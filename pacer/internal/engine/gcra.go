@@ -36,7 +36,7 @@ type GCRA struct {
 	queue  *Queue    // nil if no call was ever in it
 	log    *startLog // when calls start; nil if the limit needs no log
 	reset  mark
-	// freed is where an interval began that was given back after its begin; 0 if something was charged since. See wants.before.
+	// freed is where an interval of a share began that was given back after its begin; 0 if something was charged since. See wants.before.
 	freed int64
 }
 
@@ -193,7 +193,7 @@ func (g *GCRA) giveBack(l *Limit, now int64, c gap, from int64) {
 	if to <= now || from >= to {
 		return // past, or free already
 	}
-	if g.freed = 0; from < now {
+	if g.freed = 0; from < now && l.Spec.Share {
 		g.freed = from
 	}
 	begin := from

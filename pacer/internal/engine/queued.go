@@ -457,7 +457,7 @@ func (q *queuedCall) inTurn(begin, slot Grant) verdict {
 		if blocks < 0 || fairTurn {
 			blocks = lane
 		}
-		soonest = max(again, first)
+		soonest = max(again, first, begin.At)
 		again = max(again, first-(q.near-numbers.Near))
 	}
 	if soonest-q.now > q.call.MaxWait {

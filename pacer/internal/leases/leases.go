@@ -52,6 +52,8 @@ type Lease struct {
 	guard   time.Duration // for how long its permits stay taken when the call is done
 	renewed time.Time
 	alive   func() bool // nil: yes
+	asking  bool        // that is called, and has not returned
+	ended   bool        // it returned false
 	done    bool
 	timer   *time.Timer // of the guard
 }
