@@ -138,7 +138,7 @@ func (r *Reader) read(ctx context.Context, a *Ask) error {
 			a.ByPolicy = true
 		case Tracked:
 			a.Tracked = true
-		case Scope, Keep, Attempt:
+		case Scope, Keep:
 		}
 	}
 	if r.Dispatcher.Meter.IsOn() {
