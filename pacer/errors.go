@@ -119,7 +119,7 @@ func (e *LimitError) Error() string {
 func (e *LimitError) reason(b *strings.Builder) {
 	switch e.Reason { //nolint:exhaustive // the others: the text names what the call waits for
 	case TooCostly:
-		fmt.Fprintf(b, ": a call of cost %d can never start, because it admits at most %d at once: split the call, or raise the policy's burst or limit",
+		fmt.Fprintf(b, ": a call of cost %d can never start, because the policy admits at most %d at once: split the call, or raise the policy's burst or limit",
 			e.Cost, e.Limit)
 	case NoScope:
 		fmt.Fprintf(b, " is per %s, and the call carries no %s: give it pacer.Scope(%q, value), or its context pacer.With, or make the policy Optional",
@@ -212,13 +212,20 @@ func (e *LimitError) pause(b *strings.Builder) {
 
 // advise writes what bounded the wait, and what to do.
 func (e *LimitError) advise(b *strings.Builder) {
+	when, or := "then", "raise MaxWait"
+	if e.Wait == 0 {
+		when = "later"
+	}
+	if e.MaxWait == 0 {
+		or = "let the call wait"
+	}
 	switch left := max(0, e.MaxWait-e.Waited); {
 	case errors.Is(e.Err, context.DeadlineExceeded):
-		fmt.Fprintf(b, "the context's deadline (%s left): try again later, or give the call more time", round(left))
+		fmt.Fprintf(b, "the context's deadline (%s left): try again %s, or give the call more time", round(left), when)
 	case round(left) != round(e.MaxWait):
-		fmt.Fprintf(b, "what is left (%s) of the longest wait allowed (%s): try again after it, or raise MaxWait", round(left), round(e.MaxWait))
+		fmt.Fprintf(b, "what is left (%s) of the longest wait allowed (%s): try again %s, or %s", round(left), round(e.MaxWait), when, or)
 	default:
-		fmt.Fprintf(b, "the longest wait allowed (%s): try again after it, or raise MaxWait", round(e.MaxWait))
+		fmt.Fprintf(b, "the longest wait allowed (%s): try again %s, or %s", round(e.MaxWait), when, or)
 	}
 }
 

@@ -82,7 +82,7 @@ func (r *Reader) RequestAny(a *Ask) (q dispatch.Request, err error) {
 	if u := was.pool.usual.Load(); isUsual && u != nil && u.set == a.Set {
 		return u.request(a), nil
 	}
-	if err := r.checkCosts(a.Set, a.Options); err != nil {
+	if err := r.checkCosts("CostOf", a.Set, a.Options); err != nil {
 		return q, err
 	}
 	l, now := was.pool, pooled{pool: was.pool, stick: was.stick, only: was.only}
