@@ -1,6 +1,6 @@
 -- account.lua: the parts that the algorithms share.
 --
--- An account is what is known of one key under one algorithm. An algorithm is a table of functions: parse, loadstring, room, take, write,
+-- An account is the state of one key under one algorithm. An algorithm is a table of functions: parse, loadstring, room, take, write,
 -- earliest, horizon, commit, cancel, settle, slow, stray, learn, claim, reset, holds and inspect. See gcra.lua and window.lua; they mirror
 -- package engine, and a differential test compares every reply.
 --
@@ -78,7 +78,7 @@ local function paused(o, after) return o.unit == 'a ' and o.low == 1 and o.till 
 -- said returns the end of an account's allowance that was stated, if that is in the future; 0 otherwise.
 local function said(o, now) return o and o.unit == 'a ' and o.till > now and o.till or 0 end
 
--- reset marks an account as reset. Its earlier charges, which matter until an instant, cannot be given back: others may have them by then.
+-- reset marks an account as reset. Its earlier charges matter until till, and cannot be given back: others may already have them.
 local function reset(o, now, till)
   o.remembers = math.max(till, o.remembers)
   o.mark = now
@@ -108,7 +108,7 @@ local function arg()
   return tonumber(ARGV[nextarg - 1])
 end
 
--- widened returns a length of time with a margin of so many millionths of it, rounded up.
+-- widened returns a length of time plus a share of it in millionths, rounded up.
 local function widened(length, share)
   local more = length * share + C.WholeShare - 1
   return length + (more - more % C.WholeShare) / C.WholeShare
@@ -150,7 +150,7 @@ local function lasting(us)
   return ttl(us)
 end
 
--- sweep takes those out of a sorted set that are past, the earliest first: if there are very many, in several runs. The rest does no harm.
+-- sweep removes the past members of a sorted set, the earliest first; very many take several runs. The rest does no harm.
 local function sweep(set, past)
   local n = redis.call('ZCOUNT', set, '-inf', past)
   if n > 0 then redis.call('ZREMRANGEBYRANK', set, 0, math.min(n, C.MaxSwept) - 1) end

@@ -22,7 +22,7 @@
 --        within: if its windows are exact: its length (µs)
 --        floor, decrease: if it adapts (algorithms 3, 5 and 7; 0 if it does not): millionths
 --        hold, recovery: if it adapts: µs
---        queue: if calls are queued for it (algorithms 5 and 7): 1 for a lane, which follows the rate of which it is a part,
+--        queue: if calls are queued for it (algorithms 5 and 7): 1 for a lane, which follows its whole rate,
 --        2 for fair shares, or 0 for neither
 -- TTL    until tat and till are past and the share is whole; with a log, until the last start before the later of tat and unlogged expires
 

@@ -127,7 +127,7 @@ function gcra.spent(o, now)
   return { now }, { (up - up % o.t) / o.t }
 end
 
--- begin has an account lack the calls that a window counts, at most its burst.
+-- begin takes the calls that a window counts from an account, at most its burst.
 function gcra.begin(o, from, _, n, now)
   local sum = 0
   for i = 1, #n do sum = sum + n[i] end

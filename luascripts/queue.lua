@@ -9,7 +9,7 @@
 
 local queue, changes = {}, {}
 
--- kept is for how long a queue's keys live after they were written, in µs.
+-- kept is how long a queue's keys live after a write, in µs.
 local kept = 6000000
 
 -- say records a change to publish.
@@ -23,7 +23,7 @@ function queue.publish(up, now)
   redis.pcall('PUBLISH', up.key .. '/pauses', string.format('%.0f', now) .. '\n' .. table.concat(changes, '\n'))
 end
 
--- keep sets the TTLs of a queue that was written: once, at the end of a run, because entries may be gone by then.
+-- keep sets the TTLs of a queue that was written: once, at the end of a run, because entries may have left until then.
 function queue.keep(o)
   if not o.written then return end
   local px = lasting(kept)
@@ -144,7 +144,7 @@ end
 -- isfirst reports whether a call is the first in the queue.
 function queue.isfirst(o, id) return redis.call('ZRANGE', o.queue, 0, 0)[1] == id end
 
--- call wakes the queued calls whose turn has come, except one, and at least so many: they poll within so much time.
+-- call wakes the queued calls whose turn has come, at least the given number, but not one call: they poll within lives.
 function queue.call(o, now, but, least, lives)
   local n = math.min(math.max(o.run.free and o.run.free(o, now) or 1, least or 0), C.MostCalled)
   if n <= 0 then return end

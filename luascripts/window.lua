@@ -254,8 +254,8 @@ local function over(o, k, n)
   end
 end
 
--- search returns where a call would be placed but for what is kept for others: at, begin of its bucket, and full, before which no bucket has
--- room for even one call, if that is news. It changes nothing.
+-- search returns where a call would be placed if nothing was kept for others: at, the start of its bucket, and full, the instant before
+-- which no bucket has room for even one call, if that is new. It changes nothing.
 local function search(o, now, e, n, round)
   local k = floor(o, e)
   if e >= after(o, k) - o.guard then k = after(o, k) end

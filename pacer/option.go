@@ -42,7 +42,7 @@ func (option) call()  {}
 func (option) try()   {}
 func (option) scope() {}
 
-// fewOptions is the most options that calls usually have: so many take no allocation.
+// fewOptions is the most options that calls usually have. Up to that, they take no allocation.
 const fewOptions = 4
 
 // optionsOf unpacks options, in room if there is enough.

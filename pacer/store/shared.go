@@ -103,9 +103,9 @@ type Membership struct {
 
 // A Holding is what the account of a limit holds, from grants to all processes.
 type Holding struct {
-	Taken   time.Duration // of a rate: how much of the time to come is, as far as a store cares to look
+	Taken   time.Duration // of a rate: how much of the future is granted, as far ahead as the store looks
 	Buckets []Charge      // of a window: From and To of those that still count
-	Permits int64         // that are out
+	Permits int64         // that are taken
 	Until   Instant       // when the last of their leases runs out
 }
 

@@ -96,7 +96,7 @@ type history struct {
 	total  int
 }
 
-// add notes a number.
+// add counts a number.
 func (h *history) add(n int64) {
 	h.counts[bucketOf(n)]++
 	if h.total++; h.total < fullHistory {

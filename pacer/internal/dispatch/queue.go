@@ -125,7 +125,7 @@ func (s *Dispatcher) dropIfIdle(q *queue) {
 	}
 }
 
-// retire has a queue serve only those that it has already: its limits do not hold any more. The caller holds mu.
+// retire closes a queue to further calls, because its limits do not hold any more. It still serves the calls in it. The caller holds mu.
 func (s *Dispatcher) retire(q *queue) {
 	delete(s.queues.byStack, q.hash)
 	delete(s.queues.pools, q)
@@ -172,8 +172,8 @@ func (c *Call) furthest(at time.Time) time.Time {
 	return at
 }
 
-// takeOut has a call leave the process for the store's queue. It polls for itself. One that comes back, because it was bound anew or gave
-// its position up, has its place before those that came later.
+// takeOut moves a call from the process's queue to the store's, where it polls for itself. If it comes back, because it was bound anew or
+// gave up its position, its place is before the calls that came later.
 func (q *queue) takeOut(c *Call) {
 	c.queue, c.state, c.grant[0].Queued = q, reserved, false
 	i := len(q.out)

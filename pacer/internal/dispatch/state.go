@@ -313,7 +313,7 @@ type ask struct {
 	hash   uint64 // of the stack
 	calls  []store.Call
 	grants []store.Grant // as many
-	sure   int           // so many of them are decided
+	sure   int           // how many of them are decided
 	began  time.Time     // when the request was made
 	err    error
 	done   chan struct{} // signals the answer to the caller; nil for a queue

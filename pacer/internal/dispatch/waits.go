@@ -153,7 +153,7 @@ func (s *Dispatcher) estimate(q *queue, c *Call, now time.Time, ahead int) time.
 	return q.window.Estimate(at, s.sinceMade(q.furthest()), ahead) - at
 }
 
-// least returns how long a call waits at least that has so many waiting calls before it.
+// least returns a lower bound of the wait of a call with ahead waiting calls before it.
 func (s *Dispatcher) least(q *queue, c *Call, now time.Time, ahead int) time.Duration {
 	from := s.storeTime(now)
 	if from == 0 {
@@ -175,7 +175,7 @@ func (s *Dispatcher) least(q *queue, c *Call, now time.Time, ahead int) time.Dur
 	return at.Sub(from)
 }
 
-// earliest returns an instant before which the last of so many units cannot start, if the first does not start before from.
+// earliest returns a lower bound of when the last of some units starts, if the first does not start before from.
 func earliest(l *specs.Spec, now, from store.Instant, units int64) store.Instant {
 	after := func(n, each int64) store.Instant {
 		return from + store.Instant(min(max(0, n), specs.MaxPeriod.Microseconds()/each)*each)

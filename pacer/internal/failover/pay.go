@@ -81,7 +81,7 @@ type operations struct {
 	mu   sync.Mutex
 	by   string
 	last int64
-	open map[int64]struct{} // those of which it is not known whether they were done
+	open map[int64]struct{} // those whose outcome is unknown
 }
 
 // begin numbers an operation.

@@ -83,7 +83,8 @@ func (w *Store) arrive(ctx context.Context) error {
 	if w.failure.Load() == nil && took > w.config.Timeout && p.Alive > 1 && w.config.Processes == 0 {
 		w.failed(w.overdue()) // others may have lost the store meanwhile: it can wait for them, as it has no share
 	}
-	// Only now: a barrier that nobody has learned of would be over for those who come next. One that is set may be over before this is answered.
+	// Only now: a barrier that no process has received would be over for those that come next. One that is set may be over before this is
+	// answered.
 	if until := w.untilAllAreBack(); until > 0 && p.Barrier <= p.Now {
 		if took <= w.config.Timeout { // the store is back since it had the first one, which is as long ago as that took
 			until -= took
@@ -198,7 +199,7 @@ func (w *Store) sendReports(ctx context.Context, all []readings.Report, sent fun
 	return changed, failed
 }
 
-// isClosing reports whether nothing more is to be reported, because the process is about to leave the fleet.
+// isClosing reports whether the process is about to leave the fleet, and must not report anything.
 func (w *Store) isClosing() bool {
 	if last := w.last.Load(); last != nil {
 		return !time.Now().Before(*last)

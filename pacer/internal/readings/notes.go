@@ -123,9 +123,9 @@ func (r *Rules) slowest(limit int64, window time.Duration) int64 {
 	return min((window.Microseconds()-1)/max(1, limit)+1, min(r.maxPause, implausible).Microseconds())
 }
 
-// lowered returns what a limit has to be lowered to for one of the upstream: the emission interval of a rate, or the limit of a window or
-// of leases; 0 if it is no lower than the policy's. A rate keeps the same pace over another time, however slow. A window admits at least
-// one call.
+// lowered returns a limit that the upstream states as a value of the policy's kind: the emission interval of a rate, or the limit of a
+// window or of leases; 0 if it is no lower than the policy's. A rate keeps the same pace over another time, however slow. A window admits
+// at least one call.
 func (r *Rules) lowered(l *store.Limit, limit int64, window time.Duration) int64 {
 	policy := r.policyOf(l)
 	most, period := policy.Limit()
