@@ -125,7 +125,7 @@ const (
 	// for a process that has never reached its store, or that its store has known for a few seconds only; without it, calls wait for the
 	// store.
 	PaceLocally Outage = iota
-	// RefuseCalls refuses calls with a [*StoreError] that matches [store.ErrUnreachable].
+	// RefuseCalls refuses calls with a [*StoreError] that matches [ErrUnreachable].
 	RefuseCalls
 	// LetThrough lets every call go at once, and never counts it.
 	LetThrough
