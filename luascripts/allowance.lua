@@ -311,7 +311,7 @@ local function read(o, now, slot, left, till, refused, was)
   return set(o, now, left, till, gated, was)
 end
 
--- stated returns how long to wait, as far as that is known.
+-- stated returns how long to wait, as far as the answer shows it.
 local function stated(o, now, wait, left, guessed)
   if wait == 0 then return (o.dated > 0 or left > 0) and C.Second or nexttime(o, now) end
   if not guessed then o.dated = 1 end

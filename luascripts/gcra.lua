@@ -106,8 +106,7 @@ function gcra.open(o, now)
   o.gaps, o.kept, o.opened = list.splice(o.gaps, 1, first, table.concat(all)), 0, true
 end
 
--- fit places the call in a free piece a..b, the gap of that number or the tail, as early as it can; nil if the piece does not
--- hold it.
+-- fit places the call in a free piece a..b, a gap or the tail, as early as possible; nil if the piece is too short.
 local function fit(o, now, e, w, a, b, gap)
   local from = a > now and a or now
   local x = math.max(from + w.lead, e - w.before)

@@ -98,7 +98,7 @@ function queue.turn(o, c, rank, at, within)
   return few <= within and micros(at - first) * c.weight <= within, ahead
 end
 
--- advance notes where the flow's next call begins, and what the shortest call is that came.
+-- advance records where the flow's next call begins, and the length of the shortest call so far.
 local function advance(o, c, at, i)
   local length = lengthof(o, c.costof(i))
   local step = math.max(0, length + (o.t and c.owed[i] and lengthof(o, c.owed[i]) or 0))

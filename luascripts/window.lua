@@ -91,7 +91,7 @@ end
 -- find returns the first bucket that does not begin before b.
 local function find(o, b) return list.find(o.buckets, b) end
 
--- count returns what the bucket holds that begins at b, and which it is.
+-- count returns the count of the bucket that begins at b, and its index.
 local function count(o, b)
   local i = find(o, b)
   local n, at = bucket(o, i)
@@ -177,8 +177,8 @@ local function fullest(o, k, n)
   return most
 end
 
--- room returns how many calls of cost n may go now: as many as the fullest of the windows that hold them, or if all that is in any of
--- these leaves room for as many as are wanted, as many as that.
+-- room returns how many calls of cost n may go now: as many as all buckets together leave room for, if that is at least many, and otherwise
+-- as many as the fullest window that would contain them admits.
 function window.room(o, now, n, many)
   if o.part then return many end
   if o.parts or o.ahead > 0 then return 0 end

@@ -29,7 +29,7 @@ type admitted struct {
 	at    location
 }
 
-// bounds returns the bounds of the limit's windows as far as a call needs them that goes now; nil without a calendar.
+// bounds returns the bounds of the windows that a call that goes now needs; nil without a calendar.
 func (l *prepared) bounds(now int64) []int64 {
 	if l.Spec.Calendar == nil {
 		return nil

@@ -33,7 +33,7 @@ func (r *reply) int() int64 {
 // maxInstant is the latest instant of a script, up to which its numbers are exact.
 const maxInstant = 1 << 53
 
-// maxRefused is the latest slot of a refused call, which may want to go as late as a time.Duration reaches.
+// maxRefused is the latest slot of a refused call: its NotBefore may be as large as a time.Duration.
 const maxRefused = maxInstant + math.MaxInt64/1000
 
 // upTo returns the next number, from least to most: every number of a reply is hostile until then.

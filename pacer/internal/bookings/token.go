@@ -51,7 +51,7 @@ const (
 	tokenVersion = 1
 	maxText      = 1 << 16 // bytes: more than a token has
 	maxItems     = 256     // of a list in a token
-	maxSlack     = 1 << 40 // µs: twelve days, which is as good as any longer one
+	maxSlack     = 1 << 40 // µs: twelve days: no job needs more
 	maxTokenTime = 1 << 53 // µs
 	maxKeep      = 30 * 24 * time.Hour
 )

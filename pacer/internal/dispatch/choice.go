@@ -176,7 +176,7 @@ func (s *Dispatcher) sinceArrival(c *Call) store.Instant {
 	return s.arrival
 }
 
-// newID returns the ID of a call. IDs have one length, so that their order as numbers is that of their digits, and are exact in Lua.
+// newID returns the ID of a call. All IDs have the same number of digits, so they sort alike as numbers and as text, and are exact in Lua.
 func newID() int64 { return 1e14 + rand.Int64N(9e14) }
 
 // nameByID adds a call to those that are found by ID. The caller holds mu.

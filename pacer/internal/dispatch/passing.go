@@ -160,7 +160,8 @@ func (s *Dispatcher) isOfUse(c *Call) bool {
 	}
 }
 
-// bequeath gives what a call has in the store to one that waits in the process, which leaves the queue. The caller holds mu.
+// bequeath passes what a call has in the store on to a call that waits in the process, and takes that out of its queue. The caller holds
+// mu.
 func (s *Dispatcher) bequeath(c, heir *Call) {
 	q := heir.queue
 	q.remove(heir)

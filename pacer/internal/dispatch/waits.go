@@ -35,8 +35,7 @@ func (s *Dispatcher) late(c *Call) time.Duration {
 	return max(0, c.went-c.due.Sub(s.made))
 }
 
-// waits records that the call is about to wait for a given time, as things are, and emits that if what it waits for has changed. The
-// caller holds mu.
+// waits records that the call is about to wait for about that long, and emits an event if the reason is new. The caller holds mu.
 func (s *Dispatcher) waits(ctx context.Context, c *Call, now time.Time, wait time.Duration) {
 	g, first := &c.grant[0], c.since == 0
 	if first {

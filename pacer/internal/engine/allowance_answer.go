@@ -56,7 +56,7 @@ func (a *Allowance) Answer(l *Limit, now int64, r Answered) News {
 	return a.silent(l, now, r, left, open)
 }
 
-// stated returns how long it takes until there is more, as far as that is known.
+// stated returns how long it takes until there is more, as far as the answer shows it.
 func (a *Allowance) stated(now int64, r Answered) int64 {
 	switch {
 	case r.Reset > 0:

@@ -104,7 +104,7 @@ func (g *GCRA) lacks(now int64) []bucket {
 	return []bucket{{now, (taken + g.unit - 1) / g.unit}}
 }
 
-// counting returns the calls that a window on a grid still counts, as if those that have started had started now.
+// counting returns the calls that a window on a grid still counts, past ones as if they started now.
 func (w *Window) counting(g grid, now int64) (all []bucket) {
 	reach := (g.buckets + 1) * g.width
 	if g.calendar {

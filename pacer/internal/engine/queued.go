@@ -263,7 +263,7 @@ func giveBack(now int64, stack []Entry, charges []Charge) (held []start) {
 	return held
 }
 
-// purge drops what has run out of the limits that calls queue for, and appends the accounts where there was any.
+// purge drops what has expired in the limits that calls queue for, and appends the accounts in which something had.
 func (q *queuedCall) purge(freed []Account) []Account {
 	for i := range q.stack {
 		if q.roles[i].kind&waitedFor != 0 && q.stack[i].purge(q.now) {

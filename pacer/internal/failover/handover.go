@@ -10,7 +10,7 @@ import (
 
 // The way from a record to a local account when the store is lost, and from there to the store when it is back.
 
-// startLocal returns what a local account is to know of what the store was known to hold.
+// startLocal returns what a local account must know of the store's holdings, as far as this process knew them.
 //
 // The line of a rate goes on behind the fleet's: behind the last slot that is known, and those that others must have got
 // since. N lines of one call per N intervals are as good as the one line of all if they take turns, so each process begins
@@ -76,8 +76,8 @@ const maxAhead = 2_000_000
 // shortWindow is the longest period, in µs, of a window that none is left of when the store is lost.
 const shortWindow = int64(heartbeatEvery / time.Microsecond)
 
-// since returns where a line that reached up to front, as of an instant, reached when the store was found lost: others have got slots
-// meanwhile, if there was a line.
+// since returns how far a line reached when the store was found lost, if it reached up to front at asOf: others have got slots meanwhile,
+// unless there was no line.
 func since(front, asOf int64, away absence) int64 {
 	if front <= asOf {
 		return front

@@ -183,7 +183,8 @@ func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, 
 	}
 }
 
-// admitted adds what calls were admitted before a refusal that teaches how fast they may go, of an allowance that is new to the store.
+// admitted adds, to the first refusal that teaches the pace of an allowance, the calls that were admitted before it, which the store does
+// not know.
 func (n *Notes) admitted(j int, m *Memory, a *Answer, teaches bool) {
 	if teaches && a.Grant != nil && n.Limits[j].Scope == "" {
 		before := m.answered(a.Grant.At, 0)
