@@ -104,7 +104,7 @@ func parse(text string) (Policy, *Error) {
 		}
 	}
 	what := "a policy begins with a limit"
-	if _, err := strconv.Atoi(items[0].text); err == nil {
+	if _, err := strconv.Atoi(items[0].text); err == nil && len(items) > 1 {
 		what = "a number has no commas, and a policy begins with a limit"
 	}
 	return Policy{}, notUnderstood(items[0], what, limitForms())

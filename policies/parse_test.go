@@ -148,6 +148,7 @@ func TestTextsThatAreNotUnderstood(t *testing.T) {
 		"1000000000001 in flight":    `Limit is 1000000000001: must be at most 1000000000000`,
 		"0 in flight":                `Limit is 0: must be at least 1`,
 		"-5 per 1s":                  `Limit is -5: must be at least 1`,
+		"100":                        `Text is "100": not understood: a policy begins with a limit`,
 		"100,000 daily (UTC)":        `Text is "100": not understood: a number has no commas, and a policy begins with a limit`,
 		"100 daily":                  `Text is "100 daily": name the time zone in parentheses, such as "100000 daily (UTC)"`,
 		"100 daily ()":               `name the time zone in parentheses`,
