@@ -86,8 +86,7 @@ local function lengthof(o, cost)
   return math.min(math.min(cost * o.t, C.MaxDebt), C.MaxTagged) * C.TagMicro
 end
 
--- turn returns whether it is the turn of a call of fair shares within so much time, and for how long it need not poll because of those
--- before it.
+-- turn returns whether a call of fair shares has its turn within that time, and how long it need not poll because of those before it.
 function queue.turn(o, c, rank, at, within)
   if rank == 0 then return true, 0 end
   local least, virtual = -redis.call('ZSCORE', o.flows, -1), score(o.flows, 0) or 0

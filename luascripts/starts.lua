@@ -47,8 +47,8 @@ function starts.crowded(o, s, n)
   return at, C.CrowdedLook + behind
 end
 
--- keep sees to it that there is a log before something is charged or given back under a limit that wants one. One that
--- does not leaves none behind, and neither does one that has changed.
+-- keep makes the log, if the limit needs one, before anything is charged or given back. If the limit does not, or has changed, keep drops
+-- the old log.
 function starts.keep(o)
   if not o.most then
     o.unlogged, o.kept, o.logtau = 0, 0, 0

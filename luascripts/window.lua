@@ -108,7 +108,7 @@ local function live(o, b)
   return sum, i
 end
 
--- offgrid reports whether buckets are on another grid than that of a calendar: see package engine, kept.go.
+-- offgrid reports whether buckets are not on the grid of a calendar: see package engine, kept.go.
 local function offgrid(o, now)
   local present = floor(o, now)
   if last(o) > 0 and last(o) < present and o.ends > now then return true end -- it still counts, and not by these bounds

@@ -14,7 +14,7 @@ type prepared struct {
 	store.Limit
 
 	upstream string
-	place    location                // but for the scope
+	place    location                // without the scope
 	account  *account                // if the limit has no scope: guarded by the shard; nil if not known
 	page     atomic.Pointer[[]int64] // of the calendar: today's, so to speak
 	counting atomic.Bool             // a reader wants to know what was admitted

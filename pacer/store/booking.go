@@ -64,7 +64,7 @@ type Window struct {
 type Redemption struct {
 	Result BookingResult
 	Now    Instant // when the store decided
-	Record string  // of BookingChanged: the record that there is, "" for none
+	Record string  // of BookingChanged: the present record, "" for none
 	Until  Instant // of BookingPaused: when the pause ends
 
 	_ struct{}

@@ -103,7 +103,7 @@ type Index struct {
 
 // An IndexedProcess is a process that is alive.
 type IndexedProcess struct {
-	About // but for what was spent; its policies, as far as they are known
+	About // without what was spent; its policies, as far as they are known
 
 	Version string // as [VersionOf] names its policies; "" if it has not reported it
 	Came    Instant

@@ -74,7 +74,7 @@ func (s *Dispatcher) refuse(q *queue, c *Call, cause error) error {
 	return c.err
 }
 
-// refuseFar refuses the calls in the queue that cannot go in time, as things are now. The caller holds mu.
+// refuseFar refuses the calls in the queue that, by what is known now, cannot go in time. The caller holds mu.
 func (s *Dispatcher) refuseFar(q *queue, now time.Time) {
 	ahead := 0
 	for c := q.head; c != nil; {

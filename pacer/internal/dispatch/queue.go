@@ -37,8 +37,8 @@ func passable(limits []store.Limit) bool {
 // alike reports whether two stacks have the same limits, with the same numbers.
 func alike(a, b []store.Limit) bool { return (&store.Stack{Limits: a}).Alike(&store.Stack{Limits: b}) }
 
-// hashOf returns the hash of calls that share a queue: those of one stack and one fair share whose costs are alike up to a factor of
-// two. So a call of a high cost, which has to wait for longer, delays no other.
+// hashOf returns the hash of calls that share a queue: those of one stack and one fair share whose costs are alike up to a factor of two.
+// So a call of a high cost, which must wait longer, delays no other.
 func (qs *queues) hashOf(c *Call) uint64 {
 	all, call := c.whole(), &c.request[0]
 	h := (&store.Stack{Limits: all.limits}).Hash(qs.seed)

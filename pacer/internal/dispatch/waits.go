@@ -205,7 +205,7 @@ func earliest(l *specs.Spec, now, from store.Instant, units int64) store.Instant
 	return after(n, l.Interval*l.Buckets)
 }
 
-// tooFar returns the error of a call that has this many before it, if it could not go in time, as things are. The caller holds mu.
+// tooFar returns the error of a call with this many calls before it, if it cannot go in time by what is known now. The caller holds mu.
 func (s *Dispatcher) tooFar(q *queue, c *Call, now time.Time, ahead int) error {
 	// How soon a queue of the store moves is unknown, and so is when a process without a share has one.
 	if c.latest.IsZero() || q.deferred || q.window.Gap() == 0 && !q.groups || q.last.Binds == store.BindsStore {

@@ -63,7 +63,7 @@ func (a *Allowance) stated(now int64, r Answered) int64 {
 		a.dated = a.dated || !r.Guessed
 		return r.Reset
 	case a.dated || r.Left > 0:
-		return numbers.Second // a reset of 0 is one of less than that; then a call probes
+		return numbers.Second // a reset of 0 means less than a second; then a call probes
 	}
 	return a.guess.next(now, a.start)
 }

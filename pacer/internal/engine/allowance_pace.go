@@ -4,7 +4,7 @@ import "github.com/headway-go/headway/pacer/internal/numbers"
 
 // How fast calls may go, and when there is more, if nothing states it: the lessons of refusals.
 
-// lesson learns a pace from a refusal, after which there is more at an instant: so long the calls that were admitted will have taken.
+// lesson learns a pace from a refusal: the calls that were admitted before it, over the time from the first of them until there is more.
 func (a *Allowance) lesson(until int64) {
 	if a.oks == 0 || a.step > 0 && a.until > 0 && a.oks < numbers.Lesson {
 		return // of a burst with few before it, one

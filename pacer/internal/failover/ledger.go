@@ -50,7 +50,7 @@ func (r *ledger) undo(reset *store.Reset) {
 	}
 }
 
-// of returns the record of a limit, made if there is none. The caller holds mu.
+// of returns the record of a limit, and makes one if there is none. The caller holds mu.
 func (r *ledger) of(l *store.Limit, now int64) *record {
 	k := l.Key()
 	t := r.keys[k]

@@ -141,7 +141,7 @@ func (t *record) length(now int64) int64 {
 	return sum
 }
 
-// bucket returns the use of a bucket, made if there is none.
+// bucket returns the use of a bucket, and makes an entry if there is none.
 func (t *record) bucket(b int64) *bucketUse {
 	i, found := slices.BinarySearchFunc(t.counts, b, func(h bucketUse, b int64) int { return int(max(-1, min(1, h.bucket-b))) })
 	if !found {

@@ -113,15 +113,15 @@ func (w *Store) end() {
 	w.running.Done()
 }
 
-// within waits for an operation for as long as the store may take, whatever its client's own timeouts and retries are. The operation may last
-// longer. calls is how many calls it is about.
+// within waits for an operation, at most the time that the store may take, whatever its client's own timeouts and retries are. The
+// operation may last longer. calls is how many calls it is about.
 func (w *Store) within(values context.Context, name string, calls int, op func(context.Context) error) (err error) {
 	gone, err := w.begin()
 	if err != nil {
 		return err
 	}
 	timeout, began := w.config.Timeout, time.Now()
-	var closing <-chan struct{} // what runs is waited for, but for a store that has never answered
+	var closing <-chan struct{} // what runs is waited for, unless the store has never answered
 	if w.state.Load() == unknown {
 		timeout, closing = max(timeout, time.Duration(w.budget.Load())), w.closing
 	}
@@ -190,7 +190,7 @@ type breaker struct {
 	probing bool      // one is under way meanwhile
 }
 
-// allow returns the function by which a request reports how it ended, or nil if it is not to be sent.
+// allow returns a function with which a request reports how it ended, or nil if it must not be sent.
 func (b *breaker) allow() (done func(failed bool)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -142,7 +142,7 @@ func (w *Store) remind(ctx context.Context, now store.Instant, forgotten bool) e
 	return err
 }
 
-// payLast reports what the store does not know yet when the process leaves, for as long as one request may take.
+// payLast reports what the store does not know yet when the process leaves. It tries for the time that one request may take.
 func (w *Store) payLast(ctx context.Context) {
 	last := time.Now().Add(w.config.Timeout)
 	w.last.Store(&last)

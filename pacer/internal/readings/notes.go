@@ -118,7 +118,7 @@ func (r *Rules) lower(n *Notes, m *Memory, a *Answer, f *policies.Feedback, t ta
 	}
 }
 
-// slowest returns the emission interval of a limit per window, but for one that is slower than any wait.
+// slowest returns the emission interval of a limit per window, at most that of the longest wait.
 func (r *Rules) slowest(limit int64, window time.Duration) int64 {
 	return min((window.Microseconds()-1)/max(1, limit)+1, min(r.maxPause, implausible).Microseconds())
 }
