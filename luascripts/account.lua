@@ -18,7 +18,7 @@
 
 local list = lists()
 
--- define makes an algorithm, by the number that goes over the wire; algorithms are those that this run has met.
+-- define makes an algorithm, by its number in the wire format; algorithms has those that this run has used.
 local define, algorithms = {}, {}
 
 -- queues returns the functions of queue.lua.
@@ -88,7 +88,7 @@ end
 -- before reports whether a charge was made before its account was reset, while that matters.
 local function before(o, made, now) return made > 0 and made <= o.mark and now < o.remembers end
 
--- spent counts the work of a run, roughly in questions to an account. After enough of them, a run leaves the remaining calls to the next.
+-- spent counts the work of a run, roughly in searches of an account. After enough of them, it leaves the remaining calls to the next run.
 local spent, enough = 0, 160
 
 -- stale is set when a calendar's table does not hold the store's now: the client's clock is off, and it must
@@ -121,8 +121,8 @@ local function marginat(o, now)
   return (left - left % whole) / whole
 end
 
--- stray heeds a refusal of a call whose slot was at, and reports whether there was none in so much time before it. The call was under way
--- together with one that counts already, if the margin was raised after its slot.
+-- stray applies a refusal of a call whose slot was at, and reports whether it is the only one within that time. If the margin was raised
+-- after the slot, the refusal counts as one with the last: both calls were under way together.
 local function stray(o, now, at, within, step, most)
   if at < o.raised then return true end
   local alone = o.fades == 0 or now - o.raised >= within
@@ -172,7 +172,7 @@ local function epochof(u)
   return number(began, u.key), number(resets, u.key)
 end
 
--- anew begins an epoch because something was reset, and notes what, so that no process restores it:
+-- anew begins an epoch because something was reset, and records what, so that no process restores it:
 --   u        the upstream, which must be written
 --   resets   the key: a hash, field = one of the last C.KeptResets numbers of resets, value = "epoch now", and then for each account a
 --            line: "=" and the key that was reset, "-" and the key of an allowance that was withdrawn, or "*" for all
@@ -248,7 +248,7 @@ local function turn(o, v, now)
   o.turned = true
 end
 
--- open sees to rates that are faster than before, when nothing is left that can fail.
+-- open prepares rates that have become faster. It is called after everything that can fail.
 local function open(entries, now)
   for i = 1, #entries do
     if entries[i].opens then entries[i].run.open(entries[i], now) end
@@ -271,7 +271,7 @@ local function share(entries, bits)
   end
 end
 
--- keepturned has accounts written that calls found under other numbers.
+-- keepturned marks accounts that calls found under other numbers, to be written.
 local function keepturned(entries)
   for i = 1, #entries do
     local o = entries[i]
