@@ -157,7 +157,7 @@ function allowance.commit(o, now, place, n)
   return place.at, n, C.UnboundSlack
 end
 
--- drop takes a call out of what is open that was granted at an instant.
+-- drop subtracts a call, granted at made, from what is open.
 local function drop(o, slot, n, made)
   o.dirty = true
   if o.early > 0 and slot >= o.edge and made < o.at then
@@ -172,7 +172,7 @@ local function drop(o, slot, n, made)
   end
 end
 
--- blind subtracts a call of which only the cost is known from the open ones, and returns its assumed slot.
+-- blind subtracts a call from the open ones by its cost, the only thing known of it, and returns its assumed slot.
 local function blind(o, now, n)
   if n == 0 then return now end
   local older = math.min(o.older, n)
@@ -311,7 +311,7 @@ local function read(o, now, slot, left, till, refused, was)
   return set(o, now, left, till, gated, was)
 end
 
--- stated returns how long to wait, as far as that is known.
+-- stated returns how long to wait, as far as the answer shows it.
 local function stated(o, now, wait, left, guessed)
   if wait == 0 then return (o.dated > 0 or left > 0) and C.Second or nexttime(o, now) end
   if not guessed then o.dated = 1 end

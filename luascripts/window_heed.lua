@@ -59,7 +59,7 @@ function window.learn(o, now, value, till)
   return o.most ~= before
 end
 
--- claim: somebody remembers at least n calls of a bucket.
+-- claim: a process remembers at least n calls of a bucket.
 function window.claim(o, now, from, n)
   from = floor(o, from)
   if reach(o, from) <= now then return end
@@ -74,7 +74,7 @@ function window.reset(o, now)
   window.clear(o, now)
 end
 
--- spent returns when it was that the calls that the window counts went, as if it had been now, or will, and how many.
+-- spent returns when the calls that the window counts start, past ones as if now, and how many at each time.
 function window.spent(o, now)
   local at, n, counts = {}, {}, (o.m + 1) * o.width
   if o.calendar then counts = counts + o.width / C.LongerBy end
@@ -85,7 +85,7 @@ function window.spent(o, now)
   return at, n
 end
 
--- begin has an account count calls that went at some instants, or will.
+-- begin makes an account count n[i] calls at each instant at[i], past or future.
 function window.begin(o, from, at, n, now)
   window.clear(o, now)
   window.loadstring(o, nil, now)

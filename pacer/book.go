@@ -21,18 +21,20 @@ const (
 // redeemed booking as long, in about 130 bytes. Defaults to an hour.
 func Keep(d time.Duration) BookOption { return option{binding.Option{Kind: binding.Keep, N: int64(d)}} }
 
-// Attempt sets the number of the job's attempt, from 1. Each attempt goes once. The first has the booked slot; each later one gets a slot
+// An Attempt is the number of a job's attempt, from 1. Each attempt goes once. The first has the booked slot; each later one gets a slot
 // when it is redeemed. [Keep] sets how long the redemption is remembered. Defaults to 1.
-func Attempt(n int64) RedeemOption {
-	return option{binding.Option{Kind: binding.Attempt, N: n}}
-}
+type Attempt int64
+
+func (Attempt) redeem() {}
 
 // Early sets how long [Pacer.Redeem] itself may wait for the slot, or for a later one to which the booking moves: for a queue that reads
 // its jobs only every few seconds, and must run them so much earlier. Nothing is spent, and no permit is taken, until shortly before the
 // slot. Defaults to [RedeemEarly], its least value.
-func Early(d time.Duration) RedeemOption {
-	return option{binding.Option{Kind: binding.MaxWait, N: int64(d)}}
-}
+func Early(d time.Duration) RedeemOption { return early(d) }
+
+type early time.Duration
+
+func (early) redeem() {}
 
 // SlackOf returns how long after its slot a booking may be redeemed without moving: for a queue that cannot run a job at an exact time. It
 // returns 0 for a text that is not a token. See also LimitError.Slack.
@@ -97,10 +99,16 @@ func (p *Pacer) Redeem(ctx context.Context, tok string, opts ...RedeemOption) (*
 	return r, nil
 }
 
-// CancelBooking gives the slot of a booking back, so that another call can have it, and spends the token. The elapsed part of the slot
-// stays charged. It returns a [*LimitError] for [TokenSpent] if the booking was redeemed or cancelled before, and otherwise the errors of
-// [Pacer.Redeem] about the token and the store.
-func (p *Pacer) CancelBooking(ctx context.Context, tok string, opts ...RedeemOption) error {
+// CancelBooking gives the slot of a booking back, so that another call can have it, and spends the token for the attempt. The elapsed part
+// of the slot stays charged. The attempt defaults to 1; of several, the last counts.
+//
+// It returns a [*LimitError] for [TokenSpent] if the attempt was redeemed or cancelled before, and otherwise the errors of [Pacer.Redeem]
+// about the token and the store.
+func (p *Pacer) CancelBooking(ctx context.Context, tok string, attempt ...Attempt) error {
+	var opts []RedeemOption
+	for _, n := range attempt {
+		opts = append(opts, n)
+	}
 	x, err := p.redemption(ctx, tok, opts, func() *binding.Reservation { return new(binding.Reservation) })
 	if err != nil {
 		return err
@@ -110,18 +118,18 @@ func (p *Pacer) CancelBooking(ctx context.Context, tok string, opts ...RedeemOpt
 
 // redemption reads a token.
 func (p *Pacer) redemption(ctx context.Context, tok string, opts []RedeemOption, reserve func() *binding.Reservation) (*bookings.Redemption, error) {
-	attempt, patience := int64(1), RedeemEarly
-	var room [fewOptions]binding.Option
-	for _, o := range optionsOf(room[:0], opts) {
-		switch {
-		case o.Kind == binding.Attempt:
-			attempt = o.N
-		case o.N < 0:
-			return nil, badDuration("Early", time.Duration(o.N))
-		default:
-			patience = max(RedeemEarly, min(time.Duration(o.N), Forever))
+	attempt, patience := Attempt(1), RedeemEarly
+	for _, o := range opts {
+		switch o := o.(type) {
+		case Attempt:
+			attempt = o
+		case early:
+			if o < 0 {
+				return nil, badDuration("Early", time.Duration(o))
+			}
+			patience = max(RedeemEarly, min(time.Duration(o), Forever))
 		}
 	}
-	x, err := p.bookings.Open(ctx, tok, attempt, patience, reserve)
+	x, err := p.bookings.Open(ctx, tok, int64(attempt), patience, reserve)
 	return x, p.toUser(err)
 }

@@ -71,7 +71,7 @@ func readCredentials(path string) (credentials, error) {
 	return all, nil
 }
 
-// option returns what makes a transport add the credential, and the pool that it is of; nil if it is the only one.
+// option returns the transport option that adds the credential, and its pool; a nil pool if it is the only credential.
 func (c *credential) option(p *pacer.Pacer) (transport.Option, *pacer.Pool, error) {
 	header, values := c.Header, make(map[string]string)
 	if header == "" {

@@ -194,7 +194,7 @@ func (s *Server) newProxy(u *upstream, rt http.RoundTripper) http.Handler {
 	}
 }
 
-// relocate has a redirect within the upstream lead through the proxy again. No redirect is followed here.
+// relocate rewrites a redirect within the upstream to lead through the proxy again. The proxy follows no redirect.
 func (t *target) relocate(resp *http.Response) {
 	to, err := resp.Location()
 	if err != nil || to.Scheme != t.base.Scheme || to.Host != t.base.Host || to.User != nil {

@@ -20,7 +20,7 @@ type Redemption struct {
 	done chan struct{}
 }
 
-// NewRedemptions returns Redemptions that are made by send, which sets the answer of each, or its error.
+// NewRedemptions returns Redemptions that send makes. It sets the answer of each, or its error.
 func NewRedemptions(send func([]*Redemption)) *Redemptions {
 	r := &Redemptions{}
 	r.init(1, enoughRedeemed, func(all []*Redemption) {

@@ -8,8 +8,8 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// admit has the first calls of the queue request slots. If the furthest slot has to come within reach before that, it returns in how long;
-// 0 otherwise. The caller holds mu.
+// admit requests slots for the first calls of the queue. If the furthest slot must come within reach first, admit returns in how long that
+// is; otherwise 0. The caller holds mu.
 func (s *Dispatcher) admit(q *queue) time.Duration {
 	if q.asking || s.frozen > 0 {
 		return 0
@@ -107,7 +107,7 @@ func (s *Dispatcher) submit(q *queue) {
 	s.asks.waiting = append(s.asks.waiting, &q.ask)
 }
 
-// fill has the first n calls of a queue request slots. The first may get any slot. The others get one within reach, and if n is 0, so does
+// fill requests slots for the first n calls of a queue. The first may get any slot. The others get one within reach, and if n is 0, so does
 // the first. The caller holds mu.
 func (s *Dispatcher) fill(q *queue, now time.Time, n int) {
 	a, most := &q.ask, store.Forever

@@ -146,9 +146,9 @@ func (c *Call) Answered(ctx context.Context, now time.Time) readings.Answer {
 	return a
 }
 
-// Settle returns notes about what the call really cost each policy, as a function reports it, and the stack that they are about: with the
-// limits that the call cost nothing at first. A negative cost leaves a charge as it is. It returns ErrSpent if the call has not gone, and
-// ErrSettled if it was settled before.
+// Settle returns notes about what the call really cost each policy, which actual returns, and their stack, which includes the limits that
+// the call cost nothing at first. A negative cost leaves a charge as it is. It returns ErrSpent if the call has not gone, and ErrSettled if
+// it was settled before.
 func (c *Call) Settle(ctx context.Context, free []store.Limit, actual func(policy string) int64) (store.Stack, []store.Note, error) {
 	s := c.set
 	s.lock()

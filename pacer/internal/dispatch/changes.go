@@ -68,8 +68,8 @@ func (s *Dispatcher) pausedNow(limits []store.Limit, now time.Time) bool {
 	return s.anyChanged(limits, func(e changed) bool { return e.until > at })
 }
 
-// record records pauses, and returns which pauses and resumptions are news, which limits are paused for longer than before, and for which
-// ones to request slots anew. The caller holds mu.
+// record records pauses, and returns the pauses and resumptions that are new, the limits whose pauses have become longer, and those whose
+// calls must request slots anew. The caller holds mu.
 func (s *Dispatcher) record(changes []store.Change) (news []store.Change, fresh, again map[store.Key]bool) {
 	n := s.changes.Add(1)
 	if len(s.changed) >= maxChanged {

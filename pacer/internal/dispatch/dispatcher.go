@@ -26,7 +26,7 @@ func (n *subscription) end() {
 	}
 }
 
-// Begin has the Dispatcher listen to their store, and heed what operators have set.
+// Begin starts to listen to the store, and reads the settings of operators.
 func (s *Dispatcher) Begin() {
 	s.Listen()
 	s.Reread()

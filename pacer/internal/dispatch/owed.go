@@ -5,8 +5,8 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// A fair share is of what calls really cost, which is known when they are settled. So the next call of the flow counts as so much dearer,
-// or cheaper. A flow's debt is forgotten with the process: it had its share by its own estimates.
+// Fair shares divide what calls really cost, which is known once they are settled. So the flow's next call counts as that much dearer or
+// cheaper. A flow's debt ends with the process: until then, its share followed its own estimates.
 
 // maxOwed bounds for how many flows a process remembers that.
 const maxOwed = 1 << 14
@@ -41,8 +41,8 @@ func (s *Dispatcher) owe(c *Call, i int, more int64) {
 	s.owed[f] += more
 }
 
-// settleUp counts the extra cost of earlier calls of its flow for a call with its first request. A call costs one at least; the rest is
-// left to the next one. The caller holds mu.
+// settleUp adds the extra cost of the flow's earlier calls to a call with its first request. A call costs at least one; the next one takes
+// the rest. The caller holds mu.
 func (s *Dispatcher) settleUp(c *Call) {
 	r := &c.request[0]
 	if r.Since != 0 || len(s.owed) == 0 {

@@ -55,8 +55,8 @@ func (s *Dispatcher) Replan(generation int64) {
 	}
 }
 
-// replan has the latest change apply to the calls that wait, and those move that have other limits. Meanwhile it is true that replanning.
-// It binds them in a goroutine that Drain does not wait for: a function of a user may block.
+// replan applies the latest change to the calls that wait, and moves those whose limits differ. replanning is true meanwhile. A goroutine
+// binds the calls; Drain does not wait for it, since a user's function may block.
 func (s *Dispatcher) replan() {
 	if s.Member != nil {
 		go s.replanNow()

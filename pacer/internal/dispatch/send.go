@@ -66,8 +66,8 @@ func (s *Dispatcher) admitAll() {
 	s.looks = s.looks[:0]
 }
 
-// sendOwn sends a request, if it is not nil, gives those who wait for it their answers, and sends the requests that may go then. If the store
-// panics, or a hook of its client, nobody must wait for it.
+// sendOwn sends a request, if it is not nil, delivers the answers to the calls that wait for it, even if the store, or a hook of its client,
+// panics, and sends the requests that may go then.
 func (s *Dispatcher) sendOwn(r *request) {
 	if r == nil {
 		return
@@ -93,8 +93,8 @@ func (s *Dispatcher) sendOwn(r *request) {
 	s.tookSince(r.asks[0].began)
 }
 
-// reserve has the store decide about calls of one stack, and returns when it has. The end of the context does not cut that short: the
-// store may have charged the calls already, and a charge whose answer is not read is lost.
+// reserve waits for the store's decision about calls of one stack. The end of the context does not cut that short: the store may have
+// charged the calls already, and a charge whose answer is not read is lost.
 func (s *Dispatcher) reserve(ctx context.Context, stack *store.Stack, calls []store.Call, grants []store.Grant) error {
 	if s.Member == nil { // one that is not shared serves no other calls in the same request
 		began := time.Now()
@@ -199,7 +199,7 @@ func (s *Dispatcher) nextRequest() *request {
 	return r
 }
 
-// sizeOf returns the number of calls of an ask, and whether there is any: if not, its queue makes no more requests. The caller holds mu.
+// sizeOf returns how many calls an ask has, and whether it has any. Without one, its queue stops making requests. The caller holds mu.
 func (s *Dispatcher) sizeOf(a *ask, now time.Time) (n int, has bool) {
 	q := a.queue
 	switch n = len(a.calls) - a.sure; {
@@ -214,7 +214,8 @@ func (s *Dispatcher) sizeOf(a *ask, now time.Time) (n int, has bool) {
 	return n, true
 }
 
-// carry adds an ask to a request, which has copies of everything: it may last longer than anybody waits for it. The caller holds mu.
+// carry adds an ask to a request. The request has copies of everything, because it may outlive the callers that wait for it. The caller
+// holds mu.
 func (s *Dispatcher) carry(r *request, a *ask) {
 	i, found := r.places[a.hash]
 	if !found {
@@ -242,7 +243,7 @@ func (s *Dispatcher) carry(r *request, a *ask) {
 	r.calls, r.charges = r.calls+len(calls), r.charges+len(calls)*len(a.stack.Limits)
 }
 
-// answered gives those who wait for a request their answers. The caller holds mu.
+// answered delivers the answers of a request to the calls that wait for it. The caller holds mu.
 func (s *Dispatcher) answered(r *request) {
 	w := &s.asks
 	w.under--

@@ -168,7 +168,7 @@ func (c *Call) inQueue() bool { return c.state == queued || c.state == asked }
 // isStale reports whether a call must be bound anew, by other limits than it has. The caller holds mu.
 func (c *Call) isStale() bool { return c.anew != nil }
 
-// isOld reports whether it is not known yet how the policies of a generation bind a call. The caller holds mu.
+// isOld reports whether the policies of a generation have not bound a call yet. The caller holds mu.
 func (c *Call) isOld(generation int64) bool { return c.generation < generation && c.binder != nil }
 
 // limit returns the limit with this index; nil if there is none.
@@ -220,7 +220,7 @@ func (c *Call) moved() {
 //
 //   - A permit that is passed on goes to the first call, whichever choice that stands for: see passing.go.
 //   - If one goes back to the store, and no call of this process stands in its queue, the first that stands in another one polls.
-//   - If the choice by which a call stands is paused, the call polls.
+//   - If a call's choice is paused while it is queued, the call polls.
 //
 // Permits that other processes give back to an empty queue are found when the call polls for other reasons, within a second if it is among
 // the first.
@@ -313,7 +313,7 @@ type ask struct {
 	hash   uint64 // of the stack
 	calls  []store.Call
 	grants []store.Grant // as many
-	sure   int           // so many of them are decided
+	sure   int           // how many of them are decided
 	began  time.Time     // when the request was made
 	err    error
 	done   chan struct{} // signals the answer to the caller; nil for a queue

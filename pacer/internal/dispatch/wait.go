@@ -39,7 +39,7 @@ func (s *Dispatcher) wait(ctx context.Context, c *Call) error {
 	return err
 }
 
-// until has a call do what comes next, and sleeps in between, until there is nothing to sleep for.
+// until runs a call's next step, and sleeps for the time that it returns, until it returns 0.
 func (s *Dispatcher) until(ctx context.Context, c *Call, next func(context.Context, *Call) (time.Duration, error)) error {
 	var timer *time.Timer
 	for {
@@ -161,7 +161,7 @@ func (s *Dispatcher) next(ctx context.Context, c *Call) (time.Duration, error) {
 	return 0, nil
 }
 
-// turn returns for how long a call in the queue of its process sleeps at most, or why it waits no longer: (0, nil) when it is not there any more.
+// turn returns how long a call may sleep in the queue of its process, or the error with which it stops; (0, nil) if it has left the queue.
 func (s *Dispatcher) turn(ctx context.Context, c *Call) (time.Duration, error) {
 	s.lock()
 	defer s.unlock()
@@ -190,7 +190,7 @@ func (s *Dispatcher) turn(ctx context.Context, c *Call) (time.Duration, error) {
 // untilAnswered is the delay of a call that sleeps until it is woken, whatever happens.
 const untilAnswered = store.Forever + 1
 
-// enter has a call be among those that wait.
+// enter adds a call to those that wait.
 func (s *Dispatcher) enter(c *Call) {
 	s.lockBound(c, s.replanned)
 	defer s.unlock()
@@ -272,8 +272,8 @@ func (s *Dispatcher) cancel(ctx context.Context, c *Call) error {
 	return nil
 }
 
-// Listen has the Dispatcher listen to its store from now on, at the latest. Only calls that wait may call it, and what made the Dispatcher: Drain
-// looks at the subscription when those are gone.
+// Listen starts to listen to the store, if nothing did before. Only calls that wait, and the maker of the Dispatcher, may call it: Drain
+// looks at the subscription when they are gone.
 func (s *Dispatcher) Listen() {
 	s.news.once.Do(func() {
 		if n, ok := s.Store.(store.Notifier); ok {

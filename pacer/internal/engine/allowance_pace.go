@@ -4,7 +4,7 @@ import "github.com/headway-go/headway/pacer/internal/numbers"
 
 // How fast calls may go, and when there is more, if nothing states it: the lessons of refusals.
 
-// lesson learns a pace from a refusal, after which there is more at an instant: so long the calls that were admitted will have taken.
+// lesson learns a pace from a refusal: the calls that were admitted before it, over the time from the first of them until there is more.
 func (a *Allowance) lesson(until int64) {
 	if a.oks == 0 || a.step > 0 && a.until > 0 && a.oks < numbers.Lesson {
 		return // of a burst with few before it, one
@@ -43,8 +43,8 @@ func (a *Allowance) paced(now, open, n int64) int64 {
 	return max(now, a.next)
 }
 
-// taking returns how long a cost of n takes at that pace. As in TCP CUBIC the taught one shrinks slowly at first, after span to half of what
-// was learned, and after two to a ninth.
+// taking returns how long a cost of n takes at the slower one of the paces. As in TCP CUBIC, the time that refusals taught shrinks slowly
+// at first: to half after one span, and to a ninth after two.
 func (a *Allowance) taking(now, n int64) int64 {
 	x := int64(2 * numbers.Thousand)
 	if ago := max(0, now-max(a.start, a.until)); ago < 2*a.span {

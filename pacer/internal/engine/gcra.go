@@ -70,7 +70,7 @@ func (g *GCRA) Earliest(l *Limit, now, e, n int64, round int) Placement {
 type wants struct {
 	step int64 // the emission interval at present
 	lead int64 // how much is left free before it
-	room int64 // how much has to be free from its begin on
+	room int64 // how much must be free from its start on
 	late int64 // how long after the start it may go at the earliest; before, if negative
 
 	phase int64 // how long after a multiple of step it begins; 0: anywhere

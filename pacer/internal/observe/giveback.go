@@ -63,7 +63,7 @@ func (o *Observer) giveBack(ctx context.Context, all []*Observation) {
 	}
 }
 
-// takeAll empties the virtual queue, from which pending calls then are free. The caller holds mu.
+// takeAll empties the virtual queue, and so frees its pending calls. The caller holds mu.
 func (o *Observer) takeAll() (all []*Observation) {
 	o.epoch++
 	for _, one := range o.virtual {

@@ -15,8 +15,8 @@
 //	notes --Reporter--> the store --> Applied, for hooks --> Changed, for calls that wait
 //
 // [Rules] turn feedback into notes: they use no store, have no clock and never change. A [Memory] is what a process remembers between
-// answers, among that what was stated: how much, until when, in which field. A [Reporter] gives the notes to the store, good answers
-// together. [Reports] pack notes for a store, so that no run of a script takes long.
+// answers, such as what the upstream stated: how much, until when, in which field. A [Reporter] sends the notes to the store, those of good
+// answers in batches. [Reports] pack notes for a store, so that no run of a script takes long.
 //
 // # Allowances
 //

@@ -47,7 +47,10 @@ func calls(ctx context.Context, p *pacer.Pacer, pool *pacer.Pool) {
 	_, _ = p.Redeem(ctx, "token", keep)     // wrong
 	_, _ = p.Redeem(ctx, "token", maxWait)  // wrong
 	_, _ = pool.Redeem(ctx, "token", scope) // wrong
-	_ = p.CancelBooking(ctx, "token", cost) // wrong
+	_ = p.CancelBooking(ctx, "token")
+	_ = p.CancelBooking(ctx, "token", attempt)
+	_ = p.CancelBooking(ctx, "token", early) // wrong
+	_ = p.CancelBooking(ctx, "token", cost)  // wrong
 
 	// No call.
 	_ = pacer.With(ctx, scope, lane, weight, caller, nested)
