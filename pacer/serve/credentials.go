@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"strings"
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/transport"
@@ -40,21 +39,22 @@ func readCredentials(path string) (credentials, error) {
 	if path == "" {
 		return nil, nil //nolint:nilnil // there are none
 	}
-	info, err := os.Stat(path)
+	file, err := os.Open(path) //nolint:gosec // the operator chooses the file
+	if err != nil {
+		return nil, bad("Credentials", path, "cannot be read")
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
 	if err != nil {
 		return nil, bad("Credentials", path, "cannot be read")
 	}
 	if mode := info.Mode().Perm(); mode&^ofOwner != 0 && mode&^ofService != 0 {
 		return nil, bad("Credentials", path, "can be read by others: chmod 600 "+path)
 	}
-	data, err := os.ReadFile(path) //nolint:gosec // the operator chooses the file
-	if err != nil {
-		return nil, bad("Credentials", path, "cannot be read")
-	}
 	var all credentials
-	d := json.NewDecoder(strings.NewReader(string(data)))
+	d := json.NewDecoder(file)
 	d.DisallowUnknownFields()
-	if d.Decode(&all) != nil {
+	if d.Decode(&all) != nil || d.More() {
 		return nil, bad("Credentials", path, "is not the JSON that docs/serve.md describes")
 	}
 	for name, c := range all {

@@ -363,6 +363,7 @@ func TestBadCredentials(t *testing.T) {
 	require.NoError(t, err)
 	for text, want := range map[string]string{
 		`{"crm": {"credentials": [{"value": "sesame"}]}`:                                        "is not the JSON",
+		`{"crm": {"credentials": [{"value": "sesame"}]}} {}`:                                    "is not the JSON",
 		`{"crm": {"secret": "sesame"}}`:                                                         "is not the JSON",
 		`{"crm": null}`:                                                                         "must have one credential",
 		`{"crm": {"credentials": [{"value": "sesame"}, {"value": "sesame"}]}}`:                  "must have one credential",
