@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/transport"
@@ -42,19 +41,20 @@ func readCredentials(path string) (credentials, error) {
 	if path == "" {
 		return nil, nil //nolint:nilnil // there are none
 	}
-	info, err := os.Stat(path)
+	file, err := os.Open(path) //nolint:gosec // the operator chooses the file
+	if err != nil {
+		return nil, bad("Credentials", path, "cannot be read")
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
 	if err != nil {
 		return nil, bad("Credentials", path, "cannot be read")
 	}
 	if mode := info.Mode().Perm(); mode&^ofOwner != 0 && mode&^ofService != 0 {
 		return nil, bad("Credentials", path, "can be read by others: chmod 600 "+path)
 	}
-	data, err := os.ReadFile(path) //nolint:gosec // the operator chooses the file
-	if err != nil {
-		return nil, bad("Credentials", path, "cannot be read")
-	}
 	var all credentials
-	d := json.NewDecoder(strings.NewReader(string(data)))
+	d := json.NewDecoder(file)
 	d.DisallowUnknownFields()
 	broken := d.Decode(&all) != nil
 	if _, more := d.Token(); broken || !errors.Is(more, io.EOF) {

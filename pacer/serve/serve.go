@@ -187,7 +187,8 @@ func (s *Server) newUpstream(file *config.File, name string, secret *credential,
 		return nil, err
 	}
 	u.proxy = s.newProxy(u, rt)
-	return u, s.metrics.observe(p)
+	_, err = s.metrics.telemetry.Observe(p) // until Close shuts the provider down
+	return u, err
 }
 
 // newBase returns the transport that sends requests. It verifies certificates, and passes content codings on as they are.
@@ -264,11 +265,11 @@ func (s *Server) Close() error {
 	if s.state != nil {
 		errs = append(errs, s.state.write())
 	}
+	if s.metrics != nil {
+		errs = append(errs, s.metrics.provider.Shutdown(context.Background()))
+	}
 	if s.pacers != nil {
 		errs = append(errs, s.pacers.Close())
-	}
-	if s.metrics != nil {
-		errs = append(errs, s.metrics.close())
 	}
 	return errors.Join(errs...)
 }
