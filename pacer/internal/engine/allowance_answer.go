@@ -65,7 +65,7 @@ func (a *Allowance) stated(now int64, r Answered) int64 {
 	case a.dated || r.Left > 0:
 		return numbers.Second // a reset of 0 means less than a second; then a call probes
 	}
-	return a.guess.next(now, a.start)
+	return a.guess.next(now, a.start, a.oks >= a.most/4)
 }
 
 // counted applies an answer that states the rest.
@@ -234,10 +234,10 @@ func (a *Allowance) corrected(r Answered, should bool) int64 {
 
 // patient returns until when n are left. If others came first after until, so that at most one call was admitted, it waits for more: for 2, 4
 // to 16 resets, while a quarter of the highest rest cannot have come back. It doubts a good answer's statement by a minute at most, and not
-// if that moved away, as a bucket's full time does with each call.
+// if that moved away, as a bucket's full time does with each call. A reset that nothing states may be wrong: that needs no patience.
 func (a *Allowance) patient(r Answered, n int64) int64 {
 	switch {
-	case a.until > 0 || a.width == 0 || r.Slot < a.start:
+	case !a.dated || a.until > 0 || a.width == 0 || r.Slot < a.start:
 	case r.Refused && a.oks <= r.Cost:
 		a.waits = min(5, a.waits+1)
 	case n > 1:
