@@ -105,7 +105,7 @@ func (p *Pacer) Redeem(ctx context.Context, tok string, opts ...RedeemOption) (*
 // It returns a [*LimitError] for [TokenSpent] if the attempt was redeemed or cancelled before, and otherwise the errors of [Pacer.Redeem]
 // about the token and the store.
 func (p *Pacer) CancelBooking(ctx context.Context, tok string, attempt ...Attempt) error {
-	var opts []RedeemOption
+	opts := make([]RedeemOption, 0, len(attempt))
 	for _, n := range attempt {
 		opts = append(opts, n)
 	}

@@ -143,7 +143,7 @@ var (
 	errTokenPool     = errors.New("is by none of the pool's credentials: redeem it with the Pacer, or with the pool that booked it")
 )
 
-// parse reads a token, which has at most most bytes. It checks everything, and accepts only what String writes.
+// parse reads a token of up to most bytes. It checks everything, and accepts only what String writes.
 func parse(text string, most int) (*token, error) {
 	if text == "" || len(text) > most {
 		return nil, fmt.Errorf("is empty, or longer than %d bytes", most)
