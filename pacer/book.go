@@ -83,8 +83,20 @@ func (p *Pacer) book(ctx context.Context, opts []BookOption, l *binding.Pool) (t
 // A token is redeemed once, by the first process. A call may go from its slot on until the slack is over, both by the store's clock, so no
 // policy is exceeded, however late a queue wakes its jobs.
 func (p *Pacer) Redeem(ctx context.Context, tok string, opts ...RedeemOption) (*Reservation, error) {
+	attempt, patience := Attempt(1), RedeemEarly
+	for _, o := range opts {
+		switch o := o.(type) {
+		case Attempt:
+			attempt = o
+		case early:
+			if o < 0 {
+				return nil, badDuration("Early", time.Duration(o))
+			}
+			patience = max(RedeemEarly, min(time.Duration(o), Forever))
+		}
+	}
 	var r *Reservation
-	x, err := p.redemption(ctx, tok, opts, func() *binding.Reservation {
+	x, err := p.redemption(ctx, tok, attempt, patience, func() *binding.Reservation {
 		r = &Reservation{pacer: p}
 		return &r.call
 	})
@@ -105,11 +117,11 @@ func (p *Pacer) Redeem(ctx context.Context, tok string, opts ...RedeemOption) (*
 // It returns a [*LimitError] for [TokenSpent] if the attempt was redeemed or cancelled before, and otherwise the errors of [Pacer.Redeem]
 // about the token and the store.
 func (p *Pacer) CancelBooking(ctx context.Context, tok string, attempt ...Attempt) error {
-	opts := make([]RedeemOption, 0, len(attempt))
-	for _, n := range attempt {
-		opts = append(opts, n)
+	n := Attempt(1)
+	if len(attempt) > 0 {
+		n = attempt[len(attempt)-1]
 	}
-	x, err := p.redemption(ctx, tok, opts, func() *binding.Reservation { return new(binding.Reservation) })
+	x, err := p.redemption(ctx, tok, n, RedeemEarly, func() *binding.Reservation { return new(binding.Reservation) })
 	if err != nil {
 		return err
 	}
@@ -117,19 +129,7 @@ func (p *Pacer) CancelBooking(ctx context.Context, tok string, attempt ...Attemp
 }
 
 // redemption reads a token.
-func (p *Pacer) redemption(ctx context.Context, tok string, opts []RedeemOption, reserve func() *binding.Reservation) (*bookings.Redemption, error) {
-	attempt, patience := Attempt(1), RedeemEarly
-	for _, o := range opts {
-		switch o := o.(type) {
-		case Attempt:
-			attempt = o
-		case early:
-			if o < 0 {
-				return nil, badDuration("Early", time.Duration(o))
-			}
-			patience = max(RedeemEarly, min(time.Duration(o), Forever))
-		}
-	}
+func (p *Pacer) redemption(ctx context.Context, tok string, attempt Attempt, patience time.Duration, reserve func() *binding.Reservation) (*bookings.Redemption, error) {
 	x, err := p.bookings.Open(ctx, tok, int64(attempt), patience, reserve)
 	return x, p.toUser(err)
 }

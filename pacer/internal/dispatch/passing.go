@@ -124,7 +124,7 @@ func (s *Dispatcher) yield(c *Call) (taken bool) {
 	for _, o := range slices.Concat(q.held, q.out) {
 		behind = behind || o == c
 		sooner := behind && o.grant[0].Queued || c.grant[0].OK && o.grant[0].OK && c.due.Before(o.due)
-		if _, asleep := s.waiting[o]; asleep && o.state == reserved && o.moving == nil && sooner && fits(o) {
+		if s.isAsleep(o) && sooner && fits(o) {
 			s.swap(c, o)
 		}
 	}

@@ -173,8 +173,7 @@ func (s *Dispatcher) neighbours(c *Call) (before time.Time, later *Call) {
 
 // lacksPermits reports whether a call sleeps until its slot and has no permits yet. The caller holds mu.
 func (s *Dispatcher) lacksPermits(c *Call) bool {
-	_, asleep := s.waiting[c]
-	return asleep && c.state == reserved && c.moving == nil && c.grant[0].OK && !c.grant[0].Local && !c.hasPermits()
+	return s.isAsleep(c) && c.grant[0].OK && !c.grant[0].Local && !c.hasPermits()
 }
 
 // answer applies the store's answer to a call that is moving. The caller holds mu.
