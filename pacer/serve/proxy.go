@@ -72,8 +72,11 @@ func (s *Server) Proxy() http.Handler {
 // route returns the upstream of a request, the prefix that names it, and the rest of the path, escaped.
 func (s *Server) route(r *http.Request) (u *upstream, prefix, path string, err error) {
 	path = r.URL.EscapedPath()
-	if r.Method == http.MethodConnect || r.URL.Host != "" || !strings.HasPrefix(path, "/") || strings.Contains(r.URL.RawQuery, " ") { // as HTTP/2 lets it
+	if r.Method == http.MethodConnect || r.URL.Host != "" || !strings.HasPrefix(path, "/") {
 		return nil, "", "", refusef(http.StatusBadRequest, "this is not a forward proxy: use it as the base URL of a client, with a path such as /<upstream>/path")
+	}
+	if strings.Contains(r.URL.RawQuery, " ") { // HTTP/2 lets it pass; over HTTP/1.1 it would break the request line
+		return nil, "", "", refusef(http.StatusBadRequest, "the query must not have a space: write it as %%20")
 	}
 	plain, err := url.PathUnescape(path)
 	if err != nil || slices.ContainsFunc(strings.FieldsFunc(plain, isSlash), isDots) {

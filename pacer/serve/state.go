@@ -29,7 +29,7 @@ type stateFile struct {
 	last  []byte // what was written
 }
 
-// openState restores what a file has, and checks that it can be written; nil without a path.
+// openState restores what a file has, or begins one; nil without a path. A file that is there may be on a disk that is full: see follow.
 func openState(path string, store *memstore.Store, log *slog.Logger) (*stateFile, error) {
 	if path == "" {
 		return nil, nil //nolint:nilnil // there is none
@@ -39,7 +39,7 @@ func openState(path string, store *memstore.Store, log *slog.Logger) (*stateFile
 	var windows []memstore.Window
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		if err := f.write(); err != nil { // the path is wrong; if one was there before, the disk may be full
+		if err := f.write(); err != nil { // the path is wrong
 			return nil, bad("State", path, "cannot be written: "+err.Error())
 		}
 	case err != nil:
