@@ -1,5 +1,5 @@
 // Package options gives functions options that mean nothing to them. Each line that ends in "wrong" does not compile, and no other line
-// fails: a test of package pacer builds it.
+// fails: a test builds it.
 package options
 
 import (
