@@ -69,8 +69,13 @@ function queue.position(o, c, now)
   if o.flows then
     at = math.max(score(o.flows, 0) or 0, score(o.flows, c.flow) or 0)
     at = at + math.min(C.TagUnit - 1, redis.call('ZCOUNT', o.queue, at, at + C.TagUnit - 1))
-  elseif c.since > 0 then
-    at = c.since
+  elseif c.since > 0 then -- calls of one request came at the same instant
+    local before, most = redis.call('ZCOUNT', o.queue, '-inf', string.format('(%.0f', c.since)), redis.call('ZCOUNT', o.queue, '-inf', c.since)
+    while before < most do
+      local middle = (before + most - (before + most) % 2) / 2
+      if redis.call('ZRANGE', o.queue, middle, middle)[1] < c.id then before = middle + 1 else most = middle end
+    end
+    return before, c.since
   else
     at = now
     local last = redis.call('ZRANGE', o.queue, -1, -1, 'WITHSCORES')

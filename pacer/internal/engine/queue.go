@@ -118,8 +118,9 @@ func (q *Queue) position(c *Call, now int64, fair bool) (rank, score int64) {
 	case fair:
 		score = max(q.virtual, q.finish[c.Flow])
 		score += min(numbers.TagUnit-1, q.before(score+numbers.TagUnit)-q.before(score))
-	case c.Since > 0:
-		score = c.Since
+	case c.Since > 0: // calls of one request came at the same instant
+		i, _ := q.find(waiter{id: c.ID, score: c.Since})
+		return int64(i), c.Since
 	default:
 		score = now
 		if n := len(q.waiting); n > 0 { // calls of the same instant are in the order of their requests

@@ -45,10 +45,11 @@ func TestLineOrder(t *testing.T) {
 		{Call{ID: 7}, 90, 2},              // by a clock that stepped back
 		{Call{ID: 6, Since: 50}, 200, 0},  // it came first, and was forgotten
 		{Call{ID: 9}, 300, 1},             // it stands there already
-		{Call{ID: 5, Since: 101}, 300, 3}, // as early as 8, which it is queued behind
+		{Call{ID: 5, Since: 101}, 300, 2}, // as early as 8
 		{Call{ID: 4}, 300, 5},
 	} {
 		require.Equal(t, c.rank, q.enqueue(c.call, c.now, 1000, false), "step %d", i)
+		require.Equal(t, c.call.ID, q.ids()[c.rank], "step %d", i)
 	}
 	require.Equal(t, []int64{6, 9, 5, 8, 7, 4}, q.ids(), "of two with the same score, the one whose digits come first")
 	require.True(t, q.leave(9))
