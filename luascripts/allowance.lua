@@ -158,12 +158,13 @@ function allowance.commit(o, now, place, n)
   return place.at, n, C.UnboundSlack
 end
 
--- drop subtracts a call, granted at made, from what is open.
+-- drop subtracts a call from what is open, that was granted at made, or at an unknown time if that is 0.
 local function drop(o, slot, n, made)
   o.dirty = true
-  if o.early > 0 and slot >= o.edge and made < o.at then
+  local ahead = made == 0 or made >= o.start -- those that were ahead when till passed are open
+  if ahead and o.early > 0 and slot >= o.edge and made < o.at then
     o.early = math.max(0, o.early - n)
-  elseif o.till > 0 and slot >= o.till and o.ahead > 0 then
+  elseif ahead and o.till > 0 and slot >= o.till and o.ahead > 0 then
     o.ahead = math.max(0, o.ahead - n)
   elseif slot >= o.mark_ then
     local young = math.min(o.open, n)

@@ -148,12 +148,13 @@ func (a *Allowance) begin(l *Limit, now int64) {
 	}
 }
 
-// drop subtracts a call that was granted at an instant from what is open.
+// drop subtracts a call from what is open, that was granted at made, or at an unknown time if that is 0.
 func (a *Allowance) drop(slot, n, made int64) {
+	ahead := made == 0 || made >= a.start // those that were ahead when until passed are open
 	switch {
-	case a.early > 0 && slot >= a.edge && made < a.at: // even if its slot is not before until: that may have moved by less than Apart
+	case ahead && a.early > 0 && slot >= a.edge && made < a.at: // even if its slot is not before until: that may have moved by less than Apart
 		a.early = max(0, a.early-n)
-	case a.until > 0 && slot >= a.until && a.ahead > 0:
+	case ahead && a.until > 0 && slot >= a.until && a.ahead > 0:
 		a.ahead = max(0, a.ahead-n)
 	case slot >= a.mark: // or it was not known, and taken to be older: see Answered
 		young := min(a.open, n)

@@ -119,3 +119,23 @@ func TestAnAllowanceAdmitsWhatIsLeft(t *testing.T) {
 		}
 	}
 }
+
+// When there is more again, what was ahead is open. A call of those that gives its slot back makes room, though there are new calls ahead.
+func TestASlotOfBeforeTheTurnIsGivenBack(t *testing.T) {
+	t.Parallel()
+	const second = numbers.Second
+	a, limit := &engine.Allowance{}, &engine.Limit{Spec: &specs.Spec{Limit: specs.MaxLimit}}
+	commit := func(now, slot int64) engine.Charge {
+		c, _ := a.Commit(limit, now, engine.Placement{At: slot}, 1)
+		c.Made = now
+		return c
+	}
+	a.Answer(limit, epoch, engine.Answered{Slot: epoch, Left: 0, Reset: 10 * second})
+	first, far := commit(epoch+1, epoch+10*second), commit(epoch+1, epoch+25*second)
+	now := epoch + 11*second
+	a.Answer(limit, now, engine.Answered{Slot: first.From, Cost: 1, Left: 1, Reset: 10 * second})
+	commit(now, epoch+30*second)
+	require.Greater(t, a.Earliest(limit, now, now, 1, 0).At, now, "the far call is open")
+	a.Cancel(limit, now, far)
+	require.Equal(t, now, a.Earliest(limit, now, now, 1, 0).At)
+}
