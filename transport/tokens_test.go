@@ -131,10 +131,10 @@ func TestTokensOfAMinuteAreUsed(t *testing.T) {
 				}
 				body := fmt.Sprintf(`{"model":"m","max_tokens":%d,"messages":[{"role":"user","content":%q}]}`, c.most, strings.Repeat("x", c.prompt))
 				askModel(t, m, c.profile, body, warm+measured)
-				used, refused := m.charged/(perMinute*measured.Minutes()), float64(m.refused)/float64(m.calls)
+				used := m.charged / (perMinute * measured.Minutes())
 				t.Logf("%.1f %% used; %d of %d refused, and %d before", 100*used, m.refused, m.calls, m.first)
 				require.GreaterOrEqual(t, used, 0.95)
-				require.LessOrEqual(t, refused, 0.001)
+				require.LessOrEqual(t, m.refused, 1+m.calls/1000, "one, because a margin fades in a minute")
 				require.LessOrEqual(t, m.first, 20, "the bucket stood full while the first answers were on their way, and ours did not")
 			})
 		})
