@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/store"
@@ -27,16 +28,15 @@ type Config struct {
 type Leases struct {
 	config Config
 
-	mu        sync.Mutex
-	inFlight  map[int64]*Lease // by the call's ID
-	over      []*Lease         // to be given back
-	reporting bool             // a goroutine gives back
-	closed    bool
-	renewal   *time.Timer // nil while nothing is in flight
-	due       time.Time   // when that is
-	running   sync.WaitGroup
+	mu       sync.Mutex
+	inFlight map[int64]*Lease // by the call's ID
+	closed   bool
+	renewal  *time.Timer // nil while nothing is in flight
+	due      time.Time   // when that is
+	running  sync.WaitGroup
 
-	turn chan struct{} // holds the one that reports
+	over *batch.Requests[*Lease] // that give back
+	turn chan struct{}           // holds the one that reports
 }
 
 // A Lease is a call's right to its permits.
@@ -66,7 +66,9 @@ type Passing struct {
 
 // New returns an empty set of leases.
 func New(c Config) *Leases {
-	return &Leases{config: c, inFlight: make(map[int64]*Lease), turn: make(chan struct{}, 1)}
+	s := &Leases{config: c, inFlight: make(map[int64]*Lease), turn: make(chan struct{}, 1)}
+	s.over = batch.New(1, func(all []*Lease) int { return len(all) }, s.leave)
+	return s
 }
 
 // Take records that a call was granted its permits, those of the limits that count calls in flight. It returns nil if there are none.
@@ -197,49 +199,28 @@ func (s *Leases) GiveBack(f *Lease) {
 
 // Leave reports that a call is over, or has left the store's queue.
 func (s *Leases) Leave(id int64, limits []store.Limit) {
+	if one := (&Lease{ID: id, Limits: limits}); s.config.Direct || s.isClosed() {
+		s.leave([]*Lease{one})
+	} else {
+		s.over.Add(one)
+	}
+}
+
+func (s *Leases) isClosed() bool {
 	s.mu.Lock()
-	s.over = append(s.over, &Lease{ID: id, Limits: limits})
-	switch {
-	case s.reporting: // it takes this along
-		s.mu.Unlock()
-	case s.config.Direct || s.closed:
-		s.mu.Unlock()
-		s.report()
-	default:
-		s.reporting = true
-		s.running.Add(1)
-		s.mu.Unlock()
-		go func() {
-			defer s.running.Done()
-			s.report()
-		}()
-	}
+	defer s.mu.Unlock()
+	return s.closed
 }
 
-// report reports calls that are over, until there are none. Renewals take turns with it, however many calls end meanwhile.
-func (s *Leases) report() {
-	for s.reportSome() {
-	}
-}
+// leave reports calls that are over.
+func (s *Leases) leave(over []*Lease) { s.send(store.NoteRelease, func() []*Lease { return over }) }
 
-// reportSome reports calls that are over, and returns false if there are none.
-func (s *Leases) reportSome() bool {
+// send sends a note of a kind about each permit of some calls. Renewals and releases take turns, however many calls end meanwhile. A store
+// that panics still gets the next reports.
+func (s *Leases) send(kind store.NoteKind, calls func() []*Lease) {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
-	s.mu.Lock()
-	over, closed := s.over, s.closed
-	s.over = nil
-	s.reporting = s.reporting && len(over) > 0
-	s.mu.Unlock()
-	if len(over) > 0 {
-		s.send(over, store.NoteRelease, closed)
-	}
-	return len(over) > 0
-}
-
-// send sends a note of a kind about each permit of some calls. A store that panics still gets the next reports.
-func (s *Leases) send(all []*Lease, kind store.NoteKind, closed bool) {
-	telemetry.Guard("a store", func() { s.config.Report(pack(all, kind), closed) })
+	telemetry.Guard("a store", func() { s.config.Report(pack(calls(), kind), s.isClosed()) })
 }
 
 // Close gives back the pending permits, and ends the renewals.
@@ -268,6 +249,7 @@ func (s *Leases) Close() {
 		s.end(f)
 	}
 	s.running.Wait()
+	s.over.Wait()
 }
 
 // Held reports which calls of this process hold permits.

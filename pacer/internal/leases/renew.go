@@ -26,9 +26,7 @@ func (s *Leases) renew() {
 	s.running.Add(1)
 	s.mu.Unlock()
 	defer s.running.Done()
-	s.turn <- struct{}{}
-	defer func() { <-s.turn }()
-	s.send(s.live(ended), store.NoteRenew, false)
+	s.send(store.NoteRenew, func() []*Lease { return s.live(ended) })
 }
 
 // ended returns the calls that have ended by the functions of WhileAlive, which it calls under no lock. A call whose function panics counts
