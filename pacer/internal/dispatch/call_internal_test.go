@@ -51,10 +51,10 @@ func TestTheFirstCallGivesUp(t *testing.T) {
 	}
 	s.admit(q)
 	require.ErrorIs(t, s.refuse(q, all[0], store.ErrClosed), store.ErrClosed)
-	require.NotNil(t, s.nextRequest())
+	r := s.nextRequest()
+	require.NotNil(t, r)
 	require.Equal(t, []*Call{all[1]}, q.carried)
-	q.ask.err = store.ErrClosed
-	s.answerAll(q)
+	s.answerAll(q, r.batches[0].Calls, nil, r.began, store.ErrClosed)
 	s.admitAll()
 	require.Empty(t, s.queues.byStack, "nothing is left behind")
 }

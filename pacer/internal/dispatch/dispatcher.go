@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -12,6 +13,7 @@ import (
 // New returns Dispatcher with no calls. Its user closes it.
 func New(c *Config) *Dispatcher {
 	s := &Dispatcher{Config: *c, made: time.Now().Add(-1), closed: make(chan struct{})}
+	s.moves = batch.New(1, func(all []func()) int { return min(1, len(all)) }, func(all []func()) { all[0]() })
 	s.queues.seed = maphash.MakeSeed()
 	s.asks.wire, s.asks.load, s.asks.over.L = make(map[uint64]bool), MaxBatch, &s.mu
 	p, ok := c.Given.(store.Punctual)
@@ -47,6 +49,7 @@ func (s *Dispatcher) Close() {
 // Drain waits until no call waits, after Close, and stops listening to the store.
 func (s *Dispatcher) Drain() {
 	s.busy.Wait()
+	s.moves.Wait()
 	s.lock()
 	for s.asks.under > 0 {
 		s.asks.over.Wait()

@@ -210,32 +210,12 @@ func (s *Dispatcher) answer(c *Call, call *store.Call, grant *store.Grant, began
 // brings news need not wait until thousands have moved. With a store in memory it takes no time, and runs at once.
 func (s *Dispatcher) later(do func()) {
 	s.lock()
-	if s.Member == nil || s.IsClosed() {
-		s.unlock()
+	now := s.Member == nil || s.IsClosed()
+	if !now {
+		s.moves.Add(do)
+	}
+	s.unlock()
+	if now {
 		do()
-		return
 	}
-	defer s.unlock()
-	if s.todo = append(s.todo, do); s.doing {
-		return
-	}
-	s.doing = true
-	s.busy.Go(func() {
-		for do := s.nextToDo(); do != nil; do = s.nextToDo() {
-			do()
-		}
-	})
-}
-
-// nextToDo returns the next function to run; nil if there is none.
-func (s *Dispatcher) nextToDo() func() {
-	s.lock()
-	defer s.unlock()
-	if len(s.todo) == 0 {
-		s.doing = false
-		return nil
-	}
-	do := s.todo[0]
-	s.todo = s.todo[1:]
-	return do
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies/specs"
@@ -18,13 +19,14 @@ type Dispatcher struct {
 	Config
 	counts
 
-	punctual bool           // requests end in time by themselves
-	made     time.Time      // a little earlier, so that no call waits since 0
-	way      Way            // the round trip to the store
-	clock    storeClock     // the store's
-	news     subscription   // receives the store's news
-	closed   chan struct{}  // closed under mu
-	busy     sync.WaitGroup // calls that wait, and goroutines that move them. Add to it under mu, unless closed
+	punctual bool                    // requests end in time by themselves
+	made     time.Time               // a little earlier, so that no call waits since 0
+	way      Way                     // the round trip to the store
+	clock    storeClock              // the store's
+	news     subscription            // receives the store's news
+	closed   chan struct{}           // closed under mu
+	busy     sync.WaitGroup          // calls that wait, and goroutines that move them. Add to it under mu, unless closed
+	moves    *batch.Requests[func()] // see later
 
 	mu sync.Mutex
 	state
@@ -46,10 +48,8 @@ type state struct {
 	looks   []*queue // that have changed, and whose first calls may need a request: see look
 	asks    asks
 	changed map[store.Key]changed // what this process received of limits; of all of them, by the empty key
-	todo    []func()              // see later
-	doing   bool
-	owed    map[flow]int64 // see owe
-	flying  int64          // the cost of calls that went and are not answered, and whose answers will be reported
+	owed    map[flow]int64        // see owe
+	flying  int64                 // the cost of calls that went and are not answered, and whose answers will be reported
 }
 
 // asleep are the calls whose owners wait.
@@ -305,18 +305,16 @@ type subscription struct {
 	stop func() // nil if there is none
 }
 
-// An ask is calls of one stack about which the store must decide, and its answer.
+// An ask is calls of one stack about which the store must decide.
 type ask struct {
-	ctx    context.Context //nolint:containedctx // for its values
-	queue  *queue          // whose first calls these are: as many as its window allows when the request is made. Nil: the calls are known
-	stack  store.Stack
-	hash   uint64 // of the stack
-	calls  []store.Call
-	grants []store.Grant // as many
-	sure   int           // so many of them are decided
-	began  time.Time     // when the request was made
-	err    error
-	done   chan struct{} // signals the answer to the caller; nil for a queue
+	ctx   context.Context //nolint:containedctx // for its values
+	queue *queue          // whose first calls these are: as many as its window allows when the request is made. Nil: it is one call
+	stack store.Stack
+	hash  uint64 // of the stack
+	call  *store.Call
+	grant *store.Grant // the answer to the call
+	err   error
+	done  chan struct{} // signals the answer
 }
 
 // asks are those that wait for a request, and those under way.
@@ -331,6 +329,7 @@ type asks struct {
 
 // A request is one run of the store's program, for one ask or several.
 type request struct {
+	began   time.Time
 	asks    []carried
 	batches []store.Batch
 	errs    []error        // of the batches
