@@ -15,7 +15,7 @@ func (s *Dispatcher) admit(q *queue) time.Duration {
 		return 0
 	}
 	if q.length == 0 {
-		s.dropIfIdle(q)
+		q.rest()
 		return 0
 	}
 	now := time.Now()
@@ -197,7 +197,7 @@ func (s *Dispatcher) grant(q *queue, a *Answer, c *Call, call *store.Call, g *st
 			return false
 		}
 		set(&c.grant[0], g)
-		c.state, c.err = givenBack, s.notYetAt(c, began)
+		c.state, c.err = givenBack, s.notYet(c, began)
 		return true
 	}
 	set(&c.grant[0], g)
@@ -208,8 +208,7 @@ func (s *Dispatcher) grant(q *queue, a *Answer, c *Call, call *store.Call, g *st
 	}
 	a.Granted, a.Last = a.Granted+1, max(a.Last, at)
 	if g.Wait() > 0 {
-		q.held = append(q.held, c)
-		c.queue = q
+		q.takeOut(c)
 	}
 	return true
 }

@@ -121,7 +121,7 @@ func (s *Dispatcher) yield(c *Call) (taken bool) {
 		return c.grant[0].Queued || (o.latest.IsZero() || !c.due.After(o.latest)) && o.costsAs(c)
 	}
 	behind := c.grant[0].OK // those that are queued are behind it
-	for _, o := range slices.Concat(q.held, q.out) {
+	for _, o := range q.out {
 		behind = behind || o == c
 		sooner := behind && o.grant[0].Queued || c.grant[0].OK && o.grant[0].OK && c.due.Before(o.due)
 		if _, asleep := s.waiting[o]; asleep && o.state == reserved && o.moving == nil && sooner && fits(o) {
@@ -164,11 +164,7 @@ func (s *Dispatcher) isOfUse(c *Call) bool {
 func (s *Dispatcher) bequeath(c, heir *Call) {
 	q := heir.queue
 	q.remove(heir)
-	if q.deferred {
-		q.takeOut(heir)
-	} else {
-		q.held, heir.queue, heir.state = append(q.held, heir), q, reserved
-	}
+	q.takeOut(heir)
 	s.swap(c, heir)
 	if _, sleeps := s.waiting[heir]; !sleeps {
 		delete(s.byID, heir.request[0].ID) // until it sleeps

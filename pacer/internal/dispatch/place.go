@@ -44,7 +44,7 @@ func (s *Dispatcher) leaveQueue(c *Call) {
 		return
 	}
 	c.queue = nil
-	if q.forget(c) && c.state == used {
+	if q.forget(c) && q.deferred && c.state == used {
 		q.inStore.Served(s.sinceMade(time.Now()), s.way.Reach(), q.length)
 	}
 	s.passIdle(q)
@@ -67,7 +67,7 @@ func (s *Dispatcher) refuse(q *queue, c *Call, cause error) error {
 	s.look(q)
 	if cause == errTimeout || c.byDeadline && cause == context.DeadlineExceeded { //nolint:errorlint // both are returned unwrapped
 		now := time.Now()
-		r := s.refusalIn(q, c, now, s.estimate(q, c, now, 0))
+		r := s.notYetIn(q, c, now, s.estimate(q, c, now, 0))
 		r.Waited = c.request[0].MaxWait
 		c.err = r
 	}

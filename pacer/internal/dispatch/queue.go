@@ -9,9 +9,6 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// maxSpareQueues bounds how many unused queues are kept.
-const maxSpareQueues = 16
-
 // The slots of windows come in groups: the time between the last ones is no estimate of the time to the next ones. So a call behind others
 // is refused only if the limits cannot admit all of them any earlier, whatever was charged before. Only slots that are given back can make
 // it earlier.
@@ -84,12 +81,7 @@ func (s *Dispatcher) queueFor(h uint64, limits []store.Limit, deferred bool) *qu
 		if len(qs.byStack) > 2*qs.swept+64 {
 			s.sweepQueues()
 		}
-		if n := len(qs.spare); n > 0 {
-			q, qs.spare = qs.spare[n-1], qs.spare[:n-1]
-		} else {
-			q = &queue{line: line{all: &s.queued}}
-		}
-		q.hash, q.limits, q.deferred = h, append(q.limits[:0], limits...), deferred
+		q = &queue{line: line{all: &s.queued}, hash: h, limits: slices.Clone(limits), deferral: deferral{deferred: deferred}}
 		q.ask.queue, q.ask.stack = q, store.Stack{Upstream: s.Upstream, Limits: q.limits}
 		q.ask.hash = q.ask.stack.Hash(qs.seed)
 		q.groups = hasGroups(q.limits)
@@ -102,26 +94,19 @@ func (s *Dispatcher) queueFor(h uint64, limits []store.Limit, deferred bool) *qu
 
 // sweepQueues removes the queues that no call needs. The caller holds mu.
 func (s *Dispatcher) sweepQueues() {
-	for _, q := range s.queues.byStack {
-		s.dropIfIdle(q)
+	for h, q := range s.queues.byStack {
+		if q.isIdle() {
+			delete(s.queues.byStack, h)
+			delete(s.queues.pools, q)
+		}
 	}
 	s.queues.swept = len(s.queues.byStack)
 }
 
-// dropIfIdle removes a queue without waiting calls and future slots. Its timer may fire late, and find another queue in its place. The
-// caller holds mu.
-func (s *Dispatcher) dropIfIdle(q *queue) {
-	if s.queues.byStack[q.hash] != q || !q.isIdle() {
-		return
-	}
-	delete(s.queues.byStack, q.hash)
-	delete(s.queues.pools, q)
-	if q.timer != nil {
-		q.timer.Stop()
-	}
-	if len(s.queues.spare) < maxSpareQueues {
+// rest has a queue without waiting calls and future slots forget the pace. It is kept for what it has allocated.
+func (q *queue) rest() {
+	if q.isIdle() {
 		q.window, q.inStore, q.last, q.lastCost = Window{}, StoreQueue{}, store.Grant{}, 0
-		s.queues.spare = append(s.queues.spare, q)
 	}
 }
 
@@ -142,7 +127,7 @@ func (s *Dispatcher) retire(q *queue) {
 }
 
 func (q *queue) isIdle() bool {
-	return q.length == 0 && !q.asking && len(q.held) == 0 && len(q.out) == 0 && len(q.idle) == 0
+	return q.length == 0 && !q.asking && len(q.out) == 0 && len(q.idle) == 0
 }
 
 // isStale reports whether a call in the queue is, or will be, bound by other limits than the queue has.
@@ -153,9 +138,6 @@ func (q *queue) isStale() (is bool) {
 
 // furthest returns the furthest slot that is held.
 func (q *queue) furthest() (at time.Time) {
-	for _, c := range q.held {
-		at = c.furthest(at)
-	}
 	for _, c := range q.out {
 		at = c.furthest(at)
 	}
@@ -172,8 +154,8 @@ func (c *Call) furthest(at time.Time) time.Time {
 	return at
 }
 
-// takeOut has a call leave the process for the store's queue. It polls for itself. One that comes back, because it was bound anew or gave
-// its position up, has its place before those that came later.
+// takeOut has a call leave the line, for a slot or for the store's queue, where it polls for itself. One that comes back, because it was bound
+// anew or gave its position up, has its place before those that came later.
 func (q *queue) takeOut(c *Call) {
 	c.queue, c.state, c.grant[0].Queued = q, reserved, false
 	i := len(q.out)
@@ -183,11 +165,8 @@ func (q *queue) takeOut(c *Call) {
 	q.out = slices.Insert(q.out, i, c)
 }
 
-// forget records that a call has no slot to come, nor waits in the store's queue, and reports whether it was one that had left.
+// forget records that a call has no slot to come, nor waits in the store's queue, and reports whether it had left the line.
 func (q *queue) forget(c *Call) (out bool) {
-	if i := slices.Index(q.held, c); i >= 0 {
-		q.held = slices.Delete(q.held, i, i+1)
-	}
 	i := slices.Index(q.out, c)
 	if i >= 0 {
 		q.out = slices.Delete(q.out, i, i+1)

@@ -23,7 +23,7 @@ func (s *Dispatcher) Reserve(ctx context.Context, c *Call, r *Request) error {
 	} else if g := &c.grant[0]; g.OK || g.Queued {
 		s.granted(c)
 	} else {
-		return s.notYet(c)
+		return s.notYet(c, time.Time{})
 	}
 	return s.keep(ctx, c)
 }
@@ -32,7 +32,7 @@ func (s *Dispatcher) Reserve(ctx context.Context, c *Call, r *Request) error {
 func (s *Dispatcher) keep(ctx context.Context, c *Call) error {
 	err := ctx.Err()
 	if err == nil && c.byDeadline && c.due.After(c.latest) && c.grant[0].Wait() > 0 && !c.grant[0].Queued {
-		err = s.notYet(c)
+		err = s.notYet(c, time.Time{})
 	}
 	if err != nil {
 		_ = s.cancel(ctx, c)
@@ -51,7 +51,7 @@ func (s *Dispatcher) Free(ctx context.Context, c *Call, r *store.Call) error {
 		OK: r.NotBefore <= c.request[0].MaxWait,
 	}
 	if !c.grant[0].OK {
-		return s.notYet(c)
+		return s.notYet(c, time.Time{})
 	}
 	return nil
 }
@@ -126,33 +126,14 @@ func (s *Dispatcher) chargeInOrder(ctx context.Context, c *Call) error {
 	}
 	defer s.busy.Done()
 	s.sendOwn(own) //nolint:contextcheck // it has the values of the calls in it
-	for {
-		if err := s.until(ctx, c, s.turn); err != nil {
-			return err
-		}
-		switch asks, err := s.hasLeft(ctx, c); {
-		case err != nil:
-			return err
-		case asks:
-			s.askAgain(ctx, c)
-		case s.IsClosed():
-			_ = s.cancel(ctx, c)
-			return store.ErrClosed
-		default:
-			return s.keep(ctx, c)
-		}
+	if err := s.until(ctx, c, s.turn); err != nil {
+		return err
 	}
-}
-
-// hasLeft reports whether a call has left the process for the store's queue, and has to poll for itself. It is then caught.
-func (s *Dispatcher) hasLeft(ctx context.Context, c *Call) (bool, error) {
-	s.lock()
-	defer s.unlock()
-	if c.state != reserved || c.grant[0].OK || c.grant[0].Queued || ctx.Err() != nil || s.IsClosed() {
-		return false, c.err
+	if s.IsClosed() {
+		_ = s.cancel(ctx, c)
+		return store.ErrClosed
 	}
-	c.catch()
-	return true, nil
+	return s.keep(ctx, c)
 }
 
 // join has a call enter the queue of its stack. It is then busy, and sends the request that carries it, if one is returned.

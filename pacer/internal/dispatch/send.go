@@ -204,7 +204,7 @@ func (s *Dispatcher) sizeOf(a *ask, now time.Time) int {
 		return 1
 	case q.length == 0 || s.frozen > 0:
 		q.asking = false
-		s.dropIfIdle(q)
+		q.rest()
 		return 0
 	}
 	n, _ := s.askFor(q, now, q.length)

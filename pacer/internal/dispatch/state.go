@@ -239,7 +239,6 @@ type queues struct {
 	seed    maphash.Seed
 	byStack map[uint64]*queue
 	swept   int                 // how many queues there were after idle ones were last removed
-	spare   []*queue            // not in use, kept for what they have allocated
 	pools   map[*queue]struct{} // those whose calls have choices and are queued in the store
 }
 
@@ -251,6 +250,7 @@ type queue struct {
 	outlook
 	deferral
 
+	out     []*Call // calls that have left the line, for a slot to come or for the store's queue, and have not gone yet, in order
 	ask     ask     // of its first calls
 	carried []*Call // by a request that is under way, for that
 	asking  bool    // its first calls have a request, or are about to
@@ -268,7 +268,6 @@ type line struct {
 // outlook describes the next slots of a queue.
 type outlook struct {
 	window   Window
-	held     []*Call     // calls with a slot that is still to come; none of a deferred stack: see out
 	timer    *time.Timer // starts a request when the furthest slot comes within reach
 	last     store.Grant // the last answer, and what binds the calls that have to wait
 	lastCost int64       // what its call costs; 0 if that differs from limit to limit
@@ -281,7 +280,6 @@ type deferral struct {
 	passes   bool // the process passes permits on
 	inOrder  bool // its calls are queued for permits, in order of arrival
 	inStore  StoreQueue
-	out      []*Call         // calls that have left the queue, and have not gone yet, in order
 	idle     []*leases.Lease // permits to be passed on, kept until a call of out has its answer
 }
 

@@ -71,13 +71,10 @@ func (s *Dispatcher) until(ctx context.Context, c *Call, next func(context.Conte
 
 // mayGoNow reports whether a call has nothing to wait for. The caller holds mu.
 func (s *Dispatcher) mayGoNow(ctx context.Context, c *Call) bool {
-	if c.free {
-		return c.state == reserved && ctx.Err() == nil && !time.Now().Before(c.due)
-	}
 	now := time.Now()
 	_, asks := c.asksAgain()
-	return !asks && c.state == reserved && c.moving == nil && ctx.Err() == nil && !now.Before(c.due) && !s.overdue(c, now) && !s.paused(c) && !s.returning(c) &&
-		!s.exchangeable(&c.grant[0]) && !c.isStale()
+	return c.state == reserved && c.moving == nil && ctx.Err() == nil && !now.Before(c.due) &&
+		(c.free || !asks && !s.overdue(c, now) && !s.outdated(c, now) && !s.returning(c))
 }
 
 // next decides what a waiting call does now: sleep for a positive delay, go (0, nil), or give up with an error.
@@ -161,13 +158,22 @@ func (s *Dispatcher) next(ctx context.Context, c *Call) (time.Duration, error) {
 	return 0, nil
 }
 
-// turn returns for how long a call in the queue of its process sleeps at most, or why it waits no longer: (0, nil) when it is not there any more.
+// turn decides what a call in the queue of its process does now: sleep for a positive delay, wait no longer because of an error, or go on
+// (0, nil) when it has a slot, or a position in the store's queue.
 func (s *Dispatcher) turn(ctx context.Context, c *Call) (time.Duration, error) {
 	s.lock()
-	defer s.unlock()
 	if !c.inQueue() {
-		return 0, c.err
+		err := c.err
+		if polls := c.state == reserved && !c.grant[0].OK && !c.grant[0].Queued && ctx.Err() == nil && !s.IsClosed(); !polls {
+			s.unlock()
+			return 0, err
+		}
+		c.catch()
+		s.unlock()
+		s.askAgain(ctx, c)
+		return s.turn(ctx, c)
 	}
+	defer s.unlock()
 	q, now := c.queue, time.Now()
 	cause := s.gaveUp(ctx, c, now)
 	switch {
