@@ -11,7 +11,7 @@ import (
 // admit has the first calls of the queue request slots. If the furthest slot has to come within reach before that, it returns in how long;
 // 0 otherwise. The caller holds mu.
 func (s *Dispatcher) admit(q *queue) time.Duration {
-	if q.asking || s.frozen > 0 {
+	if q.asking || s.frozen {
 		return 0
 	}
 	if q.length == 0 {
@@ -88,7 +88,7 @@ func (s *Dispatcher) reachOf(q *queue) time.Duration {
 // letOut takes out the calls that may leave the queue. If none may before the furthest slot is near, it returns when: a timer then has
 // to call it. The caller holds mu.
 func (s *Dispatcher) letOut(q *queue, now time.Time) (again time.Time) {
-	for q.head != nil && s.frozen == 0 && s.mayLeave(q, now) {
+	for q.head != nil && !s.frozen && s.mayLeave(q, now) {
 		c := q.head
 		q.remove(c)
 		q.takeOut(c)
@@ -166,10 +166,7 @@ func (s *Dispatcher) answerAll(q *queue, calls []store.Call, grants []store.Gran
 	}
 	clear(q.carried)
 	q.carried, q.asking = q.carried[:0], false
-	if q.thaws {
-		q.thaws = false
-		s.thaw()
-	}
+	s.thaw()
 	s.look(q)
 }
 

@@ -151,7 +151,7 @@ func (s *Dispatcher) heirsOf(c *Call) *queue {
 // isOfUse reports whether other calls of its queue can take over what a call has in the store. The caller holds mu.
 func (s *Dispatcher) isOfUse(c *Call) bool {
 	switch g := &c.grant[0]; {
-	case s.IsClosed() || s.frozen > 0 || c.isStale() || s.paused(c) || s.exchangeable(g):
+	case s.IsClosed() || s.frozen || c.isStale() || s.paused(c) || s.exchangeable(g):
 		return false
 	case g.OK:
 		return !s.overdue(c, time.Now())

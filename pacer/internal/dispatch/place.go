@@ -129,26 +129,24 @@ func (s *Dispatcher) freeze() (caught []*Call, stale bool) {
 	for _, q := range s.queues.byStack {
 		stale = stale || q.isStale()
 	}
-	if !stale {
-		return nil, false
+	if stale {
+		s.frozen, s.thaws = true, false
 	}
-	s.frozen++
-	for _, q := range s.queues.byStack {
-		if len(q.carried) > 0 && !q.thaws {
-			q.thaws = true
-			s.frozen++
-		}
-	}
-	return caught, true
+	return caught, stale
 }
 
-// thaw ends one reason for which the queues of this process wait: earlier calls have given their slots back, or a request under way was
-// answered. After the last one, stale calls wait in the queues of their new stacks, in order of arrival, and all reserve again. The caller
-// holds mu.
+// thaw ends the freeze when the calls that were caught have moved, and no request under way carries calls of a queue. Then stale calls wait in
+// the queues of their new stacks, in order of arrival, and all reserve again. The caller holds mu.
 func (s *Dispatcher) thaw() {
-	if s.frozen--; s.frozen > 0 {
+	if !s.thaws {
 		return
 	}
+	for _, q := range s.queues.byStack {
+		if len(q.carried) > 0 {
+			return
+		}
+	}
+	s.frozen, s.thaws = false, false
 	var all []*Call
 	for _, q := range s.queues.byStack {
 		if !q.isStale() {

@@ -53,7 +53,7 @@ func (qs *queues) hashOf(c *Call) uint64 {
 // queueOf returns the queue of a call's stack, and makes one if there is none. The caller holds mu.
 func (s *Dispatcher) queueOf(c *Call) *queue {
 	h := s.queues.hashOf(c)
-	if q := s.queues.byStack[h]; q != nil && q.length == 0 && !q.asking && s.frozen == 0 && !alike(q.limits, c.stack.Limits) {
+	if q := s.queues.byStack[h]; q != nil && q.length == 0 && !q.asking && !s.frozen && !alike(q.limits, c.stack.Limits) {
 		s.retire(q)
 	}
 	q := s.queueFor(h, c.stack.Limits, c.request[0].ID != 0)

@@ -50,22 +50,17 @@ func (s *Dispatcher) Replan(generation int64) {
 	begins := !s.replanning && !s.IsClosed()
 	s.declared, s.replanning = max(s.declared, generation), true
 	s.unlock()
-	if begins {
+	switch {
+	case !begins:
+	case s.Member != nil:
+		go s.replan() // Drain does not wait for it: a function of a user may block
+	default:
 		s.replan()
 	}
 }
 
-// replan has the latest change apply to the calls that wait, and those move that have other limits. Meanwhile it is true that replanning.
-// It binds them in a goroutine that Drain does not wait for: a function of a user may block.
+// replan has the latest change apply to the calls that wait, and those move that have other limits, until nothing has changed meanwhile.
 func (s *Dispatcher) replan() {
-	if s.Member != nil {
-		go s.replanNow()
-		return
-	}
-	s.replanNow()
-}
-
-func (s *Dispatcher) replanNow() {
 	s.lock()
 	for all := s.old(); len(all) > 0; all = s.old() {
 		generation := s.declared
@@ -87,9 +82,10 @@ func (s *Dispatcher) replanNow() {
 	s.later(func() {
 		s.requeue(context.Background(), inOrder(caught), true)
 		s.lock()
+		s.thaws, s.replanning = true, false
 		s.thaw()
 		s.unlock()
-		s.replan() // what has changed meanwhile
+		s.Replan(0) // what has changed meanwhile
 	})
 }
 

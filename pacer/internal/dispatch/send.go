@@ -202,7 +202,7 @@ func (s *Dispatcher) sizeOf(a *ask, now time.Time) int {
 	switch {
 	case q == nil:
 		return 1
-	case q.length == 0 || s.frozen > 0:
+	case q.length == 0 || s.frozen:
 		q.asking = false
 		q.rest()
 		return 0

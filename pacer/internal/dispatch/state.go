@@ -66,7 +66,8 @@ type plan struct {
 	declared   int64         // the generation of the policies that hold
 	generation int64         // of those that hold for the calls that wait
 	replanning bool          // the former are about to hold for them, too: see replan
-	frozen     int           // must be over before queues make requests: see freeze
+	frozen     bool          // no queue makes requests: see freeze
+	thaws      bool          // as soon as the requests under way are answered: see thaw
 	arrival    store.Instant // of the last call that was bound anew
 }
 
@@ -254,7 +255,6 @@ type queue struct {
 	ask     ask     // of its first calls
 	carried []*Call // by a request that is under way, for that
 	asking  bool    // its first calls have a request, or are about to
-	thaws   bool    // when that is answered, others may go: see thaw
 	changed bool    // see look
 }
 

@@ -181,7 +181,7 @@ func (s *Dispatcher) turn(ctx context.Context, c *Call) (time.Duration, error) {
 		return untilAnswered, nil // which comes soon
 	case cause != nil:
 		return 0, s.refuse(q, c, cause)
-	case c.state == queued && (c.since == 0 || s.frozen == 0): // otherwise its answer comes soon
+	case c.state == queued && (c.since == 0 || !s.frozen): // otherwise its answer comes soon
 		if c.since == 0 {
 			c.grant[0].Binds, c.grant[0].Paused = q.last.Binds, q.last.Paused
 		}
