@@ -27,41 +27,47 @@ func (c *Call) Delay() time.Duration {
 	return c.set.estimate(c.queue, c, time.Now(), ahead)
 }
 
-// Due returns when to go by this machine's clock; the zero Time for a queued call, which has no slot.
-func (c *Call) Due() time.Time {
+// under returns what a function returns under the lock of the Dispatcher.
+func under[T any](c *Call, get func() T) T {
 	c.set.lock()
 	defer c.set.unlock()
-	if c.grant[0].Queued {
-		return time.Time{}
-	}
-	return c.due
+	return get()
+}
+
+// Due returns when to go by this machine's clock; the zero Time for a queued call, which has no slot.
+func (c *Call) Due() time.Time {
+	return under(c, func() time.Time {
+		if c.grant[0].Queued {
+			return time.Time{}
+		}
+		return c.due
+	})
 }
 
 // Policy returns the name of the policy that decided the slot; "" if none did.
 func (c *Call) Policy() string {
-	c.set.lock()
-	defer c.set.unlock()
-	if l := c.limit(c.grant[0].Binds); l != nil {
-		return l.Policy
-	}
-	return ""
+	return under(c, func() string {
+		if l := c.limit(c.grant[0].Binds); l != nil {
+			return l.Policy
+		}
+		return ""
+	})
 }
 
 // Slot returns the slot, by the store's clock, and its slack.
 func (c *Call) Slot() (at store.Instant, slack time.Duration) {
-	c.set.lock()
-	defer c.set.unlock()
-	return c.grant[0].At, c.grant[0].Slack
+	g := under(c, func() store.Grant { return c.grant[0] })
+	return g.At, g.Slack
 }
 
 // Choice returns which of its choices binds the call; 0 for a call that has none, or no slot.
 func (c *Call) Choice() int {
-	c.set.lock()
-	defer c.set.unlock()
-	if c.choices == nil {
-		return 0
-	}
-	return c.choices.chosen
+	return under(c, func() int {
+		if c.choices == nil {
+			return 0
+		}
+		return c.choices.chosen
+	})
 }
 
 // Wait sleeps until the call may go, and returns nil, or why it may not: see pacer.Reservation.Wait.
@@ -104,25 +110,13 @@ func (c *Call) Go(ctx context.Context) {
 }
 
 // HasGone reports whether the call has gone.
-func (c *Call) HasGone() bool {
-	c.set.lock()
-	defer c.set.unlock()
-	return c.state == used
-}
+func (c *Call) HasGone() bool { return under(c, func() bool { return c.state == used }) }
 
 // IsOverdue reports whether the slot passed so long ago that other calls may have counted on it.
-func (c *Call) IsOverdue() bool {
-	c.set.lock()
-	defer c.set.unlock()
-	return c.set.overdue(c, time.Now())
-}
+func (c *Call) IsOverdue() bool { return under(c, func() bool { return c.set.overdue(c, time.Now()) }) }
 
 // Lease returns the lease of the call's permits; nil if it has none.
-func (c *Call) Lease() *leases.Lease {
-	c.set.lock()
-	defer c.set.unlock()
-	return c.lease
-}
+func (c *Call) Lease() *leases.Lease { return under(c, func() *leases.Lease { return c.lease }) }
 
 // Answered counts the call as done at now, and returns its record.
 func (c *Call) Answered(ctx context.Context, now time.Time) readings.Answer {

@@ -24,7 +24,7 @@ func (s *Dispatcher) received(n store.News) {
 	}
 	if len(n.Changes) == 1 && n.Changes[0].Kind == store.Resync {
 		s.retryAll() // calls were queued in this process, where nothing wakes them any more
-		s.later(func() { s.resync(ctx) })
+		s.later(func() { s.requeue(ctx, s.local(), false) })
 		return
 	}
 	if s.Reread != nil && slices.ContainsFunc(n.Changes, func(c store.Change) bool { return c.Kind == store.EpochBegan }) {
@@ -80,18 +80,11 @@ func (s *Dispatcher) apply(changes []store.Change) (caught []*Call, news []store
 	defer s.unlock()
 	news, fresh, again := s.record(changes)
 	for c := range s.waiting {
-		concerned := boundByAny(c.stack.Limits, again)
-		switch {
-		case c.grant[0].Queued:
-			if concerned || c.standsBy(fresh) {
-				s.retry(c)
-			}
-		case c.state != reserved || c.moving != nil: // see outdated
-		case concerned || s.paused(c):
-			c.catch()
-			caught = append(caught, c)
+		if c.grant[0].Queued && (boundByAny(c.stack.Limits, again) || c.standsBy(fresh)) {
+			s.retry(c)
 		}
 	}
+	caught = s.catchAll(func(c *Call) bool { return !c.grant[0].Queued && (boundByAny(c.stack.Limits, again) || s.paused(c)) }) // of others, see outdated
 	for _, q := range s.queues.byStack {
 		if !boundByAny(q.limits, again) {
 			continue
@@ -99,7 +92,7 @@ func (s *Dispatcher) apply(changes []store.Change) (caught []*Call, news []store
 		q.expectSooner()
 		s.look(q)
 	}
-	return inOrder(caught), news
+	return caught, news
 }
 
 // wake makes a queued call poll now.

@@ -119,12 +119,7 @@ func (s *Dispatcher) useIfReserved(ctx context.Context, c *Call) {
 // freeze returns the stale calls that have slots or positions, caught, and whether any call is stale. If so, no queue makes requests until
 // those have moved, and the requests under way are answered: see thaw. The caller holds mu.
 func (s *Dispatcher) freeze() (caught []*Call, stale bool) {
-	for c := range s.waiting {
-		if c.state == reserved && c.moving == nil && c.isStale() {
-			c.catch()
-			caught = append(caught, c)
-		}
-	}
+	caught = s.catchAll((*Call).isStale)
 	stale = len(caught) > 0
 	for _, q := range s.queues.byStack {
 		stale = stale || q.isStale()

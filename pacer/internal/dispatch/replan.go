@@ -80,7 +80,7 @@ func (s *Dispatcher) replan() {
 		return
 	}
 	s.later(func() {
-		s.requeue(context.Background(), inOrder(caught), true)
+		s.requeue(context.Background(), caught, true)
 		s.lock()
 		s.thaws, s.replanning = true, false
 		s.thaw()
