@@ -92,7 +92,9 @@ func (s *Dispatcher) letOut(q *queue, now time.Time) (again time.Time) {
 		c := q.head
 		q.remove(c)
 		q.takeOut(c)
-		c.due, c.known = now, s.changes.Load() // it polls for itself
+		if !s.takeIdle(q, c, now) {
+			c.due, c.known = now, s.changes.Load() // it polls for itself
+		}
 		c.signal()
 	}
 	if q.head != nil && q.furthest().Sub(now) > s.reachOf(q) {

@@ -21,13 +21,6 @@ func New(c *Config) *Dispatcher {
 	return s
 }
 
-// end ends the subscription, which can no longer begin.
-func (n *subscription) end() {
-	if n.stop != nil {
-		n.stop()
-	}
-}
-
 // Begin has the Dispatcher listen to their store, and heed what operators have set.
 func (s *Dispatcher) Begin() {
 	s.Listen()
@@ -55,7 +48,9 @@ func (s *Dispatcher) Drain() {
 		s.asks.over.Wait()
 	}
 	s.unlock()
-	s.news.end()
+	if s.news.stop != nil { // it can no longer begin
+		s.news.stop()
+	}
 }
 
 // Queued returns how many calls wait in the queues of this process.

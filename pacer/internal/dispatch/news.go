@@ -27,10 +27,11 @@ func (s *Dispatcher) received(n store.News) {
 		s.later(func() { s.requeue(ctx, s.local(), false) })
 		return
 	}
-	if s.Reread != nil && slices.ContainsFunc(n.Changes, func(c store.Change) bool { return c.Kind == store.EpochBegan }) {
+	began := slices.ContainsFunc(n.Changes, func(c store.Change) bool { return c.Kind == store.EpochBegan })
+	if s.Reread != nil && began {
 		s.Reread()
 	}
-	if s.Member != nil && (n.Missed || slices.ContainsFunc(n.Changes, func(c store.Change) bool { return c.Kind == store.EpochBegan })) {
+	if s.Member != nil && (n.Missed || began) {
 		s.Member.Check()
 	}
 	if s.Reported != nil {
@@ -196,10 +197,7 @@ func (s *Dispatcher) PassOn(f *leases.Lease) bool {
 		limits = f.Passed.Limits
 	}
 	q := s.queueFor(f.Passed.Queue, limits, true)
-	if s.pass(q, f, now) {
-		return true
-	}
-	if keep >= leastKept {
+	if f.Kept = now; keep >= leastKept {
 		f.Kept = now.Add(keep)
 		time.AfterFunc(keep, func() {
 			s.lock()
@@ -207,10 +205,9 @@ func (s *Dispatcher) PassOn(f *leases.Lease) bool {
 			s.passIdle(q) // the queue may serve another stack by now, which does no harm
 			s.look(q)
 		})
-	} else if !s.hasRequests(q) {
-		return false
 	}
 	q.idle = append(q.idle, f)
+	s.passIdle(q)
 	return true
 }
 

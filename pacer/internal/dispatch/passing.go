@@ -33,38 +33,38 @@ const maxSlack = time.Second
 // passIdle passes on the permits that are kept, or gives them back if no call has a request under way and their time is over. The caller
 // holds mu.
 func (s *Dispatcher) passIdle(q *queue) {
-	for len(q.idle) > 0 && !s.IsClosed() {
-		f := q.idle[0]
-		now := time.Now()
-		if paused := s.pausedNow(f.Limits, now); paused || !s.pass(q, f, now) {
-			if !paused && (s.hasRequests(q) || now.Before(f.Kept)) {
-				return
-			}
+	if len(q.idle) == 0 || s.IsClosed() {
+		return
+	}
+	now := time.Now()
+	q.idle = slices.DeleteFunc(q.idle, func(f *leases.Lease) bool {
+		paused := s.pausedNow(f.Limits, now)
+		switch {
+		case !paused && s.pass(q, f, now):
+		case !paused && (s.hasRequests(q) || now.Before(f.Kept)):
+			return false
+		default:
 			s.Leases.GiveBack(f)
 		}
-		q.idle = slices.Delete(q.idle, 0, 1)
-	}
+		return true
+	})
 }
 
-// takeIdle gives a call that arrives with no call before it a permit that is kept. The caller holds mu.
-func (s *Dispatcher) takeIdle(q *queue, c *Call) bool {
-	now := time.Now()
-	if len(q.idle) == 0 || q.length > 0 || q.queuedInStore() > 0 || s.IsClosed() {
+// takeIdle gives a call that leaves the line with no call before it a permit that is kept. The caller holds mu.
+func (s *Dispatcher) takeIdle(q *queue, c *Call, now time.Time) bool {
+	if q.queuedInStore() > 0 || s.IsClosed() {
 		return false
 	}
 	i := slices.IndexFunc(q.idle, func(f *leases.Lease) bool { return c.choiceOf(f.Limits) >= 0 && !s.pausedNow(f.Limits, now) })
 	if i < 0 {
 		return false
 	}
-	f := q.idle[i]
+	lease := s.Leases.Pass(q.idle[i], s.storeTime(now))
 	q.idle = slices.Delete(q.idle, i, i+1)
-	lease := s.Leases.Pass(f, s.storeTime(now))
-	if lease == nil {
-		return false
+	if lease != nil {
+		s.inherit(c, lease, now)
 	}
-	q.takeOut(c)
-	s.inherit(c, lease, now)
-	return true
+	return lease != nil
 }
 
 // pass gives permits to the first queued call, and reports whether there is one. The caller holds mu.

@@ -145,10 +145,6 @@ func (s *Dispatcher) join(c *Call) (own *request, err error) {
 		return nil, store.ErrClosed
 	}
 	q, now := s.queueOf(c), time.Now()
-	if q.deferred && s.takeIdle(q, c) {
-		s.busy.Add(1)
-		return nil, nil //nolint:nilnil // it has what it needs
-	}
 	// The first call behind a slot that is far ahead makes a request, too, if the distance of the next slot is not known yet: it may be too
 	// far.
 	n, _ := s.askFor(q, now, 1)
