@@ -159,28 +159,26 @@ func (c *Call) Settle(ctx context.Context, free []store.Limit, actual func(polic
 	if err != nil {
 		return store.Stack{}, nil, err
 	}
+	stack, charged := c.stack, len(c.stack.Limits)
+	if len(free) > 0 {
+		stack.Limits = slices.Concat(c.stack.Limits, free)
+	}
 	var all []store.Note
-	for i := range c.stack.Limits {
-		cost := c.request[0].CostOf(i)
-		if n := actual(c.stack.Limits[i].Policy); n >= 0 && n != cost && !c.request[0].Keeps(i) {
-			s.owe(c, i, n-cost)
-			s.Meter.Settle(&c.stack.Limits[i], c.request[0].Caller, c.grant[0].At, counted, n-cost)
-			one := store.Note{Kind: store.NoteSettle, Limit: i, Charge: c.grant[0].Charges[i], Cost: cost, Actual: n, Local: c.grant[0].Local}
+	for i := range stack.Limits {
+		l, one := &stack.Limits[i], store.Note{Kind: store.NoteSettle, Limit: i, Local: c.grant[0].Local}
+		if i < charged {
+			one.Cost, one.Charge = c.request[0].CostOf(i), c.grant[0].Charges[i]
+		}
+		one.Actual = actual(l.Policy)
+		if more := one.Actual - one.Cost; one.Actual >= 0 && more != 0 && (i >= charged || !c.request[0].Keeps(i)) {
+			if i < charged {
+				s.owe(c, i, more)
+			}
+			s.Meter.Settle(l, c.request[0].Caller, c.grant[0].At, counted, more)
 			if early {
 				one.Charge.Made = 0 // the store takes a call to have gone otherwise
 			}
 			all = append(all, one)
-		}
-	}
-	if len(free) == 0 {
-		return c.stack, all, nil
-	}
-	stack := c.stack
-	stack.Limits = slices.Concat(c.stack.Limits, free)
-	for i := range free {
-		if n := actual(free[i].Policy); n > 0 {
-			s.Meter.Settle(&free[i], c.request[0].Caller, c.grant[0].At, counted, n)
-			all = append(all, store.Note{Kind: store.NoteSettle, Limit: len(c.stack.Limits) + i, Actual: n, Local: c.grant[0].Local})
 		}
 	}
 	return stack, all, nil

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -112,34 +113,18 @@ func (s *Dispatcher) record(changes []store.Change) (news []store.Change, fresh,
 
 // boundByAny reports whether one of some keys, or a change of all limits, concerns calls that some limits bind.
 func boundByAny(limits []store.Limit, keys map[store.Key]bool) bool {
-	if len(keys) == 0 {
-		return false
-	}
-	if keys[store.Key{}] {
-		return true
-	}
-	for i := range limits {
-		if keys[limits[i].Key()] {
-			return true
-		}
-	}
-	return false
+	return len(keys) > 0 && (keys[store.Key{}] || slices.ContainsFunc(limits, func(l store.Limit) bool { return keys[l.Key()] }))
 }
 
 // inOrder sorts calls by their slots. Queued calls come after them, in order of arrival.
 func inOrder(all []*Call) []*Call {
-	slices.SortFunc(all, func(a, b *Call) int {
-		switch x, y := &a.grant[0], &b.grant[0]; {
-		case x.Queued && y.Queued:
-			return cmp.Compare(a.came, b.came)
-		case x.Queued:
-			return 1
-		case y.Queued:
-			return -1
-		default:
-			return cmp.Compare(x.At, y.At)
+	slot := func(c *Call) store.Instant {
+		if c.grant[0].Queued {
+			return math.MaxInt64
 		}
-	})
+		return c.grant[0].At
+	}
+	slices.SortFunc(all, func(a, b *Call) int { return cmp.Or(cmp.Compare(slot(a), slot(b)), cmp.Compare(a.came, b.came)) })
 	return all
 }
 

@@ -94,7 +94,7 @@ func (c *Call) standing() []store.Limit {
 
 // standsFor reports whether a call that has choices is queued for one of some limits.
 func (c *Call) standsFor(keys map[store.Key]bool) bool {
-	return c.request[0].AnyOf != nil && slices.ContainsFunc(c.standing(), func(l store.Limit) bool { return keys[l.Key()] })
+	return c.request[0].AnyOf != nil && boundByAny(c.standing(), keys)
 }
 
 // standsBy reports whether a call that has choices is queued by one that has one of some limits.

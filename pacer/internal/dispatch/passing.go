@@ -196,8 +196,7 @@ func (s *Dispatcher) swap(a, b *Call) {
 // caller holds mu.
 func (s *Dispatcher) retryFor(q *queue, k store.Key) {
 	key, now := map[store.Key]bool{k: true}, time.Now()
-	if !slices.ContainsFunc(q.limits, func(l store.Limit) bool { return key[l.Key()] }) ||
-		slices.ContainsFunc(q.out, func(c *Call) bool { return s.isQueued(c) && c.standsFor(key) }) {
+	if !boundByAny(q.limits, key) || slices.ContainsFunc(q.out, func(c *Call) bool { return s.isQueued(c) && c.standsFor(key) }) {
 		return
 	}
 	if i := slices.IndexFunc(q.out, func(c *Call) bool { return s.isQueued(c) && c.due.After(now) }); i >= 0 {

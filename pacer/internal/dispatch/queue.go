@@ -15,12 +15,7 @@ import (
 
 // hasGroups reports whether slots of some limits come in groups, and not at one distance.
 func hasGroups(limits []store.Limit) bool {
-	for i := range limits {
-		if s := &limits[i].Spec; s.Algorithm == specs.Window || s.Most > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Spec.Algorithm == specs.Window || l.Spec.Most > 0 })
 }
 
 // passable reports whether permits under some limits are passed on: they are if the call needs nothing else. The store decides which
