@@ -159,7 +159,7 @@ func (s *Dispatcher) answerAll(q *queue, calls []store.Call, grants []store.Gran
 	if len(grants) > 0 {
 		before := q.window.Gap()
 		q.window.Answered(&a)
-		if s.renewed(q.limits, known) {
+		if s.changed.renewed(q.limits, known) {
 			q.expectSooner()
 		}
 		if gap := q.window.Gap(); gap > before+before/8 {

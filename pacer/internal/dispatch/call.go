@@ -75,15 +75,10 @@ func (c *Call) Wait(ctx context.Context) error { return c.set.wait(ctx, c) }
 
 // Cancel gives the slot back, or the position in a queue. If nobody waits for the slot and it has come, the call has gone: see
 // pacer.Reservation.Cancel. Cancel does nothing if the call has gone or has been cancelled before.
-func (c *Call) Cancel(ctx context.Context) error {
-	if c.set.hasGone(ctx, c) {
-		return nil
-	}
-	return c.set.cancel(ctx, c)
-}
+func (c *Call) Cancel(ctx context.Context) error { return c.set.cancel(ctx, c, true) }
 
 // NotUsed gives the slot back although it may have come. It does nothing if the call was waited for, or has been cancelled before.
-func (c *Call) NotUsed(ctx context.Context) error { return c.set.cancel(ctx, c) }
+func (c *Call) NotUsed(ctx context.Context) error { return c.set.cancel(ctx, c, false) }
 
 // A booking is a slot that leaves the process that was granted it, and comes to the one that uses it: see pacer.Pacer.Book.
 

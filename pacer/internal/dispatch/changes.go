@@ -28,7 +28,7 @@ func (s *Dispatcher) storeTime(now time.Time) store.Instant {
 // outdated reports whether the store's answer to a call is no longer good: the policies are others by now, a pause covers the slot, or
 // future slots must be requested anew. The caller holds mu.
 func (s *Dispatcher) outdated(c *Call, now time.Time) bool {
-	return c.isStale() || s.paused(c) || s.exchangeable(&c.grant[0]) || !c.free && now.Before(c.due) && s.renewed(c.stack.Limits, c.known)
+	return c.isStale() || s.paused(c) || s.exchangeable(&c.grant[0]) || !c.free && now.Before(c.due) && s.changed.renewed(c.stack.Limits, c.known)
 }
 
 // paused reports whether a pause covers the slot of a call that this process received after the request. The caller holds mu.
@@ -37,58 +37,53 @@ func (s *Dispatcher) paused(c *Call) bool {
 		return false
 	}
 	is := func(e changed) bool { return c.known < e.pause && c.grant[0].At < e.until }
-	return s.anyChanged(c.stack.Limits, is) || c.binder == nil && s.anyAllowance(c.stack.Limits, is)
+	return s.changed.any(c.stack.Limits, is) || c.binder == nil && s.changed.anyAllowance(c.stack.Limits, is)
 }
 
 // anyAllowance reports whether a condition holds for this process's news of an allowance that binds calls of some limits from now on. It is
-// for those that nobody binds anew. The caller holds mu.
-func (s *Dispatcher) anyAllowance(limits []store.Limit, is func(changed) bool) bool {
-	for k, e := range s.changed {
-		of := readings.PolicyOf(k.Policy)
-		if of != k.Policy && is(e) && (of == "" && k.Scope == "" || slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Policy == of && l.Scope == k.Scope })) {
+// for those that nobody binds anew.
+func (k knowledge) anyAllowance(limits []store.Limit, is func(changed) bool) bool {
+	for key, e := range k {
+		of := readings.PolicyOf(key.Policy)
+		if of != key.Policy && is(e) && (of == "" && key.Scope == "" || slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Policy == of && l.Scope == key.Scope })) {
 			return true
 		}
 	}
 	return false
 }
 
-// renewed reports whether slots of calls under some limits must be requested anew after more changes than these. The caller holds mu.
-func (s *Dispatcher) renewed(limits []store.Limit, known int64) bool {
-	return s.anyChanged(limits, func(e changed) bool { return known < e.again })
+// renewed reports whether slots of calls under some limits must be requested anew after more changes than these.
+func (k knowledge) renewed(limits []store.Limit, known int64) bool {
+	return k.any(limits, func(e changed) bool { return known < e.again })
 }
 
-// anyChanged reports whether a condition holds for this process's news of one of some limits, or of too many. The caller holds mu.
-func (s *Dispatcher) anyChanged(limits []store.Limit, is func(changed) bool) bool {
-	return len(s.changed) > 0 &&
-		(is(s.changed[store.Key{}]) || slices.ContainsFunc(limits, func(l store.Limit) bool { return is(s.changed[l.Key()]) }))
+// any reports whether a condition holds for this process's news of one of some limits, or of too many.
+func (k knowledge) any(limits []store.Limit, is func(changed) bool) bool {
+	return len(k) > 0 && (is(k[store.Key{}]) || slices.ContainsFunc(limits, func(l store.Limit) bool { return is(k[l.Key()]) }))
 }
 
 // pausedNow reports whether nothing is left of one of some limits. The caller holds mu.
 func (s *Dispatcher) pausedNow(limits []store.Limit, now time.Time) bool {
 	at := s.storeTime(now)
-	return s.anyChanged(limits, func(e changed) bool { return e.until > at })
+	return s.changed.any(limits, func(e changed) bool { return e.until > at })
 }
 
-// record records pauses, and returns which pauses and resumptions are news, which limits are paused for longer than before, and for which
-// ones to request slots anew. The caller holds mu.
-func (s *Dispatcher) record(changes []store.Change) (news []store.Change, fresh, again map[store.Key]bool) {
-	n := s.changes.Add(1)
-	if len(s.changed) >= maxChanged {
-		maps.DeleteFunc(s.changed, func(_ store.Key, e changed) bool { return e.until < changes[0].Now })
-		s.changed[store.Key{}] = changed{again: n} // calls of other limits poll once more than they need to
-	}
-	if s.changed == nil {
-		s.changed = make(map[store.Key]changed)
+// record records pauses, of the n-th change, and returns which pauses and resumptions are news, which limits are paused for longer than before,
+// and for which ones to request slots anew.
+func (k knowledge) record(n int64, changes []store.Change) (news []store.Change, fresh, again map[store.Key]bool) {
+	if len(k) >= maxChanged {
+		maps.DeleteFunc(k, func(_ store.Key, e changed) bool { return e.until < changes[0].Now })
+		k[store.Key{}] = changed{again: n} // calls of other limits poll once more than they need to
 	}
 	again, fresh = make(map[store.Key]bool), make(map[store.Key]bool)
 	for _, one := range changes {
-		k := one.Key()
-		e := s.changed[k]
+		key := one.Key()
+		e := k[key]
 		switch one.Kind {
 		case store.Paused:
 			if one.Now >= e.ended && one.Until > e.until {
 				e.until, e.since, e.ended, e.pause = one.Until, one.Now, 0, n
-				news, fresh[k] = append(news, one), true
+				news, fresh[key] = append(news, one), true
 			}
 		case store.Resumed:
 			if one.Now <= e.ended && one.Now > 0 {
@@ -100,13 +95,13 @@ func (s *Dispatcher) record(changes []store.Change) (news []store.Change, fresh,
 			if one.Now >= e.since {
 				e.until, e.ended = 0, one.Now
 			}
-			e.again, again[k] = n, true
+			e.again, again[key] = n, true
 		case store.Slowed:
-			e.again, again[k] = n, true
+			e.again, again[key] = n, true
 		case store.Wake, store.EpochBegan, store.Resync:
 			continue
 		}
-		s.changed[k] = e
+		k[key] = e
 	}
 	return news, fresh, again
 }

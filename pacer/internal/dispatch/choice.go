@@ -155,7 +155,7 @@ func (s *Dispatcher) rebind(c *Call) {
 	if r.HasQueue {
 		call.ID, call.Reach, call.Since = newID(), s.way.Lead(), s.sinceArrival(c)
 		if _, waits := s.waiting[c]; waits {
-			s.nameByID(c)
+			s.byID[call.ID] = c
 		}
 	}
 	c.grant[0].Binds, c.binding = store.BindsNothing, binding{binds: store.BindsNothing}
@@ -178,11 +178,3 @@ func (s *Dispatcher) sinceArrival(c *Call) store.Instant {
 
 // newID returns the ID of a call. IDs have one length, so that their order as numbers is that of their digits, and are exact in Lua.
 func newID() int64 { return 1e14 + rand.Int64N(9e14) }
-
-// nameByID has a call be found by its ID. The caller holds mu.
-func (s *Dispatcher) nameByID(c *Call) {
-	if s.byID == nil {
-		s.byID = make(map[int64]*Call)
-	}
-	s.byID[c.request[0].ID] = c
-}

@@ -79,7 +79,7 @@ func (s *Dispatcher) Changed(ctx context.Context, changes []store.Change) {
 func (s *Dispatcher) apply(changes []store.Change) (caught []*Call, news []store.Change) {
 	s.lock()
 	defer s.unlock()
-	news, fresh, again := s.record(changes)
+	news, fresh, again := s.changed.record(s.changes.Add(1), changes)
 	for c := range s.waiting {
 		if c.grant[0].Queued && (boundByAny(c.stack.Limits, again) || c.standsBy(fresh)) {
 			s.retry(c)

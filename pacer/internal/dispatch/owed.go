@@ -11,6 +11,9 @@ import (
 // maxOwed bounds for how many flows a process remembers that.
 const maxOwed = 1 << 14
 
+// debts are what flows owe.
+type debts map[flow]int64
+
 // A flow is a tenant's share of a limit.
 type flow struct {
 	store.Key
@@ -32,31 +35,27 @@ func (s *Dispatcher) owe(c *Call, i int, more int64) {
 	}
 	s.lock()
 	defer s.unlock()
-	if _, known := s.owed[f]; !known && len(s.owed) >= maxOwed {
-		return
+	if _, known := s.owed[f]; known || len(s.owed) < maxOwed {
+		s.owed[f] += more
 	}
-	if s.owed == nil {
-		s.owed = make(map[flow]int64)
-	}
-	s.owed[f] += more
 }
 
 // settleUp counts the extra cost of earlier calls of its flow for a call with its first request. A call costs one at least; the rest is
-// left to the next one. The caller holds mu.
-func (s *Dispatcher) settleUp(c *Call) {
+// left to the next one.
+func (d debts) settleUp(c *Call) {
 	r := &c.request[0]
-	if r.Since != 0 || len(s.owed) == 0 {
+	if r.Since != 0 || len(d) == 0 {
 		return
 	}
 	for i := range c.stack.Limits {
 		f, fair := c.flowOf(i)
-		if owed := s.owed[f]; fair && owed != 0 {
+		if owed := d[f]; fair && owed != 0 {
 			if r.Owed == nil {
 				r.Owed = make([]int64, len(c.stack.Limits))
 			}
 			r.Owed[i] = max(owed, 1-r.CostOf(i))
-			if s.owed[f] -= r.Owed[i]; s.owed[f] == 0 {
-				delete(s.owed, f)
+			if d[f] -= r.Owed[i]; d[f] == 0 {
+				delete(d, f)
 			}
 		}
 	}

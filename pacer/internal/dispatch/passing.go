@@ -186,7 +186,7 @@ func (s *Dispatcher) swap(a, b *Call) {
 		c.caught = true
 		c.narrow()
 		if c.request[0].ID != 0 {
-			s.nameByID(c)
+			s.byID[c.request[0].ID] = c
 		}
 		c.signal() // it goes, or polls, at another time
 	}

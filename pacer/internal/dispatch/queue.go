@@ -53,9 +53,6 @@ func (s *Dispatcher) queueOf(c *Call) *queue {
 	}
 	q := s.queueFor(h, c.stack.Limits, c.request[0].ID != 0)
 	if q.deferred && c.request[0].AnyOf != nil {
-		if s.queues.pools == nil {
-			s.queues.pools = make(map[*queue]struct{})
-		}
 		s.queues.pools[q] = struct{}{}
 	}
 	return q
@@ -70,9 +67,6 @@ func (s *Dispatcher) queueFor(h uint64, limits []store.Limit, deferred bool) *qu
 		h++
 	}
 	if q == nil {
-		if qs.byStack == nil {
-			qs.byStack = make(map[uint64]*queue)
-		}
 		if len(qs.byStack) > 2*qs.swept+64 {
 			s.sweepQueues()
 		}

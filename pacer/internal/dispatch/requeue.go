@@ -125,7 +125,7 @@ func (s *Dispatcher) askAgain(ctx context.Context, c *Call) {
 		later.catch()
 	}
 	c.widen()
-	s.settleUp(c)
+	s.owed.settleUp(c)
 	s.unlock()
 	c.request[0].Reach = s.way.Lead()
 	calls, grants := [1]store.Call{c.asks(began, c.notBefore)}, [1]store.Grant{}

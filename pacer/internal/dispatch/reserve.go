@@ -35,7 +35,7 @@ func (s *Dispatcher) keep(ctx context.Context, c *Call) error {
 		err = s.notYet(c, time.Time{})
 	}
 	if err != nil {
-		_ = s.cancel(ctx, c)
+		_ = s.cancel(ctx, c, false)
 	}
 	return err
 }
@@ -130,7 +130,7 @@ func (s *Dispatcher) chargeInOrder(ctx context.Context, c *Call) error {
 		return err
 	}
 	if s.IsClosed() {
-		_ = s.cancel(ctx, c)
+		_ = s.cancel(ctx, c, false)
 		return store.ErrClosed
 	}
 	return s.keep(ctx, c)

@@ -248,11 +248,11 @@ func (s *Dispatcher) answered(r *request) {
 	w := &s.asks
 	w.under--
 	w.over.Broadcast()
-	s.loaded(r)
 	for hash := range r.places {
 		delete(w.wire, hash)
 	}
 	var again []*ask
+	decided, failed := 0, false
 	for _, c := range r.asks {
 		b, err := &r.batches[c.batch], r.errs[c.batch]
 		grants := b.Grants[c.from:c.to]
@@ -261,6 +261,7 @@ func (s *Dispatcher) answered(r *request) {
 		} else if n >= 0 {
 			grants = grants[:n]
 		}
+		decided, failed = decided+len(grants), failed || err != nil
 		switch {
 		case c.queue != nil:
 			s.answerAll(c.queue, b.Calls[c.from:c.to], grants, r.began, err)
@@ -276,6 +277,13 @@ func (s *Dispatcher) answered(r *request) {
 		c.done <- struct{}{}
 	}
 	w.waiting = slices.Insert(w.waiting, 0, again...)
+	switch { // the next request has as many calls as the store decides
+	case failed:
+	case decided < r.calls:
+		w.load = max(minCalls, decided)
+	case decided >= w.load:
+		w.load = min(MaxBatch, w.load+w.load/4)
+	}
 	if !s.punctual {
 		return // the member may still use it
 	}
@@ -290,25 +298,4 @@ func set(to, g *store.Grant) {
 	charges := append(to.Charges[:0], g.Charges...) //nolint:gocritic // the grant's own room
 	*to = *g
 	to.Charges = charges
-}
-
-// loaded bounds the next request to the calls that the store decides. The caller holds mu.
-func (s *Dispatcher) loaded(r *request) {
-	decided := 0
-	for i := range r.batches {
-		if r.errs[i] != nil {
-			return
-		}
-		n := len(r.batches[i].Grants)
-		for n > 0 && r.batches[i].Grants[n-1].Deferred {
-			n--
-		}
-		decided += n
-	}
-	switch w := &s.asks; {
-	case decided < r.calls:
-		w.load = max(minCalls, decided)
-	case decided >= w.load:
-		w.load = min(MaxBatch, w.load+w.load/4)
-	}
 }

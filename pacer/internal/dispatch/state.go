@@ -47,9 +47,9 @@ type state struct {
 	queues  queues
 	looks   []*queue // that have changed, and whose first calls may need a request: see look
 	asks    asks
-	changed map[store.Key]changed // what this process received of limits; of all of them, by the empty key
-	owed    map[flow]int64        // see owe
-	flying  int64                 // the cost of calls that went and are not answered, and whose answers will be reported
+	changed knowledge
+	owed    debts
+	flying  int64 // the cost of calls that went and are not answered, and whose answers will be reported
 }
 
 // asleep are the calls whose owners wait.
@@ -286,6 +286,9 @@ type deferral struct {
 // A pause can arrive between the moment when the store granted a slot and the moment when its owner begins to wait. So an owner that
 // begins to wait looks at the pauses, and a pause looks at the calls that wait, under one lock. All comparisons are between instants of the
 // store's clock.
+
+// knowledge is what this process received of limits; of all of them, by the empty key.
+type knowledge map[store.Key]changed
 
 // changed is what this process received of a limit. News may overtake each other, and the answer to a request.
 type changed struct {

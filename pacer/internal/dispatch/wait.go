@@ -19,7 +19,7 @@ func (s *Dispatcher) wait(ctx context.Context, c *Call) error {
 	})
 	if s.IsClosed() {
 		s.unlock()
-		_ = s.cancel(ctx, c)
+		_ = s.cancel(ctx, c, false)
 		return store.ErrClosed
 	}
 	if s.mayGoNow(ctx, c) {
@@ -86,7 +86,7 @@ func (s *Dispatcher) next(ctx context.Context, c *Call) (time.Duration, error) {
 		s.unlock()
 		if err != nil {
 			s.busy.Go(func() { // when the move is done
-				telemetry.Guard("a store", func() { _ = s.cancel(context.WithoutCancel(ctx), c) })
+				telemetry.Guard("a store", func() { _ = s.cancel(context.WithoutCancel(ctx), c, false) })
 			})
 			return 0, err
 		}
@@ -110,7 +110,7 @@ func (s *Dispatcher) next(ctx context.Context, c *Call) (time.Duration, error) {
 	now := time.Now()
 	if err := s.whyNot(ctx, c, now); err != nil {
 		s.unlock()
-		_ = s.cancel(ctx, c)
+		_ = s.cancel(ctx, c, false)
 		return 0, err
 	}
 	if s.outdated(c, now) {
@@ -200,12 +200,9 @@ const untilAnswered = store.Forever + 1
 func (s *Dispatcher) enter(c *Call) {
 	s.lockBound(c, s.replanned)
 	defer s.unlock()
-	if s.waiting == nil {
-		s.waiting = make(map[*Call]struct{})
-	}
 	s.waiting[c] = struct{}{}
 	if id := c.request[0].ID; id != 0 {
-		s.nameByID(c)
+		s.byID[id] = c
 		if s.wasWoken(c) {
 			c.due = time.Now()
 		}
@@ -226,31 +223,22 @@ func (s *Dispatcher) leave(c *Call) {
 	delete(s.byID, c.request[0].ID)
 }
 
-// hasGone counts a call as gone, and as over, if nobody waits for its slot and the slot has come: its owner slept until then. It reports
-// whether that is so.
-func (s *Dispatcher) hasGone(ctx context.Context, c *Call) bool {
-	s.lockSettled(c)
-	_, waits := s.waiting[c]
-	gone := c.state == reserved && !waits && !c.grant[0].Queued && !time.Now().Before(c.due)
-	if gone {
-		s.useIfReserved(ctx, c)
-	}
-	lease := c.lease
-	s.unlock()
-	if gone {
-		s.Leases.Release(lease)
-	}
-	return gone
-}
-
-// cancel gives a slot back, or a position in a queue. It uses the context's values, but neither its deadline nor its end.
-func (s *Dispatcher) cancel(ctx context.Context, c *Call) error {
+// cancel gives a slot back, or a position in a queue. It uses the context's values, but neither its deadline nor its end. If the call may have
+// gone, because nobody waits for its slot and the slot has come, it counts as gone, and as over: its owner slept until then.
+func (s *Dispatcher) cancel(ctx context.Context, c *Call, mayHaveGone bool) error {
 	s.lockSettled(c)
 	if q := c.queue; c.inQueue() {
 		_ = s.refuse(q, c, nil)
 	}
 	if c.state != reserved {
 		s.unlock()
+		return nil
+	}
+	if _, waits := s.waiting[c]; mayHaveGone && !waits && !c.grant[0].Queued && !time.Now().Before(c.due) {
+		s.useIfReserved(ctx, c)
+		lease := c.lease
+		s.unlock()
+		s.Leases.Release(lease)
 		return nil
 	}
 	taken := s.yield(c)
