@@ -152,12 +152,15 @@ func (s *Dispatcher) Echoes() bool {
 	return ok
 }
 
-// isQueued reports whether a call sleeps in the store's queue, with no request under way. Before it sleeps, only its owner knows it. The
-// caller holds mu.
-func (s *Dispatcher) isQueued(c *Call) bool {
+// isAsleep reports whether the owner of a call with a slot or a position sleeps, with no request under way. Before it sleeps, only the owner
+// knows the call. The caller holds mu.
+func (s *Dispatcher) isAsleep(c *Call) bool {
 	_, asleep := s.waiting[c]
-	return asleep && c.state == reserved && c.moving == nil && c.grant[0].Queued
+	return asleep && c.state == reserved && c.moving == nil
 }
+
+// isQueued reports whether a call sleeps in the store's queue. The caller holds mu.
+func (s *Dispatcher) isQueued(c *Call) bool { return s.isAsleep(c) && c.grant[0].Queued }
 
 // wasWoken reports whether a call was woken before this process knew that it is queued. The caller holds mu.
 func (s *Dispatcher) wasWoken(c *Call) bool {

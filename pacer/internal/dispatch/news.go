@@ -128,11 +128,14 @@ func (s *Dispatcher) retryAll() {
 func (s *Dispatcher) catchUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	limits := s.limits(maxCatchUp)
+	pauses, limits := s.Store.Status, s.limits(maxCatchUp)
+	if s.Member != nil {
+		pauses = s.Member.Pauses
+	}
 	for first := true; first || len(limits) > 0; first = false {
 		some := limits[:min(len(limits), readings.MaxLimits)]
 		limits = limits[len(some):]
-		seen, err := s.pausesOf(ctx, store.Stack{Upstream: s.Upstream, Limits: some})
+		seen, err := pauses(ctx, store.Stack{Upstream: s.Upstream, Limits: some})
 		if err != nil || s.IsClosed() {
 			return
 		}
@@ -144,14 +147,6 @@ func (s *Dispatcher) catchUp(ctx context.Context) {
 		}
 		s.Changed(ctx, paused)
 	}
-}
-
-// pausesOf reads which limits of a stack are paused.
-func (s *Dispatcher) pausesOf(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
-	if s.Member != nil {
-		return s.Member.Pauses(ctx, stack)
-	}
-	return s.Store.Status(ctx, stack)
 }
 
 // limits returns the distinct limits that bind calls that wait, at most n.

@@ -113,75 +113,47 @@ func (s *Dispatcher) hasRequests(q *queue) bool {
 // what the one before it had. The call is left with the last of it. If the first call of the process's queue took that over, yield returns
 // true, and nothing has to be given back. The caller holds mu.
 func (s *Dispatcher) yield(c *Call) (taken bool) {
-	q := s.heirsOf(c)
-	if q == nil || !s.isOfUse(c) {
+	q, g, now := c.queue, &c.grant[0], time.Now()
+	if q == nil { // nobody waits for the call
+		q = s.queues.byStack[s.queues.hashOf(c)]
+	}
+	isOfUse := g.Queued || g.OK && !s.overdue(c, now)
+	if q == nil || !isOfUse || s.IsClosed() || s.frozen || s.outdated(c, now) || !alike(q.limits, c.whole().limits) {
 		return false
 	}
 	fits := func(o *Call) bool {
-		return c.grant[0].Queued || (o.latest.IsZero() || !c.due.After(o.latest)) && o.costsAs(c)
+		return g.Queued || (o.latest.IsZero() || !c.due.After(o.latest)) && o.costsAs(c)
 	}
-	behind := c.grant[0].OK // those that are queued are behind it
+	behind := g.OK // those that are queued are behind it
 	for _, o := range q.out {
 		behind = behind || o == c
-		sooner := behind && o.grant[0].Queued || c.grant[0].OK && o.grant[0].OK && c.due.Before(o.due)
-		if _, asleep := s.waiting[o]; asleep && o.state == reserved && o.moving == nil && sooner && fits(o) {
+		sooner := behind && o.grant[0].Queued || g.OK && o.grant[0].OK && c.due.Before(o.due)
+		if o != c && s.isAsleep(o) && sooner && fits(o) {
 			s.swap(c, o)
 		}
 	}
-	for heir := q.head; heir != nil; heir = heir.next {
-		if fits(heir) {
-			s.bequeath(c, heir)
-			return true
-		}
+	heir := q.head
+	for heir != nil && !fits(heir) {
+		heir = heir.next
 	}
-	return false
-}
-
-// heirsOf returns the queue of a call, also if nobody waits for the call; nil if there is none. The caller holds mu.
-func (s *Dispatcher) heirsOf(c *Call) *queue {
-	if c.queue != nil {
-		return c.queue
-	}
-	if q := s.queues.byStack[s.queues.hashOf(c)]; q != nil && alike(q.limits, c.whole().limits) {
-		return q
-	}
-	return nil
-}
-
-// isOfUse reports whether other calls of its queue can take over what a call has in the store. The caller holds mu.
-func (s *Dispatcher) isOfUse(c *Call) bool {
-	switch g := &c.grant[0]; {
-	case s.IsClosed() || s.frozen || c.isStale() || s.paused(c) || s.exchangeable(g):
+	if heir == nil {
 		return false
-	case g.OK:
-		return !s.overdue(c, time.Now())
-	default:
-		return g.Queued
 	}
-}
-
-// bequeath gives what a call has in the store to one that waits in the process, which leaves the queue. The caller holds mu.
-func (s *Dispatcher) bequeath(c, heir *Call) {
-	q := heir.queue
 	q.remove(heir)
 	q.takeOut(heir)
 	s.swap(c, heir)
-	if _, sleeps := s.waiting[heir]; !sleeps {
+	if !s.isAsleep(heir) {
 		delete(s.byID, heir.request[0].ID) // until it sleeps
 	}
+	return true
 }
 
 // swap exchanges what two calls of a queue have in the store: slots, permits and positions. The caller holds mu.
 func (s *Dispatcher) swap(a, b *Call) {
-	if a == b {
-		return
-	}
 	x, y := &a.request[0], &b.request[0]
-	g, h := a.giveUp(), b.giveUp()
+	a.grant[0], b.grant[0] = a.giveUp(), b.giveUp()
 	x.ID, y.ID, x.Since, y.Since = y.ID, x.ID, y.Since, x.Since
-	a.grant[0], b.grant[0] = h, g
-	a.requested, b.requested, a.due, b.due, a.lease, b.lease = b.requested, a.requested, b.due, a.due, b.lease, a.lease
-	a.known, b.known = b.known, a.known
+	a.holding, b.holding = b.holding, a.holding
 	for _, c := range []*Call{a, b} {
 		c.caught = true
 		c.narrow()

@@ -44,10 +44,6 @@ func (s *Dispatcher) requeue(ctx context.Context, caught []*Call, allFirst bool)
 
 // requeueAlone is requeue for a caught call whose owner is in this goroutine, and may give up meanwhile.
 func (s *Dispatcher) requeueAlone(ctx context.Context, c *Call) {
-	if s.Direct { // it takes no time
-		s.requeue(ctx, []*Call{c}, false)
-		return
-	}
 	s.busy.Go(func() { s.requeue(ctx, []*Call{c}, false) })
 }
 
@@ -74,7 +70,7 @@ func (s *Dispatcher) giveUpSlots(ctx context.Context, caught []*Call) {
 func (s *Dispatcher) catchAll(is func(*Call) bool) (caught []*Call) {
 	now := time.Now()
 	for c := range s.waiting {
-		if c.state == reserved && c.moving == nil && is(c) {
+		if s.isAsleep(c) && is(c) {
 			s.catchInPlace(c, now)
 			caught = append(caught, c)
 		}
@@ -200,8 +196,7 @@ func (s *Dispatcher) neighbours(c *Call) (before time.Time, later *Call) {
 
 // lacksPermits reports whether a call sleeps until its slot and has no permits yet. The caller holds mu.
 func (s *Dispatcher) lacksPermits(c *Call) bool {
-	_, asleep := s.waiting[c]
-	return asleep && c.state == reserved && c.moving == nil && c.grant[0].OK && !c.grant[0].Local && !c.hasPermits()
+	return s.isAsleep(c) && c.grant[0].OK && !c.grant[0].Local && !c.hasPermits()
 }
 
 // answer applies the store's answer to a call that is moving. The caller holds mu.

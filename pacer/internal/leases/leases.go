@@ -124,58 +124,51 @@ func (s *Leases) remove(f *Lease) {
 	}
 }
 
-// WhileAlive sets the function that reports whether a call is still running.
-func (s *Leases) WhileAlive(f *Lease, alive func() bool) {
-	if f == nil {
-		return
+// with does something about a lease under mu, unless it is nil.
+func (s *Leases) with(f *Lease, do func()) {
+	if f != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		do()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f.alive = alive
 }
+
+// WhileAlive sets the function that reports whether a call is still running.
+func (s *Leases) WhileAlive(f *Lease, alive func() bool) { s.with(f, func() { f.alive = alive }) }
 
 // LetRunOut ends the renewals of a call that nobody releases: its permits return when its lease runs out.
 func (s *Leases) LetRunOut(f *Lease) { s.WhileAlive(f, func() bool { return false }) }
 
 // Holds reports whether a call still has its permits: it is not over, and its lease has not run out.
-func (s *Leases) Holds(f *Lease) bool {
-	if f == nil {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !f.done
+func (s *Leases) Holds(f *Lease) (holds bool) {
+	s.with(f, func() { holds = !f.done })
+	return holds
 }
 
 // Forget forgets a call whose permits were given back otherwise.
 func (s *Leases) Forget(f *Lease) {
-	if f == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f.done = true
-	s.remove(f)
+	s.with(f, func() {
+		f.done = true
+		s.remove(f)
+	})
 }
 
 // Release records that a call is over: after the guard, its permits are passed on or given back.
 func (s *Leases) Release(f *Lease) {
-	if f == nil {
-		return
+	ends := false
+	s.with(f, func() {
+		switch guarded := f.guard > 0 && !s.closed; {
+		case f.done:
+		case guarded:
+			f.timer = time.AfterFunc(f.guard, func() { s.end(f) })
+		default:
+			ends = true
+		}
+		f.done = true
+	})
+	if ends {
+		s.end(f)
 	}
-	s.mu.Lock()
-	if f.done {
-		s.mu.Unlock()
-		return
-	}
-	f.done = true
-	if f.guard > 0 && !s.closed {
-		f.timer = time.AfterFunc(f.guard, func() { s.end(f) })
-		s.mu.Unlock()
-		return
-	}
-	s.mu.Unlock()
-	s.end(f)
 }
 
 // end passes the permits of a call on, or gives them back.
@@ -188,13 +181,12 @@ func (s *Leases) end(f *Lease) {
 // GiveBack gives back the permits of a call that is over, unless they were given back or passed on before.
 func (s *Leases) GiveBack(f *Lease) {
 	s.mu.Lock()
-	if s.inFlight[f.ID] != f {
-		s.mu.Unlock()
-		return
-	}
+	is := s.inFlight[f.ID] == f
 	s.remove(f)
 	s.mu.Unlock()
-	s.Leave(f.ID, f.Limits)
+	if is {
+		s.Leave(f.ID, f.Limits)
+	}
 }
 
 // Leave reports that a call is over, or has left the store's queue.
