@@ -78,7 +78,11 @@ func (s *Dispatcher) sendOwn(r *request) {
 		defer s.unlock()
 		s.answered(r)
 	}()
-	ctx := s.unending(r.asks[0].ctx)
+	ctx := r.asks[0].ctx
+	if !s.Direct {
+		ctx = context.WithoutCancel(ctx)
+		defer func() { s.way.Took(time.Since(r.began)) }()
+	}
 	for i := range r.batches {
 		b := &r.batches[i]
 		b.Grants = slices.Grow(b.Grants[:0], len(b.Calls))[:len(b.Calls)]
@@ -90,17 +94,13 @@ func (s *Dispatcher) sendOwn(r *request) {
 		b := &r.batches[0]
 		r.errs[0] = s.Store.Reserve(ctx, b.Stack, b.Calls, b.Grants)
 	}
-	s.tookSince(r.began)
 }
 
 // reserve has the store decide about one call, and returns when it has. The end of the context does not cut that short: the
 // store may have charged the calls already, and a charge whose answer is not read is lost.
 func (s *Dispatcher) reserve(ctx context.Context, stack *store.Stack, calls []store.Call, grants []store.Grant) error {
-	if s.Member == nil { // one that is not shared serves no other calls in the same request
-		began := time.Now()
-		err := s.Store.Reserve(s.unending(ctx), *stack, calls, grants)
-		s.tookSince(began)
-		return storeError(err)
+	if s.Direct { // it answers without blocking
+		return storeError(s.Store.Reserve(ctx, *stack, calls, grants))
 	}
 	a := &ask{ctx: ctx, stack: *stack, hash: stack.Hash(s.queues.seed), call: &calls[0], grant: &grants[0], done: make(chan struct{}, 1)}
 	s.lock()
@@ -113,21 +113,6 @@ func (s *Dispatcher) reserve(ctx context.Context, stack *store.Stack, calls []st
 	s.sendOwn(s.unlockFor(isOwn)) //nolint:contextcheck // it has the values of the calls in it
 	<-a.done
 	return storeError(a.err)
-}
-
-// unending returns the context of a request: a direct store answers without blocking.
-func (s *Dispatcher) unending(ctx context.Context) context.Context {
-	if s.Direct {
-		return ctx
-	}
-	return context.WithoutCancel(ctx)
-}
-
-// tookSince records the round trip that began at an instant.
-func (s *Dispatcher) tookSince(began time.Time) {
-	if !s.Direct {
-		s.way.Took(time.Since(began))
-	}
 }
 
 // lockSettled takes mu when no move is under way, because the slot is not known until then.
@@ -143,9 +128,7 @@ func (s *Dispatcher) lockSettled(c *Call) {
 	}
 }
 
-// A shared store gets few requests: an ask whose stack is not on the wire goes at once, unless enough requests are under way; later ones
-// share the next one, whatever their stacks. So sharing never adds a wait while there is little to request. A request serves many calls, so
-// it does not end with one of them.
+// Sharing never adds a wait while there is little to request. A request serves many calls, so it does not end with one of them.
 
 // Bounds of requests.
 const (
@@ -243,7 +226,7 @@ func (s *Dispatcher) carry(r *request, a *ask, n int) {
 	r.calls, r.charges = r.calls+n, r.charges+n*len(a.stack.Limits)
 }
 
-// answered gives those who wait for a request their answers. What the store left undecided is sent again. The caller holds mu.
+// answered gives those who wait for a request their answers. Calls that the store left undecided are sent again. The caller holds mu.
 func (s *Dispatcher) answered(r *request) {
 	w := &s.asks
 	w.under--

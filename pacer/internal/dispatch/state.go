@@ -155,6 +155,7 @@ type noted struct {
 
 type callState uint8
 
+// The states of the package's drawing. A call that is moving, from requeue to its queue or for a poll, stays reserved meanwhile.
 const (
 	reserved  callState = iota // has a slot, or a position in the store's queue
 	queued                     // is in the queue of its process, and has nothing

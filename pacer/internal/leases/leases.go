@@ -191,10 +191,15 @@ func (s *Leases) GiveBack(f *Lease) {
 
 // Leave reports that a call is over, or has left the store's queue.
 func (s *Leases) Leave(id int64, limits []store.Limit) {
-	if one := (&Lease{ID: id, Limits: limits}); s.config.Direct || s.isClosed() {
-		s.leave([]*Lease{one})
-	} else {
+	one := &Lease{ID: id, Limits: limits}
+	s.mu.Lock()
+	now := s.config.Direct || s.closed
+	if !now { // before Close waits for it
 		s.over.Add(one)
+	}
+	s.mu.Unlock()
+	if now {
+		s.leave([]*Lease{one})
 	}
 }
 
