@@ -8,6 +8,21 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
+// A call may be bound by any one of some choices of limits, such as those of one of several credentials: see [store.Call].AnyOf. As long
+// as it has no slot, all of them are its stack: so calls with the same choices share a queue, and each request for them carries all of
+// their limits. When the store has granted it a slot, the limits of that choice are its stack, and so it concerns no other choice any more.
+// When it gives the slot up for another one, it has all of its choices again.
+//
+// If the limits count calls in flight, a call that waits for a permit stands in one queue of the store, of one choice, and has all of its
+// choices whenever it polls. No permit of another choice stays idle meanwhile, as far as this process knows:
+//
+//   - A permit that is passed on goes to the first call, whichever choice that stands for: see passing.go.
+//   - If one goes back to the store, and no call of this process stands in its queue, the first that stands in another one polls.
+//   - If the choice by which a call stands is paused, the call polls.
+//
+// Permits that other processes give back to an empty queue are found when the call polls for other reasons, within a second if it is among
+// the first.
+
 // narrow has the choice bind the call that it was granted. The caller holds mu, if another goroutine knows the call.
 func (c *Call) narrow() {
 	call, g := &c.request[0], &c.grant[0]

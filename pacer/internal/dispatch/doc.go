@@ -82,7 +82,7 @@
 //
 //	reserve.go     a call that wants a slot, now, later, or in its turn; many that go now or not at all; slots that come from elsewhere
 //	dispatcher.go  all calls of a Pacer: their beginning and their end
-//	call.go        what the owner of a call can do
+//	call.go        what the owner of a call can do, and what a settled one owes its fair share
 //	wait.go        the steps of a call that waits: in its queue, then until it goes, or gives its slot back
 //	news.go        news from the store, and permits that come back
 //	replan.go      binding the calls that wait anew, when the policies change
@@ -96,7 +96,6 @@
 //	choice.go      calls that one of several choices of limits binds, or other policies than before
 //	waits.go       for what a call waits, how long, and whether that is too long
 //	changes.go     what this process knows of pauses, resumptions and slower rates
-//	owed.go        what settled calls owe their fair shares
 //	queue.go       the queue of a stack
 //	state.go       all of the state
 //	config.go      what a Pacer says, how a call is bound, errors and events

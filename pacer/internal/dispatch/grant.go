@@ -30,6 +30,13 @@ func (s *Dispatcher) granted(c *Call) {
 	}
 }
 
+// set copies a grant, with its charges in the room that there is.
+func set(to, g *store.Grant) {
+	charges := append(to.Charges[:0], g.Charges...) //nolint:gocritic // the grant's own room
+	*to = *g
+	to.Charges = charges
+}
+
 // dueTime returns when to go by this machine's monotonic clock: at the slot, and within its slack a little later, so that calls that become
 // due together do not go together. It counts from the latest possible time of the store's decision, and so is never early. A call that need
 // not wait was due at its request.

@@ -116,20 +116,6 @@ func (s *Dispatcher) useIfReserved(ctx context.Context, c *Call) {
 	}
 }
 
-// freeze returns the stale calls that have slots or positions, caught, and whether any call is stale. If so, no queue makes requests until
-// those have moved, and the requests under way are answered: see thaw. The caller holds mu.
-func (s *Dispatcher) freeze() (caught []*Call, stale bool) {
-	caught = s.catchAll((*Call).isStale)
-	stale = len(caught) > 0
-	for _, q := range s.queues.byStack {
-		stale = stale || q.isStale()
-	}
-	if stale {
-		s.frozen, s.thaws = true, false
-	}
-	return caught, stale
-}
-
 // thaw ends the freeze when the calls that were caught have moved, and no request under way carries calls of a queue. Then stale calls wait in
 // the queues of their new stacks, in order of arrival, and all reserve again. The caller holds mu.
 func (s *Dispatcher) thaw() {

@@ -89,6 +89,20 @@ func (s *Dispatcher) replan() {
 	})
 }
 
+// freeze returns the stale calls that have slots or positions, caught, and whether any call is stale. If so, no queue makes requests until
+// those have moved, and the requests under way are answered: see thaw. The caller holds mu.
+func (s *Dispatcher) freeze() (caught []*Call, stale bool) {
+	caught = s.catchAll((*Call).isStale)
+	stale = len(caught) > 0
+	for _, q := range s.queues.byStack {
+		stale = stale || q.isStale()
+	}
+	if stale {
+		s.frozen, s.thaws = true, false
+	}
+	return caught, stale
+}
+
 // old returns the calls that are not bound yet by the policies that hold now. Others are known only to their owners. After Close there are
 // none. The caller holds mu.
 func (s *Dispatcher) old() (all []*Call) {

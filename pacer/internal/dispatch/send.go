@@ -275,10 +275,3 @@ func (s *Dispatcher) answered(r *request) {
 	r.asks, r.batches, r.calls, r.charges = r.asks[:0], r.batches[:0], 0, 0
 	w.spare = append(w.spare, r)
 }
-
-// set copies a grant, with its charges in the room that there is.
-func set(to, g *store.Grant) {
-	charges := append(to.Charges[:0], g.Charges...) //nolint:gocritic // the grant's own room
-	*to = *g
-	to.Charges = charges
-}

@@ -212,21 +212,6 @@ func (c *Call) moved() {
 	c.signal()
 }
 
-// A call may be bound by any one of some choices of limits, such as those of one of several credentials: see [store.Call].AnyOf. As long
-// as it has no slot, all of them are its stack: so calls with the same choices share a queue, and each request for them carries all of
-// their limits. When the store has granted it a slot, the limits of that choice are its stack, and so it concerns no other choice any more.
-// When it gives the slot up for another one, it has all of its choices again.
-//
-// If the limits count calls in flight, a call that waits for a permit stands in one queue of the store, of one choice, and has all of its
-// choices whenever it polls. No permit of another choice stays idle meanwhile, as far as this process knows:
-//
-//   - A permit that is passed on goes to the first call, whichever choice that stands for: see passing.go.
-//   - If one goes back to the store, and no call of this process stands in its queue, the first that stands in another one polls.
-//   - If the choice by which a call stands is paused, the call polls.
-//
-// Permits that other processes give back to an empty queue are found when the call polls for other reasons, within a second if it is among
-// the first.
-
 // choices are what a call has besides the choice that binds it.
 type choices struct {
 	limits []store.Limit
@@ -298,6 +283,16 @@ type changed struct {
 	ended store.Instant // when it decided on a resumption after that
 	pause int64         // the pause was this change
 	again int64         // the latest change after which slots must be requested anew
+}
+
+// debts are what flows owe: see owe.
+type debts map[flow]int64
+
+// A flow is a tenant's share of a limit.
+type flow struct {
+	store.Key
+
+	id int64
 }
 
 // A subscription receives changes that other processes report, from when the first call waits until the Dispatcher is closed. A call that
