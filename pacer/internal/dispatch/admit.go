@@ -14,7 +14,7 @@ func (s *Dispatcher) admit(q *queue) time.Duration {
 	if q.asking || s.frozen {
 		return 0
 	}
-	if q.length == 0 {
+	if len(q.line) == 0 {
 		q.rest()
 		return 0
 	}
@@ -26,7 +26,7 @@ func (s *Dispatcher) admit(q *queue) time.Duration {
 		}
 		return max(1, again.Sub(now))
 	}
-	n, again := s.askFor(q, now, q.length)
+	n, again := s.askFor(q, now, len(q.line))
 	if n > 0 {
 		s.submit(q)
 		return 0
@@ -67,7 +67,7 @@ func (s *Dispatcher) mayLeave(q *queue, now time.Time) bool {
 		return false
 	}
 	most := q.inStore.Most(s.way.Reach())
-	if q.head.request[0].Flow != 0 && most == MinQueued { // a settlement counts for calls that reach the store's queue later
+	if q.line[0].request[0].Flow != 0 && most == MinQueued { // a settlement counts for calls that reach the store's queue later
 		most = keepQueued
 	}
 	return len(q.out) < most && q.furthest().Sub(now) <= s.reachOf(q)
@@ -78,7 +78,7 @@ func (s *Dispatcher) reachOf(q *queue) time.Duration {
 	further := time.Duration(0)
 	for i := range q.limits {
 		if l := &q.limits[i].Spec; l.Queue == specs.FairQueue && l.Algorithm == specs.GCRA {
-			micros := min(q.head.request[0].CostOf(i), specs.MaxPeriod.Microseconds()/l.Interval) * l.Interval
+			micros := min(q.line[0].request[0].CostOf(i), specs.MaxPeriod.Microseconds()/l.Interval) * l.Interval
 			further = max(further, time.Duration(micros)*time.Microsecond)
 		}
 	}
@@ -88,8 +88,8 @@ func (s *Dispatcher) reachOf(q *queue) time.Duration {
 // letOut takes out the calls that may leave the queue. If none may before the furthest slot is near, it returns when: a timer then has
 // to call it. The caller holds mu.
 func (s *Dispatcher) letOut(q *queue, now time.Time) (again time.Time) {
-	for q.head != nil && !s.frozen && s.mayLeave(q, now) {
-		c := q.head
+	for len(q.line) > 0 && !s.frozen && s.mayLeave(q, now) {
+		c := q.line[0]
 		q.remove(c)
 		q.takeOut(c)
 		if !s.takeIdle(q, c, now) {
@@ -97,7 +97,7 @@ func (s *Dispatcher) letOut(q *queue, now time.Time) (again time.Time) {
 		}
 		c.signal()
 	}
-	if q.head != nil && q.furthest().Sub(now) > s.reachOf(q) {
+	if len(q.line) > 0 && q.furthest().Sub(now) > s.reachOf(q) {
 		return q.furthest().Add(-s.reachOf(q))
 	}
 	return time.Time{}
@@ -113,12 +113,12 @@ func (s *Dispatcher) submit(q *queue) {
 // yet. The others get one within reach. The caller holds mu.
 func (s *Dispatcher) fill(q *queue, calls []store.Call, now time.Time, n int) []store.Call {
 	most := store.Forever
-	q.ask.ctx = q.head.ctx
+	q.ask.ctx = q.line[0].ctx
 	if allowed, _ := s.askFor(q, now, 1); allowed == 0 {
 		most = q.window.Reach()
 	}
 	for range n {
-		c := q.head
+		c := q.line[0]
 		q.remove(c)
 		c.queue, c.state, c.known = q, asked, s.changes.Load()
 		if c.caught { // others may have to wait for the answer

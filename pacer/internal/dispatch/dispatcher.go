@@ -84,8 +84,8 @@ func (s *Dispatcher) Waiting() map[store.Key]int64 {
 		}
 	}
 	for _, q := range s.queues.byStack {
-		if q.length > 0 {
-			add(q.limits, q.last.Binds, int64(q.length))
+		if len(q.line) > 0 {
+			add(q.limits, q.last.Binds, int64(len(q.line)))
 		}
 	}
 	return all

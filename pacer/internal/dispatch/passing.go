@@ -132,13 +132,11 @@ func (s *Dispatcher) yield(c *Call) (taken bool) {
 			s.swap(c, o)
 		}
 	}
-	heir := q.head
-	for heir != nil && !fits(heir) {
-		heir = heir.next
-	}
-	if heir == nil {
+	i := slices.IndexFunc(q.line, fits)
+	if i < 0 {
 		return false
 	}
+	heir := q.line[i]
 	q.remove(heir)
 	q.takeOut(heir)
 	s.swap(c, heir)

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -12,7 +11,7 @@ import (
 // enqueue has a call be in a queue, at its place. The caller holds mu.
 func (s *Dispatcher) enqueue(q *queue, c *Call) {
 	c.grant[0] = store.Grant{
-		Queued: true, Ahead: int64(q.length), Binds: q.last.Binds, Paused: q.last.Paused, Charges: c.grant[0].Charges[:0], Choice: c.request[0].First,
+		Queued: true, Ahead: int64(len(q.line)), Binds: q.last.Binds, Paused: q.last.Paused, Charges: c.grant[0].Charges[:0], Choice: c.request[0].First,
 	}
 	if c.wake == nil {
 		c.wake = make(chan struct{}, 1)
@@ -45,7 +44,7 @@ func (s *Dispatcher) leaveQueue(c *Call) {
 	}
 	c.queue = nil
 	if q.forget(c) && q.deferred && c.state == used {
-		q.inStore.Served(s.sinceMade(time.Now()), s.way.Reach(), q.length)
+		q.inStore.Served(s.sinceMade(time.Now()), s.way.Reach(), len(q.line))
 	}
 	s.passIdle(q)
 	s.look(q)
@@ -77,15 +76,13 @@ func (s *Dispatcher) refuse(q *queue, c *Call, cause error) error {
 // refuseFar refuses the calls in the queue that cannot go in time, as things are now. The caller holds mu.
 func (s *Dispatcher) refuseFar(q *queue, now time.Time) {
 	ahead := 0
-	for c := q.head; c != nil; {
-		next := c.next
+	for _, c := range slices.Clone(q.line) {
 		if err := s.tooFar(q, c, now, ahead); err != nil && c.state == queued {
 			q.remove(c)
 			s.end(c, err)
 		} else {
 			ahead++
 		}
-		c = next
 	}
 }
 
@@ -134,13 +131,12 @@ func (s *Dispatcher) thaw() {
 			s.look(q)
 			continue
 		}
-		for q.head != nil {
-			all = append(all, q.head)
-			q.remove(q.head)
-		}
+		all = append(all, q.line...)
+		s.queued.Add(-int64(len(q.line)))
+		q.line = nil
 		s.retire(q)
 	}
-	slices.SortFunc(all, func(a, b *Call) int { return cmp.Compare(a.came, b.came) })
+	slices.SortFunc(all, byArrival)
 	for _, c := range all {
 		s.rebind(c)
 		q := s.queueOf(c)

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"math/bits"
 	"slices"
 	"time"
@@ -48,7 +49,7 @@ func (qs *queues) hashOf(c *Call) uint64 {
 // queueOf returns the queue of a call's stack, and makes one if there is none. The caller holds mu.
 func (s *Dispatcher) queueOf(c *Call) *queue {
 	h := s.queues.hashOf(c)
-	if q := s.queues.byStack[h]; q != nil && q.length == 0 && !q.asking && !s.frozen && !alike(q.limits, c.stack.Limits) {
+	if q := s.queues.byStack[h]; q != nil && len(q.line) == 0 && !q.asking && !s.frozen && !alike(q.limits, c.stack.Limits) {
 		s.retire(q)
 	}
 	q := s.queueFor(h, c.stack.Limits, c.request[0].ID != 0)
@@ -70,7 +71,7 @@ func (s *Dispatcher) queueFor(h uint64, limits []store.Limit, deferred bool) *qu
 		if len(qs.byStack) > 2*qs.swept+64 {
 			s.sweepQueues()
 		}
-		q = &queue{line: line{all: &s.queued}, hash: h, limits: slices.Clone(limits), deferral: deferral{deferred: deferred}}
+		q = &queue{all: &s.queued, hash: h, limits: slices.Clone(limits), deferral: deferral{deferred: deferred}}
 		q.ask.queue, q.ask.stack = q, store.Stack{Upstream: s.Upstream, Limits: q.limits}
 		q.ask.hash = q.ask.stack.Hash(qs.seed)
 		q.groups = hasGroups(q.limits)
@@ -116,7 +117,7 @@ func (s *Dispatcher) retire(q *queue) {
 }
 
 func (q *queue) isIdle() bool {
-	return q.length == 0 && !q.asking && len(q.out) == 0 && len(q.idle) == 0
+	return len(q.line) == 0 && !q.asking && len(q.out) == 0 && len(q.idle) == 0
 }
 
 // isStale reports whether a call in the queue is, or will be, bound by other limits than the queue has.
@@ -147,10 +148,7 @@ func (c *Call) furthest(at time.Time) time.Time {
 // anew or gave its position up, has its place before those that came later.
 func (q *queue) takeOut(c *Call) {
 	c.queue, c.state, c.grant[0].Queued = q, reserved, false
-	i := len(q.out)
-	for i > 0 && q.out[i-1].came > c.came {
-		i--
-	}
+	i, _ := slices.BinarySearchFunc(q.out, c, byArrival)
 	q.out = slices.Insert(q.out, i, c)
 }
 
@@ -178,50 +176,35 @@ func (q *queue) expectSooner() { q.last.At, q.window.sleep, q.window.front = 0, 
 
 // insert adds a call at its place, which is at one of the ends as a rule.
 func (q *queue) insert(c *Call) {
-	next := (*Call)(nil)
-	if q.tail != nil && q.tail.came > c.came {
-		for next = q.head; next.came < c.came; {
-			next = next.next
-		}
+	i := len(q.line)
+	if i > 0 && q.line[i-1].came > c.came {
+		i, _ = slices.BinarySearchFunc(q.line, c, byArrival)
 	}
-	if c.next = next; next == nil {
-		c.prev, q.tail = q.tail, c
-	} else {
-		c.prev, next.prev = next.prev, c
-	}
-	if c.prev == nil {
-		q.head = c
-	} else {
-		c.prev.next = c
-	}
-	q.length++
+	q.line = slices.Insert(q.line, i, c)
 	q.all.Add(1)
 	c.queue, c.state = q, queued
 }
 
 // remove takes a call out that no request carries.
 func (q *queue) remove(c *Call) {
-	if c.prev == nil {
-		q.head = c.next
+	if i, _ := slices.BinarySearchFunc(q.line, c, byArrival); i == 0 && len(q.line) > 1 {
+		q.line[0], q.line = nil, q.line[1:]
 	} else {
-		c.prev.next = c.next
+		q.line = slices.Delete(q.line, i, i+1)
 	}
-	if c.next == nil {
-		q.tail = c.prev
-	} else {
-		c.next.prev = c.prev
-	}
-	c.prev, c.next, c.queue = nil, nil, nil
-	q.length--
 	q.all.Add(-1)
+	c.queue = nil
 }
+
+// byArrival orders calls by when they came.
+func byArrival(a, b *Call) int { return cmp.Compare(a.came, b.came) }
 
 // each calls a function for the calls of a queue that have no slot, those included that a request under way carries.
 func (q *queue) each(do func(*Call)) {
 	for _, c := range q.carried {
 		do(c)
 	}
-	for c := q.head; c != nil; c = c.next {
+	for _, c := range q.line {
 		do(c)
 	}
 }

@@ -185,12 +185,12 @@ func (s *Dispatcher) sizeOf(a *ask, now time.Time) int {
 	switch {
 	case q == nil:
 		return 1
-	case q.length == 0 || s.frozen:
+	case len(q.line) == 0 || s.frozen:
 		q.asking = false
 		q.rest()
 		return 0
 	}
-	n, _ := s.askFor(q, now, q.length)
+	n, _ := s.askFor(q, now, len(q.line))
 	return max(1, min(n, s.asks.load))
 }
 

@@ -138,10 +138,9 @@ type holding struct {
 
 // A place is where a call is in its process, and how its owner is woken.
 type place struct {
-	queue      *queue        // that holds it, or whose window has its slot, until the slot comes; nil if none
-	prev, next *Call         // in the queue
-	moving     chan struct{} // closed when a move that is under way is done; nil if none is
-	wake       chan struct{} // wakes its owner when it was moved; nil before it waits
+	queue  *queue        // that holds it, or whose window has its slot, until the slot comes; nil if none
+	moving chan struct{} // closed when a move that is under way is done; nil if none is
+	wake   chan struct{} // wakes its owner when it was moved; nil before it waits
 }
 
 // noted is what the owner of a call, and hooks, know of its wait.
@@ -233,22 +232,16 @@ type queues struct {
 type queue struct {
 	hash   uint64
 	limits []store.Limit
-	line
+	all    *atomic.Int64 // calls in all queues
 	outlook
 	deferral
 
+	line    []*Call // calls that have nothing, in order of arrival
 	out     []*Call // calls that have left the line, for a slot to come or for the store's queue, and have not gone yet, in order
 	ask     ask     // of its first calls
 	carried []*Call // by a request that is under way, for that
 	asking  bool    // its first calls have a request, or are about to
 	changed bool    // see look
-}
-
-// A line is calls in order of arrival.
-type line struct {
-	head, tail *Call
-	length     int
-	all        *atomic.Int64 // calls in all queues
 }
 
 // outlook describes the next slots of a queue.

@@ -171,7 +171,7 @@ func (s *Dispatcher) turn(ctx context.Context, c *Call) (time.Duration, func(), 
 	q, now := c.queue, time.Now()
 	cause := s.gaveUp(ctx, c, now)
 	switch {
-	case cause != nil && c.state == asked, cause == errTimeout && q.asking && len(q.carried) == 0 && q.head == c: //nolint:errorlint // returned unwrapped
+	case cause != nil && c.state == asked, cause == errTimeout && q.asking && len(q.carried) == 0 && q.line[0] == c: //nolint:errorlint // returned unwrapped
 		return untilAnswered, nil, nil // which comes soon
 	case cause != nil:
 		return 0, nil, s.refuse(q, c, cause)
