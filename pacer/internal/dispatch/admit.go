@@ -196,7 +196,7 @@ func (s *Dispatcher) grant(q *queue, a *Answer, c *Call, call *store.Call, g *st
 			return false
 		}
 		set(&c.grant[0], g)
-		c.state, c.err = givenBack, s.notYet(c, began)
+		c.state, c.err = givenBack, c.notYet(began)
 		return true
 	}
 	set(&c.grant[0], g)

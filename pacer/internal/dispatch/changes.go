@@ -162,11 +162,6 @@ func (s *Dispatcher) isAsleep(c *Call) bool {
 // isQueued reports whether a call sleeps in the store's queue. The caller holds mu.
 func (s *Dispatcher) isQueued(c *Call) bool { return s.isAsleep(c) && c.grant[0].Queued }
 
-// wasWoken reports whether a call was woken before this process knew that it is queued. The caller holds mu.
-func (s *Dispatcher) wasWoken(c *Call) bool {
-	return c.grant[0].Queued && slices.Contains(s.earlyWakes[:], c.request[0].ID)
-}
-
 // unreached reports whether a call has no slot only because the windows of a calendar are not known so far ahead. It polls when half of the
 // time to the slot is over: a few times, however far away that is.
 func unreached(call *store.Call, g *store.Grant) bool {

@@ -82,7 +82,7 @@ func (s *Dispatcher) apply(changes []store.Change) (caught []*Call, news []store
 	news, fresh, again := s.changed.record(s.changes.Add(1), changes)
 	for c := range s.waiting {
 		if c.grant[0].Queued && (boundByAny(c.stack.Limits, again) || c.standsBy(fresh)) {
-			s.retry(c)
+			c.retry()
 		}
 	}
 	caught = s.catchAll(func(c *Call) bool { return !c.grant[0].Queued && (boundByAny(c.stack.Limits, again) || s.paused(c)) }) // of others, see outdated
@@ -108,7 +108,7 @@ func (s *Dispatcher) wake(id int64) {
 				c = q.out[i]
 			}
 		}
-		s.retry(c)
+		c.retry()
 		return
 	}
 	s.earlyWakes[s.earlyWake%len(s.earlyWakes)] = id
@@ -120,7 +120,7 @@ func (s *Dispatcher) retryAll() {
 	s.lock()
 	defer s.unlock()
 	for _, c := range s.byID {
-		s.retry(c)
+		c.retry()
 	}
 }
 

@@ -170,6 +170,6 @@ func (s *Dispatcher) retryFor(q *queue, k store.Key) {
 		return
 	}
 	if i := slices.IndexFunc(q.out, func(c *Call) bool { return s.isQueued(c) && c.due.After(now) }); i >= 0 {
-		s.retry(q.out[i])
+		q.out[i].retry()
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // enqueue has a call be in a queue, at its place. The caller holds mu.
-func (s *Dispatcher) enqueue(q *queue, c *Call) {
+func (q *queue) enqueue(c *Call) {
 	c.grant[0] = store.Grant{
 		Queued: true, Ahead: int64(len(q.line)), Binds: q.last.Binds, Paused: q.last.Paused, Charges: c.grant[0].Charges[:0], Choice: c.request[0].First,
 	}
@@ -33,7 +33,7 @@ func (s *Dispatcher) askAnew(c *Call) {
 		s.sleep(c, store.BindsNothing, c.grant[0].Now, now, 0)
 		return
 	}
-	s.enqueue(s.queueOf(c), c)
+	s.queueOf(c).enqueue(c)
 }
 
 // leaveQueue records that a call's slot is no longer to come: it was used or given back. The caller holds mu.

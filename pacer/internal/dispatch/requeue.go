@@ -211,7 +211,7 @@ func (s *Dispatcher) answer(c *Call, call *store.Call, grant *store.Grant, began
 		s.sleep(c, grant.Binds, grant.Now, began, grant.Wait()/2)
 	case !grant.OK && !grant.Queued:
 		c.grant[0] = *grant
-		s.end(c, s.notYet(c, began))
+		s.end(c, c.notYet(began))
 		return
 	default:
 		c.grant[0], c.requested = *grant, began

@@ -18,12 +18,12 @@ func (s *Dispatcher) Reserve(ctx context.Context, c *Call, r *Request) error {
 		} else if !goes {
 			return s.chargeInOrder(ctx, c)
 		}
-	} else if err := s.charge(ctx, c); err != nil {
+	} else if err := s.reserve(ctx, &c.stack, c.request[:], c.grant[:]); err != nil {
 		return err
 	} else if g := &c.grant[0]; g.OK || g.Queued {
 		s.granted(c)
 	} else {
-		return s.notYet(c, time.Time{})
+		return c.notYet(time.Time{})
 	}
 	return s.keep(ctx, c)
 }
@@ -32,7 +32,7 @@ func (s *Dispatcher) Reserve(ctx context.Context, c *Call, r *Request) error {
 func (s *Dispatcher) keep(ctx context.Context, c *Call) error {
 	err := ctx.Err()
 	if err == nil && c.byDeadline && c.due.After(c.latest) && c.grant[0].Wait() > 0 && !c.grant[0].Queued {
-		err = s.notYet(c, time.Time{})
+		err = c.notYet(time.Time{})
 	}
 	if err != nil {
 		_ = s.cancel(ctx, c, false)
@@ -51,7 +51,7 @@ func (s *Dispatcher) Free(ctx context.Context, c *Call, r *store.Call) error {
 		OK: r.NotBefore <= c.request[0].MaxWait,
 	}
 	if !c.grant[0].OK {
-		return s.notYet(c, time.Time{})
+		return c.notYet(time.Time{})
 	}
 	return nil
 }
@@ -64,7 +64,7 @@ func (s *Dispatcher) chargeNow(ctx context.Context, c *Call, r *Request) (goes b
 	}
 	most := c.request[0].MaxWait
 	c.request[0].MaxWait = 0
-	err = s.charge(ctx, c)
+	err = s.reserve(ctx, &c.stack, c.request[:], c.grant[:])
 	c.request[0].MaxWait = most
 	if err != nil {
 		return false, err
@@ -99,11 +99,6 @@ func (s *Dispatcher) prepare(ctx context.Context, c *Call, r *Request) {
 		c.latest = c.requested.Add(call.MaxWait)
 	}
 	c.grant[0].Charges = c.room[:0]
-}
-
-// charge reserves a slot.
-func (s *Dispatcher) charge(ctx context.Context, c *Call) error {
-	return s.reserve(ctx, &c.stack, c.request[:], c.grant[:])
 }
 
 // Calls that wait are in a queue of their process, one for each stack, and hold no slot. The first call of the queue makes a request, for
@@ -155,7 +150,7 @@ func (s *Dispatcher) join(c *Call) (own *request, err error) {
 		}
 	}
 	s.busy.Add(1)
-	if s.enqueue(q, c); asks {
+	if q.enqueue(c); asks {
 		s.submit(q)
 	}
 	s.look(q)

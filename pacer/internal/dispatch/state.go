@@ -23,7 +23,7 @@ type Dispatcher struct {
 	made     time.Time               // a little earlier, so that no call waits since 0
 	way      Way                     // the round trip to the store
 	clock    storeClock              // the store's
-	news     subscription            // receives the store's news
+	news     subscription            // see Listen
 	closed   chan struct{}           // closed under mu
 	busy     sync.WaitGroup          // calls that wait, and goroutines that move them. Add to it under mu, unless closed
 	moves    *batch.Requests[func()] // see later
@@ -288,8 +288,7 @@ type flow struct {
 	id int64
 }
 
-// A subscription receives changes that other processes report, from when the first call waits until the Dispatcher is closed. A call that
-// does not have to wait needs no changes: its store knows them.
+// A subscription receives changes that other processes report.
 type subscription struct {
 	once sync.Once
 	stop func() // nil if there is none

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/telemetry"
@@ -194,7 +195,7 @@ func (s *Dispatcher) enter(c *Call) {
 	s.waiting[c] = struct{}{}
 	if id := c.request[0].ID; id != 0 {
 		s.byID[id] = c
-		if s.wasWoken(c) {
+		if c.grant[0].Queued && slices.Contains(s.earlyWakes[:], id) { // before this process knew that it is queued
 			c.due = time.Now()
 		}
 	}
@@ -257,8 +258,9 @@ func (s *Dispatcher) cancel(ctx context.Context, c *Call, mayHaveGone bool) erro
 	return nil
 }
 
-// Listen has the Dispatcher listen to its store from now on, at the latest. Only calls that wait may call it, and what made the Dispatcher: Drain
-// looks at the subscription when those are gone.
+// Listen has the Dispatcher listen to its store from now on, at the latest, until it is closed: it receives changes that other processes
+// report. A call that does not have to wait needs none: its store knows them. Only calls that wait may call it, and what made the Dispatcher:
+// Drain looks at the subscription when those are gone.
 func (s *Dispatcher) Listen() {
 	s.news.once.Do(func() {
 		if n, ok := s.Store.(store.Notifier); ok {

@@ -95,7 +95,7 @@ func (s *Dispatcher) admitted(ctx context.Context, c *Call) {
 
 // notYet makes the error for the slot in the call's grant, which is too far away. If the call was in the queue, it waited there until some
 // time; otherwise that is zero. The caller holds mu, if another goroutine knows the call.
-func (s *Dispatcher) notYet(c *Call, until time.Time) *NotYetError {
+func (c *Call) notYet(until time.Time) *NotYetError {
 	g, call := &c.grant[0], &c.request[0]
 	ahead, waited := g.Ahead, time.Duration(0)
 	if g.Paused > 0 {
@@ -121,7 +121,7 @@ func (s *Dispatcher) notYetIn(q *queue, c *Call, now time.Time, wait time.Durati
 	if g.Paused < s.storeTime(now) {
 		g.Paused = 0
 	}
-	r := s.notYet(c, now)
+	r := c.notYet(now)
 	r.About = true
 	return r
 }
@@ -227,7 +227,7 @@ func (s *Dispatcher) whyNot(ctx context.Context, c *Call, now time.Time) error {
 	cause, queued := s.gaveUp(ctx, c, now), c.grant[0].Queued
 	switch {
 	case queued && (cause == errTimeout || c.byDeadline && errors.Is(cause, context.DeadlineExceeded)): //nolint:errorlint // as it was made
-		return s.notYet(c, time.Time{}) // this error explains why it had to wait so long
+		return c.notYet(time.Time{}) // this error explains why it had to wait so long
 	case cause == errTimeout: //nolint:errorlint // as it was made
 		return nil // it has its slot
 	}
