@@ -38,7 +38,7 @@
 // # Requests
 //
 // A shared store gets few requests. An ask is calls of one stack: those of a queue, as many as its window allows when the request is made,
-// or those of a caller that does not wait. One whose stack is not on the wire goes at once, unless four requests are under way. Later ones
+// or one of a caller, now or when it polls. One whose stack is not on the wire goes at once, unless four requests are under way. Later ones
 // share the next request, whatever their stacks: up to 256 calls, and no more charges than a run of the store's program takes in two
 // milliseconds. Callers whose store answers in time by itself send their own request; otherwise a goroutine does.
 //
