@@ -113,7 +113,6 @@ func (s *Dispatcher) submit(q *queue) {
 // yet. The others get one within reach. The caller holds mu.
 func (s *Dispatcher) fill(q *queue, calls []store.Call, now time.Time, n int) []store.Call {
 	most := store.Forever
-	q.ask.ctx = q.line[0].ctx
 	if allowed, _ := s.askFor(q, now, 1); allowed == 0 {
 		most = q.window.Reach()
 	}

@@ -113,12 +113,11 @@ func (s *Dispatcher) hasRequests(q *queue) bool {
 // what the one before it had. The call is left with the last of it. If the first call of the process's queue took that over, yield returns
 // true, and nothing has to be given back. The caller holds mu.
 func (s *Dispatcher) yield(c *Call) (taken bool) {
-	q, g, now := c.queue, &c.grant[0], time.Now()
+	q, g := c.queue, &c.grant[0]
 	if q == nil { // nobody waits for the call
 		q = s.queues.byStack[s.queues.hashOf(c)]
 	}
-	isOfUse := g.Queued || g.OK && !s.overdue(c, now)
-	if q == nil || !isOfUse || s.IsClosed() || s.frozen || s.outdated(c, now) || !alike(q.limits, c.whole().limits) {
+	if q == nil || !s.isOfUse(c) || !alike(q.limits, c.whole().limits) {
 		return false
 	}
 	fits := func(o *Call) bool {
@@ -144,6 +143,12 @@ func (s *Dispatcher) yield(c *Call) (taken bool) {
 		delete(s.byID, heir.request[0].ID) // until it sleeps
 	}
 	return true
+}
+
+// isOfUse reports whether other calls of its queue can take over what a call has in the store. The caller holds mu.
+func (s *Dispatcher) isOfUse(c *Call) bool {
+	g, now := &c.grant[0], time.Now()
+	return (g.Queued || g.OK && !s.overdue(c, now)) && !s.IsClosed() && !s.frozen && !s.outdated(c, now)
 }
 
 // swap exchanges what two calls of a queue have in the store: slots, permits and positions. The caller holds mu.

@@ -215,6 +215,7 @@ func (s *Dispatcher) carry(r *request, a *ask, n int) {
 	b := &r.batches[i]
 	from := len(b.Calls)
 	if a.queue != nil {
+		a.ctx = a.queue.line[0].ctx
 		b.Calls = s.fill(a.queue, b.Calls, r.began, n)
 	} else {
 		b.Calls = append(b.Calls, *a.call)
