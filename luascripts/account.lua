@@ -1,6 +1,6 @@
 -- account.lua: the parts that the algorithms share.
 --
--- An account is what is known of one key under one algorithm. An algorithm is a table of functions: parse, loadstring, room, take, write,
+-- An account is the state of one key under one algorithm. An algorithm is a table of functions: parse, loadstring, room, take, write,
 -- earliest, horizon, commit, cancel, settle, slow, stray, learn, claim, reset, holds and inspect. See gcra.lua and window.lua; they mirror
 -- package engine, and a differential test compares every reply.
 --
@@ -18,7 +18,7 @@
 
 local list = lists()
 
--- define makes an algorithm, by the number that goes over the wire; algorithms are those that this run has met.
+-- define makes an algorithm, by its number in the wire format; algorithms has those that this run has used.
 local define, algorithms = {}, {}
 
 -- queues returns the functions of queue.lua.
@@ -78,7 +78,7 @@ local function paused(o, after) return o.unit == 'a ' and o.low == 1 and o.till 
 -- said returns the end of an account's allowance that was stated, if that is in the future; 0 otherwise.
 local function said(o, now) return o and o.unit == 'a ' and o.till > now and o.till or 0 end
 
--- reset marks an account as reset. Its earlier charges, which matter until an instant, cannot be given back: others may have them by then.
+-- reset marks an account as reset. Its earlier charges matter until till, and cannot be given back: others may already have them.
 local function reset(o, now, till)
   o.remembers = math.max(till, o.remembers)
   o.mark = now
@@ -88,7 +88,7 @@ end
 -- before reports whether a charge was made before its account was reset, while that matters.
 local function before(o, made, now) return made > 0 and made <= o.mark and now < o.remembers end
 
--- spent counts the work of a run, roughly in questions to an account. After enough of them, a run leaves the remaining calls to the next.
+-- spent counts the work of a run, roughly in searches of an account. After enough of them, it leaves the remaining calls to the next run.
 local spent, enough = 0, 160
 
 -- stale is set when a calendar's table does not hold the store's now: the client's clock is off, and it must
@@ -108,7 +108,7 @@ local function arg()
   return tonumber(ARGV[nextarg - 1])
 end
 
--- widened returns a length of time with a margin of so many millionths of it, rounded up.
+-- widened returns a length of time plus a share of it in millionths, rounded up.
 local function widened(length, share)
   local more = length * share + C.WholeShare - 1
   return length + (more - more % C.WholeShare) / C.WholeShare
@@ -121,8 +121,8 @@ local function marginat(o, now)
   return (left - left % whole) / whole
 end
 
--- stray heeds a refusal of a call whose slot was at, and reports whether there was none in so much time before it. The call was under way
--- together with one that counts already, if the margin was raised after its slot.
+-- stray applies a refusal of a call whose slot was at, and reports whether it is the only one within that time. If the margin was raised
+-- after the slot, the refusal counts as one with the last: both calls were under way together.
 local function stray(o, now, at, within, step, most)
   if at < o.raised then return true end
   local alone = o.fades == 0 or now - o.raised >= within
@@ -150,7 +150,7 @@ local function lasting(us)
   return ttl(us)
 end
 
--- sweep takes those out of a sorted set that are past, the earliest first: if there are very many, in several runs. The rest does no harm.
+-- sweep removes the past members of a sorted set, the earliest first; very many take several runs. The rest does no harm.
 local function sweep(set, past)
   local n = redis.call('ZCOUNT', set, '-inf', past)
   if n > 0 then redis.call('ZREMRANGEBYRANK', set, 0, math.min(n, C.MaxSwept) - 1) end
@@ -172,7 +172,7 @@ local function epochof(u)
   return number(began, u.key), number(resets, u.key)
 end
 
--- anew begins an epoch because something was reset, and notes what, so that no process restores it:
+-- anew begins an epoch because something was reset, and records what, so that no process restores it:
 --   u        the upstream, which must be written
 --   resets   the key: a hash, field = one of the last C.KeptResets numbers of resets, value = "epoch now", and then for each account a
 --            line: "=" and the key that was reset, "-" and the key of an allowance that was withdrawn, or "*" for all
@@ -248,7 +248,7 @@ local function turn(o, v, now)
   o.turned = true
 end
 
--- open sees to rates that are faster than before, when nothing is left that can fail.
+-- open prepares rates that have become faster. It is called after everything that can fail.
 local function open(entries, now)
   for i = 1, #entries do
     if entries[i].opens then entries[i].run.open(entries[i], now) end
@@ -271,7 +271,7 @@ local function share(entries, bits)
   end
 end
 
--- keepturned has accounts written that calls found under other numbers.
+-- keepturned marks accounts that calls found under other numbers, to be written.
 local function keepturned(entries)
   for i = 1, #entries do
     local o = entries[i]

@@ -63,7 +63,8 @@ local function turn(o, now)
     local width = math.max(opened(o, o.till) + 1, o.low - 1)
     o.width = o.reported > 0 and width or 0
     o.older, o.mark_, o.open, o.ahead, o.early = o.older + o.open, o.till, o.ahead + o.early, 0, 0
-    o.start, o.since, o.till, o.starved, o.maybe, o.oks = o.till, o.till, 0, 0, 0, 0
+    if o.dated > 0 or o.low <= 1 then o.oks = 0 end
+    o.start, o.since, o.till, o.starved, o.maybe = o.till, o.till, 0, 0, 0
   end
   return opened(o, now) + o.early
 end
@@ -157,7 +158,7 @@ function allowance.commit(o, now, place, n)
   return place.at, n, C.UnboundSlack
 end
 
--- drop takes a call out of what is open that was granted at an instant.
+-- drop subtracts a call, granted at made, from what is open.
 local function drop(o, slot, n, made)
   o.dirty = true
   if o.early > 0 and slot >= o.edge and made < o.at then
@@ -172,7 +173,7 @@ local function drop(o, slot, n, made)
   end
 end
 
--- blind subtracts a call of which only the cost is known from the open ones, and returns its assumed slot.
+-- blind subtracts a call from the open ones by its cost, the only thing known of it, and returns its assumed slot.
 local function blind(o, now, n)
   if n == 0 then return now end
   local older = math.min(o.older, n)
@@ -218,26 +219,27 @@ end
 
 -- ends returns when an exhausted window of a period ends.
 local function ends(o, period)
-  if period < 0 then return o.first - period end
-  return o.zero - o.zero % period + period
+  return C.Apart + (period < 0 and o.first - period or o.zero - o.zero % period + period)
 end
 
 -- nexttime returns how long to wait if nothing states when there is more.
 local function nexttime(o, now)
-  if o.start <= o.zero or o.zero == 0 then
+  local begins, whole = o.start <= o.zero or o.zero == 0, o.oks >= floor(o.most, 4)
+  if begins then
     o.zero = now
-    local t = o.known ~= 0 and ends(o, o.known) - now or 0
+    local t = o.known ~= 0 and whole and ends(o, o.known) - now or 0
     if t > 0 then return t end
   end
-  local best, waited = C.LongestGuess, now - o.zero
-  waited = floor(waited, 8)
+  local best, waited = C.LongestGuess, floor(now - o.zero, 8)
+  if o.known ~= 0 then best = math.min(best, math.max(math.abs(o.known), waited)) end
   o.period = 0
   for _, p in ipairs({ C.Second, C.TenSeconds, C.Minute, C.TenMinutes, C.Hour, C.Day }) do
     for sign = 1, -1, -2 do
       local t = ends(o, sign * p) - now
-      if t > 0 and t >= waited and t < best then best, o.period = t, sign * p end
+      if t > 0 and t < best and (t >= waited or sign * p == -o.known) then best, o.period = t, sign * p end
     end
   end
+  if begins and o.known ~= 0 and not whole then o.period = o.known end
   return best
 end
 
@@ -275,7 +277,7 @@ local function corrected(o, left, cost, refused, should)
 end
 
 local function patient(o, slot, cost, refused, left, wait)
-  if o.till == 0 and o.width > 0 and slot >= o.start then
+  if o.dated > 0 and o.till == 0 and o.width > 0 and slot >= o.start then
     if refused and o.oks <= cost then
       o.waits = math.min(5, o.waits + 1)
     elseif left > 1 then
@@ -311,7 +313,7 @@ local function read(o, now, slot, left, till, refused, was)
   return set(o, now, left, till, gated, was)
 end
 
--- stated returns how long to wait, as far as that is known.
+-- stated returns how long to wait, as far as the answer shows it.
 local function stated(o, now, wait, left, guessed)
   if wait == 0 then return (o.dated > 0 or left > 0) and C.Second or nexttime(o, now) end
   if not guessed then o.dated = 1 end

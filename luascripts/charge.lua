@@ -15,7 +15,7 @@ local function permit(id, has) return tonumber(id), has and 1 or 0 end
 -- permitted reports whether the call of a charge has its permit.
 local function permitted(has) return has > 0 end
 
--- addcharge adds a charge to a reply that has so many values, and returns how many it then has.
+-- addcharge adds a charge to a reply of size values, and returns its new size.
 local function addcharge(reply, size, from, to, holds)
   reply[size + 1], reply[size + 2] = from, to
   if not holds then return size + 2 end

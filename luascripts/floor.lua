@@ -69,7 +69,7 @@ local function free(s, t)
   return s.spare >= others and (not s.paced or s.over <= 0 or s.over <= passed(s, t, others))
 end
 
--- within reports whether the party of a call has so much left of its floor of a sliding window, of which k is a bucket.
+-- within reports whether the floor of the call's party has room for n in bucket k of a sliding window.
 local function within(o, k, n)
   for i = 1, #(o.parts or {}) do
     local part = o.parts[i]

@@ -22,7 +22,7 @@
 --        within: if its windows are exact: its length (µs)
 --        floor, decrease: if it adapts (algorithms 3, 5 and 7; 0 if it does not): millionths
 --        hold, recovery: if it adapts: µs
---        queue: if calls are queued for it (algorithms 5 and 7): 1 for a lane, which follows the rate of which it is a part,
+--        queue: if calls are queued for it (algorithms 5 and 7): 1 for a lane, which follows its whole rate,
 --        2 for fair shares, or 0 for neither
 -- TTL    until tat and till are past and the share is whole; with a log, until the last start before the later of tat and unlogged expires
 
@@ -106,8 +106,7 @@ function gcra.open(o, now)
   o.gaps, o.kept, o.opened = list.splice(o.gaps, 1, first, table.concat(all)), 0, true
 end
 
--- fit places the call in a free piece a..b, the gap of that number or the tail, as early as it can; nil if the piece does not
--- hold it.
+-- fit places the call in a free piece a..b, a gap or the tail, as early as possible; nil if the piece is too short.
 local function fit(o, now, e, w, a, b, gap)
   local from = a > now and a or now
   local x = math.max(from + w.lead, e - w.before)

@@ -1,8 +1,8 @@
 -- heed.lua: what a rate does with reports of an upstream, an operator or another process, and its status. The reasoning is in
 -- package engine, gcra_settle.go and gcra_heed.go.
 
--- pack moves from..till, which is what a call that has gone keeps of its charge from..to, into an earlier gap, and returns from where on the
--- charge is free then.
+-- pack moves from..till, the part of its charge from..to that a gone call keeps, into an earlier gap, and returns where the free part of
+-- the charge begins then.
 local function pack(o, now, from, to, till)
   if till <= from or to > o.tat then return till end
   local first = list.find(o.gaps, now + 1)
@@ -121,13 +121,13 @@ end
 
 function gcra.holds(o, now) return { taken(o, now) } end
 
--- spent returns the calls that the rate has not got back, as a window has them, as if all had gone now.
+-- spent returns the calls that the rate has not recovered, in the form of a window's counts, as if all had gone now.
 function gcra.spent(o, now)
   local up = taken(o, now) + o.t - 1
   return { now }, { (up - up % o.t) / o.t }
 end
 
--- begin has an account lack the calls that a window counts, at most its burst.
+-- begin takes the calls that a window counts from an account, at most its burst.
 function gcra.begin(o, from, _, n, now)
   local sum = 0
   for i = 1, #n do sum = sum + n[i] end

@@ -30,7 +30,7 @@ local function lists()
 
   function list.size(pairs) return #pairs / 14 end
 
-  -- find returns the first pair whose second number is no less than a number; one more than there are if there is none.
+  -- find returns the index of the first pair whose second number is at least a number; one past the last if none is.
   function list.find(pairs, least)
     local i, j = 1, #pairs / 14 + 1
     while i < j do

@@ -9,7 +9,7 @@
 
 local queue, changes = {}, {}
 
--- kept is for how long a queue's keys live after they were written, in µs.
+-- kept is how long a queue's keys live after a write, in µs.
 local kept = 6000000
 
 -- say records a change to publish.
@@ -23,7 +23,7 @@ function queue.publish(up, now)
   redis.pcall('PUBLISH', up.key .. '/pauses', string.format('%.0f', now) .. '\n' .. table.concat(changes, '\n'))
 end
 
--- keep sets the TTLs of a queue that was written: once, at the end of a run, because entries may be gone by then.
+-- keep sets the TTLs of a queue that was written: once, at the end of a run, because entries may have left until then.
 function queue.keep(o)
   if not o.written then return end
   local px = lasting(kept)
@@ -86,8 +86,7 @@ local function lengthof(o, cost)
   return math.min(math.min(cost * o.t, C.MaxDebt), C.MaxTagged) * C.TagMicro
 end
 
--- turn returns whether it is the turn of a call of fair shares within so much time, and for how long it need not poll because of those
--- before it.
+-- turn returns whether a call of fair shares has its turn within that time, and how long it need not poll because of those before it.
 function queue.turn(o, c, rank, at, within)
   if rank == 0 then return true, 0 end
   local least, virtual = -redis.call('ZSCORE', o.flows, -1), score(o.flows, 0) or 0
@@ -98,7 +97,7 @@ function queue.turn(o, c, rank, at, within)
   return few <= within and micros(at - first) * c.weight <= within, ahead
 end
 
--- advance notes where the flow's next call begins, and what the shortest call is that came.
+-- advance records where the flow's next call begins, and the length of the shortest call so far.
 local function advance(o, c, at, i)
   local length = lengthof(o, c.costof(i))
   local step = math.max(0, length + (o.t and c.owed[i] and lengthof(o, c.owed[i]) or 0))
@@ -144,7 +143,7 @@ end
 -- isfirst reports whether a call is the first in the queue.
 function queue.isfirst(o, id) return redis.call('ZRANGE', o.queue, 0, 0)[1] == id end
 
--- call wakes the queued calls whose turn has come, except one, and at least so many: they poll within so much time.
+-- call wakes the queued calls whose turn has come, at least the given number, but not one call: they poll within lives.
 function queue.call(o, now, but, least, lives)
   local n = math.min(math.max(o.run.free and o.run.free(o, now) or 1, least or 0), C.MostCalled)
   if n <= 0 then return end

@@ -180,8 +180,8 @@ return function(entries, c, up, now, reply, size, changed)
     reply[at] = slack < math.huge and slack or C.UnboundSlack
   end
 
-  -- inturn returns the slot, what binds it and the kinds of limits, if it is the call's turn. If it is not, it returns a verdict besides:
-  -- the call is queued, or is refused because that takes too long.
+  -- inturn returns the slot, what binds it and the kinds of limits. If it is not the call's turn, it also returns a verdict: the call is
+  -- queued, or is refused because its turn is too far away.
   local function inturn(base, s, binds)
     local turn, fairturn, blocks, lane, again, own, ahead = s - now <= near, true, 0, 0, -math.huge, -math.huge, 0
     for i = 1, p do
@@ -201,7 +201,7 @@ return function(entries, c, up, now, reply, size, changed)
     end
     local at, by, lost = nil, nil, math.huge
     if lane > 0 and (not turn or s > base) then
-      -- A slot without the lanes' own limits, and when what it takes of their rates is lost if nobody does.
+      -- A slot without the lanes' own limits, and when its part of their rates is lost if no call takes it.
       at, by, lost = known.at, known.by, known.lost
       if not at then
         local places
@@ -220,7 +220,7 @@ return function(entries, c, up, now, reply, size, changed)
       local first = math.max(at - near, lost - lastmoment) + ahead
       if lost >= s then first = math.min(first, own) end
       if blocks == 0 or fairturn then blocks = lane end
-      soonest = math.max(again, first)
+      soonest = math.max(again, first, base)
       again = math.max(again, first - (near - C.Near))
     end
     if soonest - now > c.maxwait then return nil, nil, nil, { class = refused, at = soonest, binds = blocks } end
@@ -260,7 +260,7 @@ return function(entries, c, up, now, reply, size, changed)
       known.free, known.s, known.binds = free, s, binds
     end
     lead = permits and not turns and math.max(C.PermitNear, c.reach) or near
-    if c.held then turns = false end -- who has a slot need not queue for one
+    if c.held then turns = false end -- a call with a slot need not queue for one
     local within = c.held and near or lead -- a call with a slot knows when to request its permits
     if free - now > within or not turns and s - now > within then return granted(s, binds, rates, false) end
     local kinds = rates
@@ -278,7 +278,7 @@ return function(entries, c, up, now, reply, size, changed)
     return granted(s, binds, kinds, true)
   end
 
-  -- lookat has the functions above look at a choice.
+  -- lookat points the functions above at a choice.
   local function lookat(choice, theirs)
     of, costs, p = choice, theirs, #choice
     if not roles[of] then roles[of] = rolesof(of) end

@@ -10,9 +10,9 @@
 local function rarely()
   local list = lists()
 
-  -- count counts so many calls of one cost in a window, whose arguments begin at one and whose key has the value v. It returns the new
-  -- value, when that means nothing any more, when the present bucket begins, its slack, and what it holds with the first of the calls;
-  -- nil if that is not the common case.
+  -- count counts many calls of one cost in the window whose arguments begin at one and whose key has the value v. It returns the new value,
+  -- when that expires, when the present bucket begins, its slack, and what it holds with the first call; nil if this is not the common
+  -- case.
   local function count(at, v, now, many, cost)
     local width, back, begins, ends = ARGV[at + 2] + 0, ARGV[at + 3] * ARGV[at + 2], nil, nil
     local n, bounds = many * cost, at + 5 + ARGV[at + 5]
@@ -56,8 +56,8 @@ local function rarely()
     return value, lasts, begins, slack, held + cost
   end
 
-  -- look returns what is known of the accounts of calls of one cost: of rates t, how late after their tail a call starts, that tail, and
-  -- the shape of the value; of windows where their arguments begin, and the value.
+  -- look reads the accounts of calls of one cost. For a rate it returns t, how late after the tail a call starts, the tail, and the shape
+  -- of the value; for a window where its arguments begin, and the value.
   local function look(n, now, cost)
     local all, at, values = {}, 4, redis.call('MGET', unpack(KEYS, 2, n + 1))
     for i = 1, n do
@@ -77,8 +77,8 @@ local function rarely()
     return all
   end
 
-  -- charge charges so many calls to the rates, the first of them at a slot, and adds the charges of that to an answer. It returns nil if
-  -- one of the rates would have a gap.
+  -- charge charges many calls to the rates, the first one at a slot, and adds its charges to an answer. It returns nil if one of the rates
+  -- would have a gap.
   local function charge(all, answer, slot, many)
     for i = 1, #all do
       local o = all[i]
@@ -131,7 +131,7 @@ local function rarely()
     return answers, goes, math.max(room, goes)
   end
 
-  -- pace has calls of one cost go by turns, and returns the reply.
+  -- pace gives calls of one cost their slots in turn, and returns the reply.
   local function pace(first, n, now, cost)
     local all = look(n, now, cost)
     if not all then return nil end

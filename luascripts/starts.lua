@@ -47,8 +47,8 @@ function starts.crowded(o, s, n)
   return at, C.CrowdedLook + behind
 end
 
--- keep sees to it that there is a log before something is charged or given back under a limit that wants one. One that
--- does not leaves none behind, and neither does one that has changed.
+-- keep makes the log, if the limit needs one, before anything is charged or given back. If the limit does not, or has changed, keep drops
+-- the old log.
 function starts.keep(o)
   if not o.most then
     o.unlogged, o.kept, o.logtau = 0, 0, 0
@@ -76,7 +76,7 @@ function starts.add(o, at, n, x)
   insert(o, at, n, math.max(x, at), math.max(1, math.min(o.t, (o.tau - o.tau % parts) / parts)))
 end
 
--- debt logs n starts that nobody knew of when they went. They are charged from an instant on, and not given back.
+-- debt logs n starts that were unknown when they happened. They are charged from an instant on, and not given back.
 function starts.debt(o, at, n, from)
   insert(o, at, math.min(n, o.most), -from, -1)
 end
@@ -104,14 +104,14 @@ function starts.first(o, from, to)
   if cell then return number(redis.call('ZSCORE', o.starts, cell), o.starts), cell end
 end
 
--- last returns where the last n cells of a charge begin; nil if it has not so many.
+-- last returns where the last n cells of a charge begin; nil if it has fewer.
 function starts.last(o, from, to, n)
   if n == 0 or not starts.whole(o) then return nil end
   local cells = of(o, from, to, from, to)
   return cells[#cells - n + 1]
 end
 
--- claim notes that there may have been starts before now, and until the end of a charge that nobody knew of.
+-- claim records that there may have been starts before now, and until the end of an unknown charge.
 function starts.claim(o, now, from, to, unknown)
   local till = unknown and to or math.min(to, now)
   if till > now - o.within and (unknown or from <= now) then o.unlogged = math.max(o.unlogged, till) end

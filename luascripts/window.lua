@@ -91,7 +91,7 @@ end
 -- find returns the first bucket that does not begin before b.
 local function find(o, b) return list.find(o.buckets, b) end
 
--- count returns what the bucket holds that begins at b, and which it is.
+-- count returns the count of the bucket that begins at b, and its index.
 local function count(o, b)
   local i = find(o, b)
   local n, at = bucket(o, i)
@@ -108,7 +108,7 @@ local function live(o, b)
   return sum, i
 end
 
--- offgrid reports whether buckets are on another grid than that of a calendar: see package engine, kept.go.
+-- offgrid reports whether buckets are not on the grid of a calendar: see package engine, kept.go.
 local function offgrid(o, now)
   local present = floor(o, now)
   if last(o) > 0 and last(o) < present and o.ends > now then return true end -- it still counts, and not by these bounds
@@ -177,8 +177,8 @@ local function fullest(o, k, n)
   return most
 end
 
--- room returns how many calls of cost n may go now: as many as the fullest of the windows that hold them, or if all that is in any of
--- these leaves room for as many as are wanted, as many as that.
+-- room returns how many calls of cost n may go now: as many as all buckets together leave room for, if that is at least many, and otherwise
+-- as many as the fullest window that would contain them admits.
 function window.room(o, now, n, many)
   if o.part then return many end
   if o.parts or o.ahead > 0 then return 0 end
@@ -254,8 +254,8 @@ local function over(o, k, n)
   end
 end
 
--- search returns where a call would be placed but for what is kept for others: at, begin of its bucket, and full, before which no bucket has
--- room for even one call, if that is news. It changes nothing.
+-- search returns where a call would be placed if nothing was kept for others: at, the start of its bucket, and full, the instant before
+-- which no bucket has room for even one call, if that is new. It changes nothing.
 local function search(o, now, e, n, round)
   local k = floor(o, e)
   if e >= after(o, k) - o.guard then k = after(o, k) end

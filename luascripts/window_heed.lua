@@ -32,8 +32,13 @@ function window.clear(o, now)
   o.most, o.dirty = o.limit, true
 end
 
-function window.stray(o, now, at, within, step, most)
+-- forget drops everything if it is past.
+local function forget(o, now)
   if math.max(o.ends, o.till, o.fades, o.noted, o.since) <= now then window.clear(o, now) end
+end
+
+function window.stray(o, now, at, within, step, most)
+  forget(o, now)
   if o.fades <= now then o.margin, o.raised, o.fades = 0, 0, 0 end
   local alone = stray(o, now, at, within, step, most)
   o.dirty = true
@@ -50,10 +55,11 @@ function window.learn(o, now, value, till)
   o.learned, o.till, o.most, o.dirty = math.max(1, value), till, o.limit, true
   if value <= 0 or value >= o.limit or till <= now then o.learned, o.till = 0, 0 end
   if o.till > 0 then o.most = o.learned end
+  forget(o, now)
   return o.most ~= before
 end
 
--- claim: somebody remembers at least n calls of a bucket.
+-- claim: a process remembers at least n calls of a bucket.
 function window.claim(o, now, from, n)
   from = floor(o, from)
   if reach(o, from) <= now then return end
@@ -68,7 +74,7 @@ function window.reset(o, now)
   window.clear(o, now)
 end
 
--- spent returns when it was that the calls that the window counts went, as if it had been now, or will, and how many.
+-- spent returns when the calls that the window counts start, past ones as if now, and how many at each time.
 function window.spent(o, now)
   local at, n, counts = {}, {}, (o.m + 1) * o.width
   if o.calendar then counts = counts + o.width / C.LongerBy end
@@ -79,7 +85,7 @@ function window.spent(o, now)
   return at, n
 end
 
--- begin has an account count calls that went at some instants, or will.
+-- begin makes an account count n[i] calls at each instant at[i], past or future.
 function window.begin(o, from, at, n, now)
   window.clear(o, now)
   window.loadstring(o, nil, now)

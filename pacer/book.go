@@ -21,18 +21,20 @@ const (
 // redeemed booking as long, in about 130 bytes. Defaults to an hour.
 func Keep(d time.Duration) BookOption { return option{binding.Option{Kind: binding.Keep, N: int64(d)}} }
 
-// Attempt sets the number of the job's attempt, from 1. Each attempt goes once. The first has the booked slot; each later one gets a slot
+// An Attempt is the number of a job's attempt, from 1. Each attempt goes once. The first has the booked slot; each later one gets a slot
 // when it is redeemed. [Keep] sets how long the redemption is remembered. Defaults to 1.
-func Attempt(n int64) RedeemOption {
-	return option{binding.Option{Kind: binding.Attempt, N: n}}
-}
+type Attempt int64
+
+func (Attempt) redeem() {}
 
 // Early sets how long [Pacer.Redeem] itself may wait for the slot, or for a later one to which the booking moves: for a queue that reads
 // its jobs only every few seconds, and must run them so much earlier. Nothing is spent, and no permit is taken, until shortly before the
 // slot. Defaults to [RedeemEarly], its least value.
-func Early(d time.Duration) RedeemOption {
-	return option{binding.Option{Kind: binding.MaxWait, N: int64(d)}}
-}
+func Early(d time.Duration) RedeemOption { return early(d) }
+
+type early time.Duration
+
+func (early) redeem() {}
 
 // SlackOf returns how long after its slot a booking may be redeemed without moving: for a queue that cannot run a job at an exact time. It
 // returns 0 for a text that is not a token. See also LimitError.Slack.
@@ -81,8 +83,20 @@ func (p *Pacer) book(ctx context.Context, opts []BookOption, l *binding.Pool) (t
 // A token is redeemed once, by the first process. A call may go from its slot on until the slack is over, both by the store's clock, so no
 // policy is exceeded, however late a queue wakes its jobs.
 func (p *Pacer) Redeem(ctx context.Context, tok string, opts ...RedeemOption) (*Reservation, error) {
+	attempt, patience := Attempt(1), RedeemEarly
+	for _, o := range opts {
+		switch o := o.(type) {
+		case Attempt:
+			attempt = o
+		case early:
+			if o < 0 {
+				return nil, badDuration("Early", time.Duration(o))
+			}
+			patience = max(RedeemEarly, min(time.Duration(o), Forever))
+		}
+	}
 	var r *Reservation
-	x, err := p.redemption(ctx, tok, opts, func() *binding.Reservation {
+	x, err := p.redemption(ctx, tok, attempt, patience, func() *binding.Reservation {
 		r = &Reservation{pacer: p}
 		return &r.call
 	})
@@ -97,11 +111,17 @@ func (p *Pacer) Redeem(ctx context.Context, tok string, opts ...RedeemOption) (*
 	return r, nil
 }
 
-// CancelBooking gives the slot of a booking back, so that another call can have it, and spends the token. The elapsed part of the slot
-// stays charged. It returns a [*LimitError] for [TokenSpent] if the booking was redeemed or cancelled before, and otherwise the errors of
-// [Pacer.Redeem] about the token and the store.
-func (p *Pacer) CancelBooking(ctx context.Context, tok string, opts ...RedeemOption) error {
-	x, err := p.redemption(ctx, tok, opts, func() *binding.Reservation { return new(binding.Reservation) })
+// CancelBooking gives the slot of a booking back, so that another call can have it, and spends the token for the attempt. The elapsed part
+// of the slot stays charged. The attempt defaults to 1; of several, the last counts.
+//
+// It returns a [*LimitError] for [TokenSpent] if the attempt was redeemed or cancelled before, and otherwise the errors of [Pacer.Redeem]
+// about the token and the store.
+func (p *Pacer) CancelBooking(ctx context.Context, tok string, attempt ...Attempt) error {
+	n := Attempt(1)
+	if len(attempt) > 0 {
+		n = attempt[len(attempt)-1]
+	}
+	x, err := p.redemption(ctx, tok, n, RedeemEarly, func() *binding.Reservation { return new(binding.Reservation) })
 	if err != nil {
 		return err
 	}
@@ -109,19 +129,7 @@ func (p *Pacer) CancelBooking(ctx context.Context, tok string, opts ...RedeemOpt
 }
 
 // redemption reads a token.
-func (p *Pacer) redemption(ctx context.Context, tok string, opts []RedeemOption, reserve func() *binding.Reservation) (*bookings.Redemption, error) {
-	attempt, patience := int64(1), RedeemEarly
-	var room [fewOptions]binding.Option
-	for _, o := range optionsOf(room[:0], opts) {
-		switch {
-		case o.Kind == binding.Attempt:
-			attempt = o.N
-		case o.N < 0:
-			return nil, badDuration("Early", time.Duration(o.N))
-		default:
-			patience = max(RedeemEarly, min(time.Duration(o.N), Forever))
-		}
-	}
-	x, err := p.bookings.Open(ctx, tok, attempt, patience, reserve)
+func (p *Pacer) redemption(ctx context.Context, tok string, attempt Attempt, patience time.Duration, reserve func() *binding.Reservation) (*bookings.Redemption, error) {
+	x, err := p.bookings.Open(ctx, tok, int64(attempt), patience, reserve)
 	return x, p.toUser(err)
 }

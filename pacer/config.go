@@ -97,19 +97,19 @@ type Config struct {
 	// store needs Processes. Defaults to PaceLocally.
 	Outage Outage
 
-	// StoreTimeout is how long an operation of a [store.Shared] may take, whatever timeouts and retries the store's client has, and
-	// whatever the call's context. A call that arrives while a request of the same stack is under way first waits for that reply, and for
-	// the replies to calls queued before it for as long as the store answers. Up to 256 calls share a request. If no more than that arrive
-	// at once, a call whose context ends returns within four StoreTimeouts: two to reserve, and two to give the slot back. An operation
-	// that has to connect first may take four times as long in all, and StoreTimeout from when it has a connection. Each further attempt at
-	// the very first operation may take twice as long as the one before, up to 8 s. Defaults to 250 ms.
+	// StoreTimeout is how long an operation of a [store.Shared] may take, whatever timeouts and retries the store's client has, and whatever
+	// the call's context. A call that arrives while a request of the same stack is under way first waits for that reply, and for the replies
+	// to calls queued before it while the store answers. Up to 256 calls share a request. If no more than that arrive at once, a call whose
+	// context ends returns within four StoreTimeouts: two to reserve, and two to give the slot back. An operation that has to connect first
+	// may take four times as long in all, and StoreTimeout from when it has a connection. Each further attempt at the very first operation may
+	// take twice as long as the one before, up to 8 s. Defaults to 250 ms.
 	StoreTimeout time.Duration
 
 	// Processes is how many processes share the store, at most. The store supplies the number, too; a process that loses its store paces at
 	// its share, by the larger of the two. Without Processes, a process that has never reached its store, or that the store has known for a
-	// few seconds only, does not guess, since others may not count it yet: its calls wait for the store, for as long as MaxWait and their
-	// contexts allow, and then get a [*StoreError] that matches [ErrUnreachable]. [Pacer.TryAcquire] and MaxWait(0) wait for the first
-	// attempt only. At most 10,000. Defaults to 0, unknown.
+	// few seconds only, does not guess, since others may not count it yet: its calls wait for the store while MaxWait and their contexts
+	// allow, and then get a [*StoreError] that matches [ErrUnreachable]. [Pacer.TryAcquire] and MaxWait(0) wait for the first attempt only. At
+	// most 10,000. Defaults to 0, unknown.
 	Processes int
 
 	_ struct{}
@@ -125,7 +125,7 @@ const (
 	// for a process that has never reached its store, or that its store has known for a few seconds only; without it, calls wait for the
 	// store.
 	PaceLocally Outage = iota
-	// RefuseCalls refuses calls with a [*StoreError] that matches [store.ErrUnreachable].
+	// RefuseCalls refuses calls with a [*StoreError] that matches [ErrUnreachable].
 	RefuseCalls
 	// LetThrough lets every call go at once, and never counts it.
 	LetThrough

@@ -93,7 +93,7 @@ func requireNoContact(t *testing.T, err error) {
 	t.Helper()
 	var failed *pacer.StoreError
 	require.ErrorAs(t, err, &failed)
-	require.ErrorIs(t, err, store.ErrNoContact)
+	require.True(t, failed.NoContact)
 	require.ErrorIs(t, err, pacer.ErrUnreachable)
 }
 
@@ -485,9 +485,9 @@ func TestACallOfAProcessWithoutAShare(t *testing.T) {
 					err = one.call(t.Context(), p, 3*time.Second)
 					var failed *pacer.StoreError
 					require.ErrorAs(t, err, &failed)
-					require.ErrorIs(t, err, store.ErrNoShare)
+					require.True(t, failed.NoShare)
+					require.False(t, failed.NoContact)
 					require.ErrorIs(t, err, pacer.ErrUnreachable)
-					require.NotErrorIs(t, err, store.ErrNoContact)
 					require.NotErrorIs(t, err, pacer.ErrRefused)
 					require.ErrorContains(t, err, "Config.Processes")
 					if one.withoutDelay {

@@ -88,9 +88,9 @@
 // the limit.
 //
 // A process that starts while the store is out of reach does not know how large the fleet is, and does not guess. Its calls wait for the
-// first contact with the store, for as long as MaxWait and their contexts allow, and then fail with a [*StoreError] that matches
-// [store.ErrNoContact] and names what to check. [Pacer.Ready] detects this before a call depends on it. With Config.Processes, the number of
-// processes, it paces locally at once. With Config.Outage, it lets calls through ([LetThrough]) or refuses them ([RefuseCalls]) at once.
+// first contact with the store while MaxWait and their contexts allow, and then fail with a [*StoreError] with NoContact, which names what
+// to check. [Pacer.Ready] detects this before a call depends on it. With Config.Processes, the number of processes, it paces
+// locally at once. With Config.Outage, it lets calls through ([LetThrough]) or refuses them ([RefuseCalls]) at once.
 //
 // # Feedback from the upstream
 //

@@ -25,7 +25,7 @@ var (
 	// charge is one call. It also matches a [*LimitError] for [TokenSpent].
 	ErrSpent = dispatch.ErrSpent
 	// ErrUnreachable matches the [*StoreError] of a store that did not answer within [Config].StoreTimeout, or that was not called because
-	// it had just failed to answer. That of a store that has never answered matches [store.ErrNoContact], too.
+	// it had just failed to answer.
 	ErrUnreachable = store.ErrUnreachable
 	// ErrClosed is returned by a closed [Pacer], and by the waits that Close interrupts, whose slots were given back.
 	ErrClosed = store.ErrClosed
@@ -119,7 +119,7 @@ func (e *LimitError) Error() string {
 func (e *LimitError) reason(b *strings.Builder) {
 	switch e.Reason { //nolint:exhaustive // the others: the text names what the call waits for
 	case TooCostly:
-		fmt.Fprintf(b, ": a call of cost %d can never start, because it admits at most %d at once: split the call, or raise the policy's burst or limit",
+		fmt.Fprintf(b, ": a call of cost %d can never start, because the policy admits at most %d at once: split the call, or raise the policy's burst or limit",
 			e.Cost, e.Limit)
 	case NoScope:
 		fmt.Fprintf(b, " is per %s, and the call carries no %s: give it pacer.Scope(%q, value), or its context pacer.With, or make the policy Optional",
@@ -212,13 +212,20 @@ func (e *LimitError) pause(b *strings.Builder) {
 
 // advise writes what bounded the wait, and what to do.
 func (e *LimitError) advise(b *strings.Builder) {
+	when, or := "then", "raise MaxWait"
+	if e.Wait == 0 {
+		when = "later"
+	}
+	if e.MaxWait == 0 {
+		or = "let the call wait"
+	}
 	switch left := max(0, e.MaxWait-e.Waited); {
 	case errors.Is(e.Err, context.DeadlineExceeded):
-		fmt.Fprintf(b, "the context's deadline (%s left): try again later, or give the call more time", round(left))
+		fmt.Fprintf(b, "the context's deadline (%s left): try again %s, or give the call more time", round(left), when)
 	case round(left) != round(e.MaxWait):
-		fmt.Fprintf(b, "what is left (%s) of the longest wait allowed (%s): try again after it, or raise MaxWait", round(left), round(e.MaxWait))
+		fmt.Fprintf(b, "what is left (%s) of the longest wait allowed (%s): try again %s, or %s", round(left), round(e.MaxWait), when, or)
 	default:
-		fmt.Fprintf(b, "the longest wait allowed (%s): try again after it, or raise MaxWait", round(e.MaxWait))
+		fmt.Fprintf(b, "the longest wait allowed (%s): try again %s, or %s", round(e.MaxWait), when, or)
 	}
 }
 
@@ -279,12 +286,14 @@ func RetryAfter(err error) (time.Duration, bool) {
 type ConfigError = store.ConfigError
 
 // A StoreError reports that a store operation failed. The call may have been charged: do not make it. It matches [ErrUnreachable] if the
-// store is out of reach and Config.Outage is [RefuseCalls], and [store.ErrNoContact], too, if the store has never answered this process. It
-// matches [context.DeadlineExceeded] if the context's deadline ended the wait for it.
+// store is out of reach and Config.Outage is [RefuseCalls], or this process cannot pace without it. It matches [context.DeadlineExceeded] if
+// the context's deadline ended the wait for it.
 type StoreError struct {
-	Upstream string
-	Op       string // "reserve", "cancel", "report", "status", "index", "book", "redeem", "set", "settings" or "ready"
-	Err      error
+	Upstream  string
+	Op        string // "reserve", "cancel", "report", "status", "index", "book", "redeem", "set", "settings" or "ready"
+	NoContact bool   // of a call: the store has never answered this process, which therefore does not know how large the fleet is
+	NoShare   bool   // of a call: the store is out of reach, and has not known this process for long enough for a share of the limits
+	Err       error
 
 	_ struct{}
 }
@@ -306,9 +315,9 @@ func (e *StoreError) Error() string {
 	switch {
 	case (e.Op == bookings.OpBook || e.Op == bookings.OpRedeem) && errors.Is(e.Err, store.ErrUnreachable):
 		advice = ": see that it can be reached: no process can book or redeem by itself"
-	case errors.Is(e.Err, store.ErrNoContact):
+	case e.NoContact:
 		advice = ": check its address, the network and what its ACL allows, or set Config.Processes, or Config.Outage to LetThrough, to start without it"
-	case errors.Is(e.Err, store.ErrNoShare):
+	case e.NoShare:
 		advice = ": see that it can be reached, or set Config.Processes, or Config.Outage to LetThrough, to go on at once"
 	case errors.Is(e.Err, store.ErrUnreachable):
 		advice = ": see that it can be reached, or set Config.Outage to PaceLocally to go on without it"
@@ -392,7 +401,9 @@ func (p refusals) Nested(l *store.Limit) error {
 }
 
 func (p *Pacer) storeError(op string, err error) error {
-	return &StoreError{Upstream: p.upstream, Op: op, Err: err}
+	return &StoreError{
+		Upstream: p.upstream, Op: op, NoContact: errors.Is(err, store.ErrNoContact), NoShare: errors.Is(err, store.ErrNoShare), Err: err,
+	}
 }
 
 // toUser converts an error of a package below; any other stays as it is.

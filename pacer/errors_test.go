@@ -38,11 +38,11 @@ func TestStoreErrorTexts(t *testing.T) {
 func TestACallThatMayNotWait(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		limit policies.Policy
-		says  string
+		limit    policies.Policy
+		says, at string
 	}{
-		{policies.Every(time.Hour), `the next slot is \S+ away, further than`},
-		{policies.InFlight(1), `its only permit is taken for longer than`},
+		{policies.Every(time.Hour), `the next slot is \S+ away, further than`, "then"},
+		{policies.InFlight(1), `its only permit is taken for longer than`, "later"},
 	} {
 		p, err := pacer.New(pacer.Config{Upstream: "api", Store: faulty.New(), Policies: []policies.Policy{c.limit}})
 		require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestACallThatMayNotWait(t *testing.T) {
 		require.NoError(t, err)
 		for range 20 {
 			_, err = p.Acquire(t.Context(), pacer.MaxWait(0))
-			require.Regexp(t, c.says+regexp.QuoteMeta(" the longest wait allowed (0s): try again after it, or raise MaxWait")+"$", err.Error())
+			require.Regexp(t, c.says+regexp.QuoteMeta(" the longest wait allowed (0s): try again "+c.at+", or let the call wait")+"$", err.Error())
 		}
 		require.NoError(t, p.Close())
 	}

@@ -458,7 +458,7 @@ func TestLogHooks(t *testing.T) {
 		require.Equal(t, strings.TrimLeft(`
 level=INFO msg="headway: a call waits" upstream=test policy=m scope="tenant=acme" wait=1m0s paused=false
 level=INFO msg="headway: a call that waited goes" upstream=test policy=m scope="tenant=acme" waited=1m0s
-level=WARN msg="headway: a call is refused" upstream=test policy=m scope="tenant=acme" wait=1m0s error="pacer: upstream \"test\": policy \"m\" for tenant=acme: the next slot is 1m0s away, further than the longest wait allowed (0s): try again after it, or raise MaxWait"
+level=WARN msg="headway: a call is refused" upstream=test policy=m scope="tenant=acme" wait=1m0s error="pacer: upstream \"test\": policy \"m\" for tenant=acme: the next slot is 1m0s away, further than the longest wait allowed (0s): try again then, or let the call wait"
 level=WARN msg="headway: paused" upstream=test policy=m scope="tenant=acme" for=1s
 `, "\n"), log.String())
 	})

@@ -30,20 +30,19 @@ type (
 		TryOption
 		scope()
 	}
-	// A RedeemOption configures [Pacer.Redeem]: [Attempt] or [Early].
+	// A RedeemOption configures [Pacer.Redeem]: an [Attempt], or [Early].
 	RedeemOption interface{ redeem() }
 )
 
-// option is every option: functions return it as different types.
+// option is every option of a call: functions return it as different types.
 type option struct{ is binding.Option }
 
-func (option) book()   {}
-func (option) call()   {}
-func (option) try()    {}
-func (option) scope()  {}
-func (option) redeem() {}
+func (option) book()  {}
+func (option) call()  {}
+func (option) try()   {}
+func (option) scope() {}
 
-// fewOptions is the most options that calls usually have: so many take no allocation.
+// fewOptions is the most options that calls usually have. Up to that, they take no allocation.
 const fewOptions = 4
 
 // optionsOf unpacks options, in room if there is enough.

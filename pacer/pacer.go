@@ -64,7 +64,7 @@ type Pacer struct {
 //   - a [*LimitError], at once, if the call's slot lies beyond MaxWait or the context's deadline, or for another [Reason];
 //   - the context's error if the context ends first, or [ErrClosed] if the Pacer is closed first;
 //   - a [*StoreError] if the store fails, and may have charged the call. A [store.Shared] causes one only if Config.Outage is RefuseCalls,
-//     if the store is not set up correctly, or if it has never answered this process for as long as the call may wait: see
+//     if the store is not set up correctly, or if it has never answered this process while the call could wait: see
 //     Config.Processes.
 func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 	if p.direct != nil {

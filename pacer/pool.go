@@ -78,7 +78,7 @@ func (p *Pacer) Pool(credentials []Credential, scopes ...string) (*Pool, error) 
 	return &Pool{pacer: p, of: &binding.Pool{Pool: pools.New(all, scopes)}}, nil
 }
 
-// ownOf returns the names of the policies that are per one of some scopes.
+// ownOf returns the names of the policies that are Per at least one of the scopes.
 func ownOf(set *binding.Set, scopes ...string) (names []string) {
 	for i := range set.Limits {
 		if l := &set.Limits[i]; scopeOf(l, scopes) != "" {

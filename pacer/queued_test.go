@@ -121,7 +121,7 @@ func TestAWaitForAPlaceIsBounded(t *testing.T) {
 		require.Equal(t, pacer.Queued, limit.Reason)
 		require.ErrorIs(t, limit, pacer.NoPermit)
 		require.EqualError(t, err, `pacer: upstream "test": policy "calls": its only permit is taken, `+
-			`with no queued call before this one, for longer than the longest wait allowed (7s): try again after it, or raise MaxWait`)
+			`with no queued call before this one, for longer than the longest wait allowed (7s): try again later, or raise MaxWait`)
 
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
@@ -569,7 +569,7 @@ func TestARefusalAfterAWaitReportsWhatWasLeft(t *testing.T) {
 		time.AfterFunc(400*ms, func() { _ = p.Report(t.Context(), policies.Feedback{Wait: 5 * time.Second}) })
 		err := p.Wait(t.Context(), pacer.MaxWait(4*time.Second))
 		require.EqualError(t, err, `pacer: upstream "test": paused until 2000-01-01 00:00:06: the next slot is 5s away, further than what is left (3.6s) of the longest wait allowed (4s): `+
-			`try again after it, or raise MaxWait`)
+			`try again then, or raise MaxWait`)
 		var limit *pacer.LimitError
 		require.ErrorAs(t, err, &limit)
 		require.Equal(t, []time.Duration{5 * time.Second, 4 * time.Second, 400 * ms}, []time.Duration{limit.Wait, limit.MaxWait, limit.Waited})

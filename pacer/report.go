@@ -115,8 +115,8 @@ func checkFeedback(f *policies.Feedback) error {
 	return nil
 }
 
-// notApplied makes the error of feedback that names a policy that does not bind the call, or that the store did not receive; nil without
-// one.
+// notApplied returns the error for feedback that names a policy that does not bind the call, or that did not reach the store; nil if there
+// is none.
 func (p *Pacer) notApplied(err error) error {
 	if err == nil {
 		return nil

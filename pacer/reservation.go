@@ -165,7 +165,8 @@ func (p *Pacer) carried(ctx context.Context, opts []Option, l *Pool) *Reservatio
 
 // WhileAlive sets a function that reports whether the call is still running, until [Reservation.Release]. If it returns false when a lease
 // is due for renewal, the lease is not renewed, and the permit is free when it runs out. The function is called from another goroutine and
-// must not block. If it panics, slog's default logger logs that, and the call counts as running. Defaults to one that always returns true.
+// must not block: until it returns, the call counts as running. So it does if the function panics, which slog's default logger logs. Defaults to
+// one that always returns true.
 func (r *Reservation) WhileAlive(alive func() bool) {
 	r.pacer.leases.WhileAlive(r.call.Lease(), alive)
 }

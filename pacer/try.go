@@ -17,7 +17,7 @@ import (
 // get is not free. Under fair shares, it comes behind the queued calls of its tenant. In a lane, RetryAfter is the time until a waiting
 // call would get its slot, which is then still about 40 ms away: expect a second refusal.
 //
-// TryAcquire waits only for the store's reply, for as long as Config.StoreTimeout allows. It returns the same errors as Acquire.
+// TryAcquire waits only for the store's reply, at most Config.StoreTimeout. It returns the same errors as Acquire.
 //
 // If you keep no reservation, [Pacer.Wait] with a [MaxWait] of 0 does the same, and its permit returns when the lease runs out.
 func (p *Pacer) TryAcquire(ctx context.Context, opts ...TryOption) (*Reservation, error) {

@@ -2,6 +2,7 @@ package policies
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -38,6 +39,8 @@ const fieldText = "Text"
 //	lease 15s                          Lease(15 * time.Second)
 //	80 % for lane batch                Lane("batch", 80)
 //	80 % of it                         what InLane returns: the part of a lane
+//	30 % kept for support              Reserve("support", 30)
+//	30 % of it kept                    what InLane returns of that: the part of a party
 //	fair by tenant                     Fair("tenant")
 //	adaptive                           Adaptive(Adaptation{})
 //	adaptive (floor 10 %, decrease 70 %, hold 5s, recovery 1m)
@@ -100,7 +103,11 @@ func parse(text string) (Policy, *Error) {
 			return readAll(p, settingForms(), items[1:])
 		}
 	}
-	return Policy{}, notUnderstood(items[0], "a policy begins with a limit", limitForms())
+	what := "a policy begins with a limit"
+	if _, err := strconv.Atoi(items[0].text); err == nil && len(items) > 1 {
+		what = "a number has no commas, and a policy begins with a limit"
+	}
+	return Policy{}, notUnderstood(items[0], what, limitForms())
 }
 
 // readAll reads items, in the order of the forms.
@@ -114,7 +121,7 @@ func readAll(p Policy, forms []form, items []item) (Policy, *Error) {
 				continue
 			}
 			if seen && !f.many {
-				return p, &Error{Field: fieldText, Value: quote(one.text), Reason: "says the same thing again: leave one of them out"}
+				return p, &Error{Field: fieldText, Value: quote(one.text), Reason: "is set twice: leave one of them out"}
 			}
 			if p, seen = f.read(p, w), true; w.err != nil {
 				return p, w.err

@@ -127,6 +127,7 @@ func TestBadPolicies(t *testing.T) {
 		"long name":           {policies.PerSecond(1).Named(string(make([]byte, 65))), "Name"},
 		"no scopes":           {policies.PerSecond(1).Per(), "Scopes"},
 		"bad scope":           {policies.PerSecond(1).Per("a b").Named("x"), "Scope"},
+		"bad scope in name":   {policies.PerSecond(1).Per("a b"), "Scope"},
 		"same scope twice":    {policies.PerSecond(1).Per("a", "a"), "Scope"},
 		"nine scopes":         {policies.PerSecond(1).Per("a", "b", "c", "d", "e", "f", "g", "h", "i"), "Scopes"},
 		"optional, no scope":  {policies.PerSecond(1).Optional(), "Optional"},

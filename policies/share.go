@@ -44,6 +44,6 @@ func (p Policy) Share(n int) specs.Spec {
 			s.Interval = ceilDiv(ceilDiv(int64(p.period+p.skewOr(defaultSkew)), int64(time.Microsecond))*parts, p.limit)
 		}
 	}
-	s.Interval = min(s.Interval, specs.MaxPeriod.Microseconds())
+	s.Interval, s.Share = min(s.Interval, specs.MaxPeriod.Microseconds()), s.Algorithm == specs.GCRA
 	return s
 }

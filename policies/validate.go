@@ -120,9 +120,6 @@ func (p Policy) checkNumbers(bad func(string, any, string) *Error) *Error {
 
 func (p Policy) checkNames(bad func(string, any, string) *Error) *Error {
 	const grammar = "must start with a letter or digit and have at most 64 letters, digits, '.', '_' or '-'"
-	if !ValidName(p.Name()) {
-		return bad("Name", fmt.Sprintf("%q", p.Name()), grammar)
-	}
 	if len(p.scopes) > maxScopes {
 		return bad("Scopes", len(p.scopes), fmt.Sprintf("names: at most %d", maxScopes))
 	}
@@ -133,6 +130,9 @@ func (p Policy) checkNames(bad func(string, any, string) *Error) *Error {
 		if slices.Contains(p.scopes[:i], s) {
 			return bad("Scope", fmt.Sprintf("%q", s), "is named twice")
 		}
+	}
+	if !ValidName(p.Name()) { // after the scopes: a name that follows from them has their mistakes
+		return bad("Name", fmt.Sprintf("%q", p.Name()), grammar)
 	}
 	if slices.ContainsFunc(p.lanes, func(l lane) bool { return l.kept }) && slices.ContainsFunc(p.lanes, func(l lane) bool { return !l.kept }) && p.isRate() {
 		return bad("Reserve", len(p.lanes), "and lanes do not go together in one rate: stack two of the same rate, one with lanes and one with parts")

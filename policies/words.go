@@ -24,7 +24,7 @@ func limitItem(text string) item {
 	if limit = strings.Replace(limit, "/", " per ", 1); inZone {
 		limit += "(" + zone
 	}
-	return newItem(limit)
+	return item{text, newItem(limit).words}
 }
 
 // words are the words of an item that its form leaves open, read from first to last. The first wrong one sets the error.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,11 +18,12 @@ import (
 
 // A fleet without policies learns the limits from replies: it uses nine tenths of each from the second window on, and next to no call is
 // refused. Of two limits, replies state the one of which less is left.
-func TestLimitsAreLearnedWithoutPolicies(t *testing.T) { //nolint:tparallel // what comes of all is counted
+func TestLimitsAreLearnedWithoutPolicies(t *testing.T) {
 	t.Parallel()
 	fixed, first, log, bucket := upstreamtest.Fixed, upstreamtest.FromFirst, upstreamtest.Sliding, upstreamtest.Bucket
 	type limits = []upstreamtest.Limit
-	few, many := 0, 0
+	var few, many atomic.Int64
+	t.Cleanup(func() { require.GreaterOrEqual(t, few.Load(), many.Load()*8/10) }) // when all have ended
 	type upstream struct {
 		limits
 
@@ -52,10 +54,15 @@ func TestLimitsAreLearnedWithoutPolicies(t *testing.T) { //nolint:tparallel // w
 		"a bucket that states its next token": {
 			limits{bucket(50, 200*ms)}, 1, "ceil", 300, time.Minute, &stating{next: 200 * ms},
 		},
-		"two limits by their names": {limits{log(20, 10*time.Second).Named("burst"), fixed(100, time.Minute).Named("minute")}, 1, "", 100, time.Minute, &stating{says: statesNames}},
-		"what is used":              {limits{fixed(600, 10*time.Minute)}, 1, "", 600, 10 * time.Minute, &stating{says: statesUse}},
+		"two limits by their names":          {limits{log(20, 10*time.Second).Named("burst"), fixed(100, time.Minute).Named("minute")}, 1, "", 100, time.Minute, &stating{says: statesNames}},
+		"no reset, by the clock":             {limits{fixed(300, time.Minute)}, 1, "", 300, time.Minute, &stating{says: statesRest}},
+		"no reset, from the first call on":   {limits{first(500, time.Hour)}, 1, "", 500, time.Hour, &stating{says: statesRest}},
+		"no reset, a bucket":                 {limits{bucket(50, 200*ms)}, 1, "", 300, time.Minute, &stating{says: statesRest}},
+		"the longer one of two, Retry-After": {limits{log(20, 10*time.Second), fixed(100, time.Minute)}, 1, "", 100, time.Minute, &stating{says: statesLast, retryAfter: true}},
+		"what is used":                       {limits{fixed(600, 10*time.Minute)}, 1, "", 600, 10 * time.Minute, &stating{says: statesUse}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Until(time.Date(2026, time.March, 3, 0, 0, 0, 0, time.UTC))) // an instant of the year 2000 is none
 				api := cmp.Or(u.more, &stating{}).open(rand.New(rand.NewPCG(4, 1)), u.limits...)
@@ -75,19 +82,77 @@ func TestLimitsAreLearnedWithoutPolicies(t *testing.T) { //nolint:tparallel // w
 				}
 				require.GreaterOrEqual(t, sum, 9*u.most*(windows-1)/10)
 				require.LessOrEqual(t, refused, 10.0)
-				if many++; refused <= 3 {
-					few++
+				if many.Add(1); refused <= 3 {
+					few.Add(1)
 				}
 			})
 		})
 	}
-	require.GreaterOrEqual(t, few, many*8/10)
+}
+
+// Of two limits, replies state the one that is relatively tighter, and neither its name nor its number. Nothing shows then how much of the other
+// is left, nor that there is one, until replies change over to it. So it is used, but calls that are under way at such a change are refused: at
+// most the callers' number at each, of which a window has few. Of a limit that only bare refusals show beside a stated one, the pace is learned,
+// and of a sliding window that states no reset, when its calls come back.
+func TestAHiddenLimitIsUsed(t *testing.T) {
+	t.Parallel()
+	unnamed := func(h http.Header, r upstreamtest.Reply) {
+		statesRest(h, r)
+		h.Del("X-Ratelimit-Limit")
+		h.Set("X-Ratelimit-Reset", upstreamtest.Seconds(r.Tightest().Reset, r.Now))
+	}
+	for name, c := range map[string]struct {
+		limits      []upstreamtest.Limit
+		says        func(http.Header, upstreamtest.Reply)
+		period      time.Duration
+		most, least int
+	}{
+		"a sliding one and one of the clock": {
+			[]upstreamtest.Limit{upstreamtest.Sliding(50, 10*time.Second), upstreamtest.Fixed(200, time.Minute)}, unnamed, time.Minute, 200, 80,
+		},
+		"two of the clock": {
+			[]upstreamtest.Limit{upstreamtest.Fixed(100, time.Minute), upstreamtest.Fixed(500, 10*time.Minute)}, unnamed, 10 * time.Minute, 500, 80,
+		},
+		"a sliding one without a reset": {[]upstreamtest.Limit{upstreamtest.Sliding(300, time.Minute)}, statesRest, time.Minute, 300, 50}, // 40 before
+		"one that is not stated": {
+			[]upstreamtest.Limit{upstreamtest.Sliding(20, 10*time.Second), upstreamtest.Fixed(100, time.Minute)}, statesLast, time.Minute, 100, 50,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Until(time.Date(2026, time.March, 3, 0, 0, 0, 0, time.UTC)))
+				api := (&stating{every: 1, says: c.says}).open(rand.New(rand.NewPCG(4, 1)), c.limits...)
+				const windows = 6
+				from := time.Now()
+				stated(t, api, nil, from.Add(windows*c.period))
+				used := 100 * api.used(from.Add(c.period), from.Add(windows*c.period)) / (c.most * (windows - 1))
+				t.Logf("used %d %%, refused %.1f a window", used, float64(api.Refused())/windows)
+				require.GreaterOrEqual(t, used, c.least)
+				require.LessOrEqual(t, api.Refused(), 100*windows)
+			})
+		})
+	}
 }
 
 // statesNames states each limit by a name, and not how many calls it admits.
 func statesNames(h http.Header, r upstreamtest.Reply) {
 	upstreamtest.RateLimit(h, r)
 	h.Del("Ratelimit-Policy")
+}
+
+// statesRest states the limit and its rest, and no reset.
+func statesRest(h http.Header, r upstreamtest.Reply) {
+	s := r.Tightest()
+	h.Set("X-Ratelimit-Limit", strconv.Itoa(s.Limit))
+	h.Set("X-Ratelimit-Remaining", strconv.Itoa(s.Remaining))
+}
+
+// statesLast states the last limit, and is silent about the others.
+func statesLast(h http.Header, r upstreamtest.Reply) {
+	r.Limits = r.Limits[len(r.Limits)-1:]
+	statesRest(h, r)
+	h.Set("X-Ratelimit-Reset", upstreamtest.Seconds(r.Limits[0].Reset, r.Now))
 }
 
 // statesUse states what is left in decimals, and the use, and no limit.

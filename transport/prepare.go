@@ -15,6 +15,7 @@ func (t *Transport) prepare(req *http.Request, slot *pacer.Reservation) (*http.R
 		return req, nil
 	}
 	ready := req.Clone(req.Context())
+	ready.Trailer = req.Trailer // whose values come while the body is read
 	var err error
 	if t.pool != nil {
 		err = t.credential(ready, slot.Credential())

@@ -147,8 +147,8 @@ func RetryDelay(other asynq.RetryDelayFunc) asynq.RetryDelayFunc {
 	}
 }
 
-// IsFailure returns a function for [asynq.Config] by which a task that goes later has not failed. It is other for all other errors; a nil
-// other counts every error as a failure.
+// IsFailure returns a function for [asynq.Config] that does not count a task that goes later as failed. For all other errors it is other; a
+// nil other counts every error as a failure.
 func IsFailure(other func(error) bool) func(error) bool {
 	return func(err error) bool {
 		if errors.Is(err, pacer.TooEarly) {

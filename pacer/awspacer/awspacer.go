@@ -194,7 +194,7 @@ func (m *pacing) report(ctx context.Context, a *attempt, err error) {
 	_ = a.call.Report(ctx)
 }
 
-// isForeign reports whether an error is the reply of another host than that of the request: the HTTP client followed a redirect to it.
+// isForeign reports whether an error is the reply of a host to which the HTTP client was redirected.
 func isForeign(err error) bool {
 	e, ok := errors.AsType[*smithyhttp.ResponseError](err)
 	if !ok || e.Response == nil || e.Response.Response == nil || e.Response.Request == nil {

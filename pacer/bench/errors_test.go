@@ -164,7 +164,8 @@ func noContact(t *testing.T) error {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.Close()) }()
 	err = p.Wait(t.Context())
-	require.ErrorIs(t, err, store.ErrNoContact)
+	failed, ok := errors.AsType[*pacer.StoreError](err)
+	require.True(t, ok && failed.NoContact)
 	return err
 }
 

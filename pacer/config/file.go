@@ -132,6 +132,9 @@ func syntax(at place, err error) error {
 			}
 		}
 	}
+	if strings.Contains(message, "cannot start any token") {
+		message += "; YAML indents with spaces, and not with tabs"
+	}
 	return at.wrap(fmt.Errorf("is not YAML: %s", named.ReplaceAllString(message, "anchor")))
 }
 

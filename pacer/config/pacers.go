@@ -100,8 +100,8 @@ func (p *Pacers) open(s *storeDef) (store.Store, error) {
 
 // Open loads a file, makes its pacers, and follows the file until ctx ends or the Pacers are closed. Changed policies take effect at once.
 // For each change, Open calls report: with nil if all of it took effect, otherwise with the error of [Load] or [Pacers.Apply]. A file with
-// mistakes changes nothing. If report is nil, slog's default logger receives the outcome. One goroutine calls report, which should return
-// soon, and must not close the Pacers.
+// mistakes changes nothing. If report is nil, slog's default logger receives the outcome. Reports come one at a time, in order, up to a second
+// after Close; while one hangs, changes take effect all the same, and up to 100 reports wait.
 func Open(ctx context.Context, path string, report func(error), opts ...PacerOption) (*Pacers, error) {
 	f, err := Load(path)
 	if err != nil {
@@ -111,8 +111,9 @@ func Open(ctx context.Context, path string, report func(error), opts ...PacerOpt
 	if err != nil {
 		return nil, err
 	}
+	reports := &telemetry.Queue{Most: 100}
 	outcome := func(applied bool, err error) {
-		telemetry.Guard("report of config.Open", func() {
+		reports.Add(func() {
 			if report == nil {
 				logChange(ctx, slog.Default(), path, applied, err)
 			} else {
@@ -125,6 +126,7 @@ func Open(ctx context.Context, path string, report func(error), opts ...PacerOpt
 	p.stop = func() {
 		cancel()
 		<-done
+		reports.Wait(time.After(telemetry.CloseTimeout))
 	}
 	go func() {
 		defer close(done)

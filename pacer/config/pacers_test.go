@@ -3,6 +3,7 @@ package config_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -187,6 +188,25 @@ func TestOpen(t *testing.T) {
 	require.NoError(t, p.Close())
 	write("")
 	require.Empty(t, reports, "nobody watches any more")
+}
+
+// A report that hangs holds neither changes nor Close.
+func TestAReportThatHangs(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "headway.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("upstreams: {u: {policies: [5/s]}}"), 0o600))
+	release := make(chan struct{})
+	defer close(release)
+	p, err := config.Open(t.Context(), path, func(error) { <-release })
+	require.NoError(t, err)
+	for _, limit := range []string{"6/s", "7/s"} {
+		text := []byte("upstreams: {u: {policies: [" + limit + "]}}")
+		f, err := config.Parse(path, text)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, text, 0o600))
+		require.Eventually(t, func() bool { return fmt.Sprint(p.File().Policies("u")) == fmt.Sprint(f.Policies("u")) }, 30*time.Second, 10*time.Millisecond)
+	}
+	require.NoError(t, p.Close())
 }
 
 // The watching ends with its context as well.

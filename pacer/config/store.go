@@ -198,7 +198,7 @@ func storeOf(v value, stores map[string]*storeDef) *storeDef {
 		names = append(names, one)
 	}
 	slices.Sort(names)
-	v.failf("unknown store: choose one of %s", strings.Join(names, ", "))
+	v.failf("unknown store: choose one of %s, or add it to stores", strings.Join(names, ", "))
 	return memory
 }
 

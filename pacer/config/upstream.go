@@ -149,7 +149,7 @@ func (u *upstreamReader) readPolicies(v value) {
 	if v, ok := v.real(); ok && v.node.Style&yaml.FlowStyle != 0 && len(v.node.Content) > 1 {
 		hint = "; in brackets, a policy that has commas needs quotes"
 	}
-	v.items(`policies, such as "25/s, burst 10"`, func(v value) {
+	v.items(`policies, such as ["25/s, burst 10"]`, func(v value) {
 		list := u.readItem(v, hint)
 		if len(u.policies)+len(list) > maxPolicies {
 			if len(u.policies) <= maxPolicies {

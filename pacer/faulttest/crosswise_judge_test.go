@@ -266,10 +266,14 @@ func (c *cell) settles() time.Duration {
 
 // calms returns for how long permits may be out, at a loss, that nobody gives back.
 func (c *cell) calms() time.Duration {
-	if c.weather.kind == lost && slices.ContainsFunc(c.setup.bounds, func(b bound) bool { return b.period == 0 }) {
+	if c.weather.kind == lost && c.setup.hasPermits() {
 		return lease
 	}
 	return 0
+}
+
+func (s *setup) hasPermits() bool {
+	return slices.ContainsFunc(s.bounds, func(b bound) bool { return b.period == 0 })
 }
 
 // standing is what part of what may go goes in three seconds if nobody stands still.
@@ -278,7 +282,8 @@ const standing = 0.1
 // promised returns the least part of what may go that is to go during a fault and after it; 0 where nothing is promised. Three seconds see
 // two of three windows at least. A fault in which each process has its share promises nothing of bookings, which no process makes without its
 // store, and calls that cost more than the burst of a share go more rarely in some seconds. Where the store is far away or loses what it knew,
-// nobody stands still. One that comes and goes, and a clock that steps, promise that limits hold, and no more.
+// nobody stands still. One that comes and goes, a clock that steps, and one that loses again and again which permits came back, promise that
+// limits hold, and no more.
 func (c *cell) promised() (during, after float64) {
 	s := &c.setup
 	after = 0.95
@@ -290,7 +295,7 @@ func (c *cell) promised() (during, after float64) {
 		return 0, 0
 	case k == works:
 		during = after
-	case s.book || k == flaps || k == steps:
+	case s.book || k == flaps || k == steps || k == loses && s.hasPermits():
 	case k != lost:
 		during = standing
 	case c.end == callsSettle, c.calms() > 0:

@@ -12,7 +12,6 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/fleet"
 	"github.com/headway-go/headway/pacer/memstore"
-	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -267,7 +266,7 @@ func TestFleetCountsWhatGoesAtOnce(t *testing.T) {
 		f := snapshotOf(t, p)
 		for _, name := range []string{"all", "tenant"} {
 			h := policyOf(t, f, name).History
-			require.Equal(t, []store.Second{{}, {Cost: 300}, {Cost: 600}, {Cost: 900}}, h[56:], name)
+			require.Equal(t, []fleet.Second{{}, {Cost: 300}, {Cost: 600}, {Cost: 900}}, h[56:], name)
 		}
 		require.Len(t, f.TopKeys, 10)
 		for _, k := range f.TopKeys {

@@ -9,14 +9,13 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/fleet"
-	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 func TestFleetAsJSON(t *testing.T) {
 	t.Parallel()
 	tenant := policies.PerSecond(5).Per("tenant")
-	history := []store.Second{{}, {Cost: 20, Waits: 4, Waited: 2 * time.Second}}
+	history := []fleet.Second{{}, {Cost: 20, Waits: 4, Waited: 2 * time.Second}}
 	at := time.Date(2026, 3, 4, 15, 5, 12, 0, time.FixedZone("CET", 3600))
 	f := &fleet.Snapshot{
 		Upstream: "zendesk", At: at, Counted: at.Add(-4 * time.Second), Shared: true, PausedFor: 1500 * time.Millisecond, PausedBy: "Retry-After", Waiting: 2, Alive: 3,

@@ -15,8 +15,8 @@ type Learned struct {
 	Policy   string        // that it is about; "" for a limit that fits no policy
 	Scopes   []string      // of the policy: each key has such a limit
 	Name     string        // of one that fits none: its name or number; "" if it was not stated
-	Limit    int64         // how much it allows, as stated last; 0 if it was not
-	Window   time.Duration // in how much time, as stated last; 0 if it was not
+	Limit    int64         // how much it allows, as last stated; 0 if never
+	Window   time.Duration // in how much time, as last stated; 0 if never
 	Reset    time.Duration // the longest time until there was more
 	Source   string        // the field of the last reply
 	Readings int64         // how many replies

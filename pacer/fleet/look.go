@@ -235,9 +235,13 @@ func (v *view) look(ctx context.Context, o *Operator, opts []pacer.ScopeOption) 
 	v.Counted = time.Unix(until, 0)
 	for i := range v.limits {
 		l, one := &v.limits[i], status.Policies[i]
+		history := make([]Second, 0, HistorySeconds)
+		for _, s := range l.went.History(until, HistorySeconds) {
+			history = append(history, Second{Cost: s.Cost, Waits: s.Waits, Waited: s.Waited})
+		}
 		v.Policies = append(v.Policies, Policy{
 			PolicyStatus: one, Shown: len(l.Scopes()) == 0 || one.Scope != "",
-			Waiting: l.waiting, History: l.went.History(until, HistorySeconds),
+			Waiting: l.waiting, History: history,
 		})
 	}
 	used := make(map[string]store.Key)

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
-	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies/specs"
 )
 
@@ -77,7 +76,16 @@ type Policy struct {
 
 	// History is what calls spent in each of the last seconds, over all keys, oldest first. The last second ends at Snapshot.Counted. Its
 	// length is HistorySeconds.
-	History []store.Second
+	History []Second
+
+	_ struct{}
+}
+
+// A Second is what calls of a policy spent in one second.
+type Second struct {
+	Cost   int64         // of the calls that were admitted
+	Waits  int64         // how many of them the policy had made wait
+	Waited time.Duration // how long these waited, in total
 
 	_ struct{}
 }

@@ -14,7 +14,7 @@ type prepared struct {
 	store.Limit
 
 	upstream string
-	place    location                // but for the scope
+	place    location                // without the scope
 	account  *account                // if the limit has no scope: guarded by the shard; nil if not known
 	page     atomic.Pointer[[]int64] // of the calendar: today's, so to speak
 	counting atomic.Bool             // a reader wants to know what was admitted
@@ -29,7 +29,7 @@ type admitted struct {
 	at    location
 }
 
-// bounds returns the bounds of the limit's windows as far as a call needs them that goes now; nil without a calendar.
+// bounds returns the bounds of the windows that a call that goes now needs; nil without a calendar.
 func (l *prepared) bounds(now int64) []int64 {
 	if l.Spec.Calendar == nil {
 		return nil

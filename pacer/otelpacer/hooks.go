@@ -118,7 +118,7 @@ func (t *Telemetry) storeLost(upstream string, lost bool) {
 	t.recordLost(upstream, lost)
 }
 
-// storeNotLost records that the store is not lost, unless a gauge exists: without it there is none until a loss.
+// storeNotLost records that the store is not lost, unless it has a gauge already: otherwise there would be none until a loss.
 func (t *Telemetry) storeNotLost(upstream string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -88,7 +88,7 @@ func countsFor(every time.Duration) time.Duration {
 	return 2*every + time.Second
 }
 
-// mayEnlist reports whether to enlist an upstream again that so many processes pace.
+// mayEnlist reports whether to enlist an upstream again. alive is how many processes pace it.
 func (s *Store) mayEnlist(upstream string, alive int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

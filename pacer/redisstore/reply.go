@@ -33,7 +33,7 @@ func (r *reply) int() int64 {
 // maxInstant is the latest instant of a script, up to which its numbers are exact.
 const maxInstant = 1 << 53
 
-// maxRefused is the latest slot of a refused call, which may want to go as late as a time.Duration reaches.
+// maxRefused is the latest slot of a refused call: its NotBefore may be as large as a time.Duration.
 const maxRefused = maxInstant + math.MaxInt64/1000
 
 // upTo returns the next number, from least to most: every number of a reply is hostile until then.
@@ -52,7 +52,7 @@ func (r *reply) instant() store.Instant { return store.Instant(r.upTo(0, maxInst
 
 func (r *reply) count() int64 { return r.upTo(0, maxInstant) }
 
-// binds returns the index of the binding limit, of so many: see reserve.lua.
+// binds returns the index of the binding limit, below limits: see reserve.lua.
 func (r *reply) binds(limits int) int {
 	if n := int(r.upTo(0, int64(limits))); n > 0 {
 		return n - 1
@@ -60,7 +60,7 @@ func (r *reply) binds(limits int) int {
 	return store.BindsNothing
 }
 
-// status reads the state of a stack of so many limits: see status.lua.
+// status reads the state of a stack with that number of limits: see status.lua.
 func (r *reply) status(now int64, limits int) store.StackStatus {
 	st := store.StackStatus{Now: store.Instant(now), Limits: make([]store.LimitStatus, limits)}
 	for i := range st.Limits {

@@ -197,8 +197,8 @@ func (o operation) add(r *request, upstream string) {
 	r.numbers(o.Number, o.Known)
 }
 
-// limits adds the part that all scripts share: as keys the upstream's and those of the accounts, as arguments what comes first, the number
-// of the accounts, and each account's algorithm and parameters. Calendars are open from now until the given time.
+// limits adds the part that all scripts share. Keys: the upstream's, and those of the accounts. Arguments: the prelude, the number of
+// accounts, and each account's algorithm and parameters. Calendars are open from now until the given time.
 func (r *request) limits(upstream string, limits []store.Limit, first prelude, now, until int64) error {
 	r.addKeys(upstream, limits)
 	first(r, upstream)

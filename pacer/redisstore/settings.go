@@ -134,8 +134,8 @@ func stringsIn(values []any) (all []string) {
 	return all
 }
 
-// parseReset reads what account.lua notes of an epoch that began on purpose: "epoch now", and then a line for each account. A line of
-// another form stands for all accounts.
+// parseReset reads the record of an epoch that began on purpose, as account.lua writes it: "epoch now", and then a line for each account. A
+// line in another form means all accounts.
 func parseReset(up, text string) (r store.Reset, ok bool) {
 	head, lines, _ := strings.Cut(text, "\n")
 	epoch, now, ok := strings.Cut(head, " ")

@@ -102,7 +102,7 @@ func (s *Store) eval(ctx context.Context, r *request, program *[2]any) ([]int64,
 	}
 	r.script(ctx, program)
 	cmd := redis.NewIntSliceCmd(ctx, r.args...)
-	cmd.SetFirstKeyPos(head) // by which a Cluster finds the node
+	cmd.SetFirstKeyPos(head) // for a Cluster to find the node
 	err := s.process(ctx, once{cmd})
 	if err == nil {
 		return cmd.Val(), nil

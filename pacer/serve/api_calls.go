@@ -26,7 +26,7 @@ type AcquireRequest struct {
 	Wait        *bool             `json:"wait,omitempty"`        // false: answer at once
 	Reservation string            `json:"reservation,omitempty"` // of an earlier answer
 	Attempt     int64             `json:"attempt,omitempty"`     // of the same job by the same reservation
-	EarlyMS     int64             `json:"early_ms,omitempty"`    // how long before its slot a reservation is used at most
+	EarlyMS     int64             `json:"early_ms,omitempty"`    // how long before its slot a reservation is used
 	TimeoutMS   int64             `json:"timeout_ms,omitempty"`  // how long the call takes at most
 }
 
@@ -89,11 +89,10 @@ func (s *Server) acquire(ctx context.Context, in *AcquireRequest) (string, Acqui
 	if err != nil {
 		return u.name, AcquireReply{}, err
 	}
-	reply := AcquireReply{Reservation: bookedPrefix + u.name + ":" + token, WaitMS: milliseconds(wait)}
-	if wait > pacer.RedeemEarly {
-		return u.name, reply, nil
+	in.Reservation = bookedPrefix + u.name + ":" + token
+	if early := in.early(token); wait > max(early, pacer.RedeemEarly) {
+		return u.name, in.later(wait, early), nil
 	}
-	in.Reservation = reply.Reservation
 	return s.redeem(ctx, in)
 }
 
@@ -110,15 +109,33 @@ func (s *Server) redeem(ctx context.Context, in *AcquireRequest) (string, Acquir
 	if err := in.check(); err != nil {
 		return u.name, AcquireReply{}, err
 	}
-	patience := time.Duration(in.EarlyMS) * time.Millisecond
+	early := in.early(token)
+	patience := early
 	if in.waits() {
 		patience = in.maxWait(inside.Of(u.pacer).Calls.MaxWait)
 	}
 	r, err := u.calls.Redeem(ctx, token, pacer.Early(patience), pacer.Attempt(max(1, in.Attempt)))
 	if later, ok := errors.AsType[*pacer.LimitError](err); ok && later.Reason == pacer.TooEarly {
-		return u.name, AcquireReply{Reservation: in.Reservation, WaitMS: milliseconds(later.Wait)}, nil
+		return u.name, in.later(later.Wait, early), nil
 	}
 	return s.grant(ctx, u, r, in, err)
+}
+
+// lag is by how much clients of bookings are late: those of a queue whose timers are exact.
+const lag = 250 * time.Millisecond
+
+// early returns how long before its slot a client uses a booking at most. A booking without slack would lose its slot to any client that
+// does not come before it.
+func (in *AcquireRequest) early(token string) time.Duration {
+	return max(time.Duration(in.EarlyMS)*time.Millisecond, lag-pacer.SlackOf(token))
+}
+
+// later answers a client that is to come back.
+func (in *AcquireRequest) later(wait, early time.Duration) AcquireReply {
+	if wait > early { // or it waits for a permit
+		wait -= early
+	}
+	return AcquireReply{Reservation: in.Reservation, WaitMS: milliseconds(wait)}
 }
 
 // grant answers a call that goes now.

@@ -2,10 +2,11 @@ package serve
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
+	"io"
 	"net/http"
 	"os"
-	"strings"
+	"slices"
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/transport"
@@ -40,32 +41,37 @@ func readCredentials(path string) (credentials, error) {
 	if path == "" {
 		return nil, nil //nolint:nilnil // there are none
 	}
-	info, err := os.Stat(path)
+	file, err := os.Open(path) //nolint:gosec // the operator chooses the file
+	if err != nil {
+		return nil, bad("Credentials", path, "cannot be read")
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
 	if err != nil {
 		return nil, bad("Credentials", path, "cannot be read")
 	}
 	if mode := info.Mode().Perm(); mode&^ofOwner != 0 && mode&^ofService != 0 {
 		return nil, bad("Credentials", path, "can be read by others: chmod 600 "+path)
 	}
-	data, err := os.ReadFile(path) //nolint:gosec // the operator chooses the file
-	if err != nil {
-		return nil, bad("Credentials", path, "cannot be read")
-	}
 	var all credentials
-	d := json.NewDecoder(strings.NewReader(string(data)))
+	d := json.NewDecoder(file)
 	d.DisallowUnknownFields()
-	if d.Decode(&all) != nil {
+	broken := d.Decode(&all) != nil
+	if _, more := d.Token(); broken || !errors.Is(more, io.EOF) {
 		return nil, bad("Credentials", path, "is not the JSON that docs/serve.md describes")
 	}
-	for name, c := range all {
+	for _, c := range all {
 		if c == nil || len(c.Values) == 0 || c.Scope == "" && len(c.Values) > 1 {
-			return nil, bad("Credentials", path, fmt.Sprintf("upstream %q: must have one credential, or a scope and several", name))
+			return nil, bad("Credentials", path, "each upstream must have one credential, or a scope and several")
+		}
+		if slices.ContainsFunc(c.Values, func(one secret) bool { return one.Value == "" }) {
+			return nil, bad("Credentials", path, "each credential must have a value")
 		}
 	}
 	return all, nil
 }
 
-// option returns what makes a transport add the credential, and the pool that it is of; nil if it is the only one.
+// option returns the transport option that adds the credential, and its pool; a nil pool if it is the only credential.
 func (c *credential) option(p *pacer.Pacer) (transport.Option, *pacer.Pool, error) {
 	header, values := c.Header, make(map[string]string)
 	if header == "" {

@@ -27,7 +27,7 @@ const (
 	bookedPrefix = "b:"
 )
 
-// held are the calls that the API has let go and that are not over.
+// held are the calls that the API has admitted and that are not over.
 type held struct {
 	mu   sync.Mutex
 	byID map[string]*grant

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -26,6 +27,7 @@ const (
 	idleFor       = 2 * time.Minute
 	maxHeaders    = 64 << 10 // bytes, to which net/http adds 4 KiB
 	maxStreams    = 1000     // requests at once on a connection of HTTP/2
+	maxUnread     = 64 << 10 // bytes of bodies on such a connection that nothing reads yet
 	defaultMost   = 20_000   // connections at once, of about 30 KB each
 )
 
@@ -43,8 +45,9 @@ type Endpoint struct {
 	CertFile, KeyFile string
 	// InsecurePlain accepts connections beyond loopback without TLS: anyone on the network can read the token and the requests.
 	InsecurePlain bool
-	// MaxConnections bounds the connections at once. Further ones wait until one is closed, without a cost to this process; one without a
-	// request is closed after 2 minutes. Defaults to 20000.
+	// MaxConnections bounds the connections at once, and the requests on those of HTTP/2 with them. Further connections wait until one is
+	// closed, without a cost to this process; further requests of HTTP/2 are refused. A connection without a request is closed after 2
+	// minutes. Defaults to 20000.
 	MaxConnections int
 
 	_ struct{}
@@ -60,7 +63,7 @@ type Listener struct {
 	tls      *tls.Config // nil: none
 	socket   string      // the path of a Unix socket
 	log      *slog.Logger
-	open     chan struct{} // has an element for each connection, and room for MaxConnections
+	open     chan struct{} // has an element for each connection, and each request of HTTP/2, and room for MaxConnections
 	closed   chan struct{}
 	once     sync.Once // closes closed
 }
@@ -176,13 +179,14 @@ func (l *Listener) Accept() (net.Conn, error) {
 }
 
 // Close stops listening, and removes a socket.
-func (l *Listener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	err := l.Listener.Close()
-	if l.socket != "" && !errors.Is(err, net.ErrClosed) {
-		err = errors.Join(err, os.Remove(l.socket))
-	}
-	return err
+func (l *Listener) Close() (err error) {
+	l.once.Do(func() {
+		close(l.closed)
+		if l.socket != "" { // while it listens: later, the path may be that of another process
+			err = os.Remove(l.socket)
+		}
+	})
+	return errors.Join(err, l.Listener.Close())
 }
 
 // isLoopback reports whether a host can only be this machine.
@@ -200,7 +204,8 @@ func (l *Listener) server(h http.Handler, isAPI bool, log *slog.Logger) *http.Se
 	s := &http.Server{
 		Handler: l.guard(h, isAPI, log), ReadHeaderTimeout: headersWithin, IdleTimeout: idleFor, MaxHeaderBytes: maxHeaders,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), Protocols: new(http.Protocols),
-		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}, ConnState: upgraded,
+		ConnState: upgraded,
+		HTTP2:     &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerConnection: maxUnread, MaxReceiveBufferPerStream: maxUnread},
 	}
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetUnencryptedHTTP2(l.loopback || l.socket != "" || l.tls != nil) // a conn is not known to be of TLS
@@ -220,12 +225,22 @@ func (l *Listener) guard(h http.Handler, isAPI bool, log *slog.Logger) http.Hand
 				panic(http.ErrAbortHandler)
 			}
 		}()
+		if r.ProtoMajor > 1 {
+			select {
+			case l.open <- struct{}{}:
+				defer func() { <-l.open }()
+			default:
+				c.Header().Set("Retry-After", "1")
+				http.Error(c, "too many requests are under way at once", http.StatusServiceUnavailable)
+				return
+			}
+		}
 		switch {
 		case isAPI && (r.URL.Path == healthPath || r.URL.Path == readyPath):
 		case l.hasToken && !l.hasSent(r, isAPI):
 			http.Error(c, "the token is missing or wrong: send it as "+headerToken+": Bearer TOKEN", http.StatusUnauthorized)
 			return
-		case !l.hasToken && (l.loopback && !isLoopback(hostOf(r.Host)) || isForeignPage(r)):
+		case !l.hasToken && (l.loopback && !isLoopback((&url.URL{Host: r.Host}).Hostname()) || isForeignPage(r)):
 			http.Error(c, "a web page of another origin must not use this server", http.StatusForbidden)
 			return
 		}
@@ -244,21 +259,8 @@ func (l *Listener) hasSent(r *http.Request, isAPI bool) bool {
 	return isBearer && subtle.ConstantTimeCompare(sum[:], l.token[:]) == 1
 }
 
-// hostOf returns the host of a Host field.
-func hostOf(hostport string) string {
-	if host, _, err := net.SplitHostPort(hostport); err == nil {
-		return host
-	}
-	return strings.Trim(hostport, "[]")
-}
-
-// isForeignPage reports whether a page of another origin makes the request, by the browser's fields. https://fetch.spec.whatwg.org/
+// isForeignPage reports whether a page of another origin makes the request. A GET has an effect, too: it spends what limits allow.
 func isForeignPage(r *http.Request) bool {
-	site := r.Header.Get("Sec-Fetch-Site")
-	if site != "" {
-		return site != "same-origin" && site != "none"
-	}
-	origin := r.Header.Get("Origin")
-	_, host, _ := strings.Cut(origin, "://")
-	return origin != "" && host != r.Host
+	write := &http.Request{Method: http.MethodPost, Header: r.Header, Host: r.Host}
+	return new(http.CrossOriginProtection).Check(write) != nil
 }

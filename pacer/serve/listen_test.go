@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,6 +107,7 @@ func TestSocket(t *testing.T) {
 	require.Len(t, entries, 1)
 	_, err = serve.Listen(t.Context(), serve.Endpoint{Address: path})
 	require.ErrorContains(t, err, "another process listens there")
+	l.Listener = closing{l.Listener, func() { require.NoFileExists(t, path, "it could be that of the next process") }}
 	require.NoError(t, l.Close())
 	require.NoFileExists(t, path)
 
@@ -122,6 +124,19 @@ func TestSocket(t *testing.T) {
 	require.ErrorContains(t, err, "there is a file that is no socket")
 	_, err = serve.Listen(t.Context(), serve.Endpoint{Address: filepath.Join(dir, "nowhere", "s")})
 	require.Error(t, err)
+}
+
+// closing is a listener that calls a function before it closes.
+type closing struct {
+	net.Listener
+
+	before func()
+}
+
+// Close implements [net.Listener].
+func (l closing) Close() error {
+	l.before()
+	return l.Listener.Close()
 }
 
 // A server that the network can reach answers nobody without the token, and speaks HTTP/2.
@@ -253,6 +268,41 @@ func TestConnectionsAreBounded(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, open, 2)
 		require.NoError(t, server.Close(), "although Accept waits")
+		require.ErrorIs(t, <-stopped, http.ErrServerClosed)
+	})
+}
+
+// Requests over HTTP/2 count as connections do. A further one is refused, because it could not wait without a cost.
+func TestRequestsOfHTTP2AreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		on, stopped, leave := newPipes(), make(chan error), make(chan struct{})
+		l := serve.NewListener(on, "", 4)
+		server := &http.Server{Handler: l.Guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-leave })), Protocols: new(http.Protocols)}
+		server.Protocols.SetUnencryptedHTTP2(true)
+		go func() { stopped <- server.Serve(l) }()
+		base := &http.Transport{DialContext: on.dial}
+		overTwo(base, true)
+		send := func() *http.Response {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/", http.NoBody)
+			require.NoError(t, err)
+			resp, err := base.RoundTrip(req)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			return resp
+		}
+		var all sync.WaitGroup
+		for range 2 { // beside their connection, and the next one
+			all.Go(func() { require.Equal(t, http.StatusOK, send().StatusCode) })
+			synctest.Wait()
+		}
+		resp := send()
+		require.Equal(t, []string{"503 Service Unavailable", "1"}, []string{resp.Status, resp.Header.Get("Retry-After")})
+		close(leave)
+		all.Wait()
+		require.Equal(t, http.StatusOK, send().StatusCode)
+		base.CloseIdleConnections()
+		require.NoError(t, server.Close())
 		require.ErrorIs(t, <-stopped, http.ErrServerClosed)
 	})
 }

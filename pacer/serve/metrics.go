@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"context"
 	"net/http"
 	"strconv"
 	"time"
@@ -22,7 +21,6 @@ type metrics struct {
 	provider  *sdkmetric.MeterProvider
 	telemetry *otelpacer.Telemetry
 	requests  *prometheus.HistogramVec
-	stop      []func()
 }
 
 func newMetrics() (*metrics, error) {
@@ -43,15 +41,6 @@ func newMetrics() (*metrics, error) {
 	return m, nil
 }
 
-// observe collects the state of a pacer.
-func (m *metrics) observe(p *pacer.Pacer) error {
-	stop, err := m.telemetry.Observe(p)
-	if err == nil {
-		m.stop = append(m.stop, stop)
-	}
-	return err
-}
-
 // served counts a request. A status of 0 is that of a client that was gone.
 func (m *metrics) served(by, upstream string, status int, took time.Duration) {
 	m.requests.WithLabelValues(by, upstream, strconv.Itoa(status)).Observe(took.Seconds())
@@ -59,11 +48,4 @@ func (m *metrics) served(by, upstream string, status int, took time.Duration) {
 
 func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
-}
-
-func (m *metrics) close() error {
-	for _, stop := range m.stop {
-		stop()
-	}
-	return m.provider.Shutdown(context.Background())
 }

@@ -3,14 +3,15 @@ package serve
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/headway-go/headway/pacer"
 )
@@ -56,6 +57,9 @@ func (s *Server) Proxy() http.Handler {
 			s.fail(c, u.name, err)
 			return u.name
 		}
+		if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+			r.Header.Del("Upgrade") // requests over h2c would pass without a slot
+		}
 		if r.GetBody == nil && r.ContentLength != 0 && r.ProtoMajor == 1 {
 			c.isDuplex = c.control.EnableFullDuplex() == nil // a reply may begin before the end of the body
 		}
@@ -70,6 +74,9 @@ func (s *Server) route(r *http.Request) (u *upstream, prefix, path string, err e
 	path = r.URL.EscapedPath()
 	if r.Method == http.MethodConnect || r.URL.Host != "" || !strings.HasPrefix(path, "/") {
 		return nil, "", "", refusef(http.StatusBadRequest, "this is not a forward proxy: use it as the base URL of a client, with a path such as /<upstream>/path")
+	}
+	if strings.Contains(r.URL.RawQuery, " ") { // HTTP/2 lets it pass; over HTTP/1.1 it would break the request line
+		return nil, "", "", refusef(http.StatusBadRequest, "the query must not have a space: write it as %%20")
 	}
 	plain, err := url.PathUnescape(path)
 	if err != nil || slices.ContainsFunc(strings.FieldsFunc(plain, isSlash), isDots) {
@@ -154,6 +161,7 @@ func keepBody(r *http.Request) error {
 	if err != nil {
 		return errBody
 	}
+	r.Header.Del("Expect") // it is here
 	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	r.Body, _ = r.GetBody()
 	return nil
@@ -162,17 +170,17 @@ func keepBody(r *http.Request) error {
 // newProxy returns the proxy of an upstream, whose requests rt paces and sends.
 func (s *Server) newProxy(u *upstream, rt http.RoundTripper) http.Handler {
 	return &httputil.ReverseProxy{
-		Transport:  rt,
-		BufferPool: &buffers{},
-		ErrorLog:   slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		Transport: rt,
+		ErrorLog:  slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL, r.Out.Host = targetOf(r.In).to, ""
 			for _, fields := range []http.Header{r.Out.Header, r.Out.Trailer} {
-				for name := range fields {
-					if strings.HasPrefix(name, headerPrefix) {
-						delete(fields, name)
-					}
-				}
+				maps.DeleteFunc(fields, func(name string, _ []string) bool { return strings.HasPrefix(name, headerPrefix) })
+			}
+			if r.Out.Body == nil {
+				r.Out.Trailer = nil // over HTTP/2, net/http would never end the request
+			} else if len(r.Out.Trailer) > 0 {
+				r.Out.Body = &trailed{r.Out.Body, r}
 			}
 		},
 		ModifyResponse: func(resp *http.Response) error {
@@ -194,7 +202,7 @@ func (s *Server) newProxy(u *upstream, rt http.RoundTripper) http.Handler {
 	}
 }
 
-// relocate has a redirect within the upstream lead through the proxy again. No redirect is followed here.
+// relocate rewrites a redirect within the upstream to lead through the proxy again. The proxy follows no redirect.
 func (t *target) relocate(resp *http.Response) {
 	to, err := resp.Location()
 	if err != nil || to.Scheme != t.base.Scheme || to.Host != t.base.Host || to.User != nil {
@@ -212,17 +220,20 @@ func (t *target) relocate(resp *http.Response) {
 	}
 }
 
-// buffers implements [httputil.BufferPool].
-type buffers struct{ pool sync.Pool }
+// trailed is a body with trailers, whose values arrive with its end.
+type trailed struct {
+	io.ReadCloser
 
-// Get implements [httputil.BufferPool].
-func (b *buffers) Get() []byte {
-	if one, ok := b.pool.Get().(*[]byte); ok {
-		return *one
-	}
-	const size = 32 << 10 // as io.Copy
-	return make([]byte, size)
+	of *httputil.ProxyRequest
 }
 
-// Put implements [httputil.BufferPool].
-func (b *buffers) Put(one []byte) { b.pool.Put(&one) }
+// Read implements [io.Reader].
+func (b *trailed) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		for name := range b.of.Out.Trailer { // those that were announced
+			b.of.Out.Trailer[name] = b.of.In.Trailer[name]
+		}
+	}
+	return n, err
+}

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,7 +36,7 @@ func TestProxyForwards(t *testing.T) {
 			w.Header().Set("Checksum", "7")
 		})
 		resp, err := r.send(http.MethodPost, "/crm/a%2Fb//c;d?q=1;2&%zz", strings.NewReader("body"), "Authorization", "Bearer x", "Headway-Scope", "tenant=acme",
-			"Headway-Cost", "2", "Headway-Max-Wait", "1s", "Headway-Party", "batch", "X-Forwarded-For", "1.2.3.4", "Accept-Encoding", "zstd")
+			"Headway-Cost", "2", "Headway-Max-Wait", "1s", "Headway-Party", "batch", "X-Forwarded-For", "1.2.3.4", "Accept-Encoding", "zstd", "Expect", "100-continue")
 		require.NoError(t, err)
 		body, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
@@ -233,35 +236,193 @@ func overTwo(rt http.RoundTripper, two bool) {
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, `  crm: {url: "http://crm.example", policies: ["1 in flight"]}`, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Connection", "Upgrade")
-			w.Header().Set("Upgrade", "echo")
-			w.WriteHeader(http.StatusSwitchingProtocols)
-			conn, buffered, err := http.NewResponseController(w).Hijack()
-			if err != nil {
-				return
-			}
-			defer conn.Close()
-			_, _ = io.Copy(conn, buffered)
-		})
-		resp, err := r.send(http.MethodGet, "/crm/socket", nil, "Connection", "Upgrade", "Upgrade", "echo")
-		require.NoError(t, err)
-		require.Equal(t, http.StatusSwitchingProtocols, resp.StatusCode)
-		conn, ok := resp.Body.(io.ReadWriteCloser)
-		require.True(t, ok)
+		r := newRig(t, `  crm: {url: "http://crm.example", policies: ["1 in flight"]}`, echo)
+		conn := r.upgrade()
 		time.Sleep(time.Hour)
-		_, err = io.WriteString(conn, "ping")
-		require.NoError(t, err)
-		answer := make([]byte, 4)
-		_, err = io.ReadFull(conn, answer)
-		require.NoError(t, err)
-		require.Equal(t, "ping", string(answer))
+		r.ping(conn)
 		_, p := r.refused("/crm/x", "Headway-Max-Wait", "0s")
 		require.Equal(t, serve.ReasonLimit, p.Reason, "it is in flight")
 		require.NoError(t, conn.Close())
 		synctest.Wait()
 		require.InDelta(t, 1, r.remaining("crm", ""), 0)
 	})
+}
+
+// echo is an upstream that changes the protocol of a connection.
+func echo(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Connection", "Upgrade")
+	w.Header().Set("Upgrade", "websocket")
+	w.WriteHeader(http.StatusSwitchingProtocols)
+	conn, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	_, _ = io.Copy(conn, buffered)
+}
+
+// upgrade returns a connection to it, and ping uses that.
+func (r *rig) upgrade() io.ReadWriteCloser {
+	resp, err := r.send(http.MethodGet, "/crm/socket", nil, "Connection", "Upgrade", "Upgrade", "websocket")
+	require.NoError(r.t, err)
+	require.Equal(r.t, http.StatusSwitchingProtocols, resp.StatusCode)
+	conn, ok := resp.Body.(io.ReadWriteCloser)
+	require.True(r.t, ok)
+	return conn
+}
+
+func (r *rig) ping(conn io.ReadWriter) {
+	_, err := io.WriteString(conn, "ping")
+	require.NoError(r.t, err)
+	answer := make([]byte, 4)
+	_, err = io.ReadFull(conn, answer)
+	require.NoError(r.t, err)
+	require.Equal(r.t, "ping", string(answer))
+}
+
+// When the server stops, an upgraded connection has as long as a request that was sent, and then ends.
+func TestStopWithAnUpgrade(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, crm, echo)
+		conn := r.upgrade()
+		since := elapsed()
+		r.stop()
+		time.Sleep(serve.Grace - time.Second)
+		r.ping(conn)
+		_, err := io.ReadAll(conn)
+		require.NoError(t, err)
+		require.NoError(t, <-r.stopped)
+		close(r.stopped)
+		require.InDelta(t, serve.Grace.Seconds(), since().Seconds(), 1)
+	})
+}
+
+// An upgrade to another protocol of requests would let them pass unseen. A server may ignore it, and this one does.
+func TestUpgradeToHTTP2(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, crm, nil)
+		answer := r.raw("GET /crm/a HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n")
+		require.Contains(t, answer, "200 OK")
+		require.Empty(t, r.last().Header)
+	})
+}
+
+// Trailers of requests arrive, over HTTP/1.1 and 2, with and without a credential, but for those that were not announced, or are the proxy's.
+func TestRequestTrailers(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "credentials.json")
+	require.NoError(t, os.WriteFile(path, []byte(`{"crm": {"credentials": [{"value": "sesame"}]}}`), 0o600))
+	for i := range 4 {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, crm, func(_ http.ResponseWriter, req *http.Request) { _, _ = io.Copy(io.Discard, req.Body) }, func(c *serve.Config) {
+				overTwo(c.Base, i%2 == 1)
+				c.Credentials = map[bool]string{true: path}[i > 1]
+			})
+			want := http.Header{"Checksum": {"7"}}
+			_ = r.raw("POST /crm/a HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nTrailer: Checksum, Headway-Cost\r\n\r\n" +
+				"1\r\nx\r\n0\r\nChecksum: 7\r\nHeadway-Cost: 9\r\nHeadway-Host: x\r\nContent-Length: 5\r\n\r\n")
+			require.Equal(t, want, r.last().Trailer)
+			overTwo(r.client.Transport, i%2 == 1)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/crm/a", io.MultiReader(strings.NewReader("x")))
+			require.NoError(t, err)
+			req.Trailer = http.Header{"Checksum": {"7"}, "Headway-Cost": {"9"}}
+			resp, err := r.client.Do(req)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, want, r.last().Trailer)
+			resp, _ = r.get("/crm/a", "Trailer", "Checksum") // without a body
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+		})
+	}
+}
+
+// A request is refused whose target, as HTTP/2 carries it, would be two words of a line of HTTP/1.1.
+func TestSpacesInTheTarget(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, crm, nil)
+		overTwo(r.client.Transport, true)
+		_, p := r.refused("/crm/a?b HTTP/1.1")
+		require.Equal(t, http.StatusBadRequest, p.Status)
+		_, body := r.get("/crm/a b?c")
+		require.Equal(t, "hello /base/a%20b?c", body)
+	})
+}
+
+// A connection of HTTP/2 has a bounded number of requests, and those that are reset give their slots back.
+func TestResets(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, `  crm: {url: "http://crm.example", maxWait: forever, policies: ["1 per window of 1h"]}`, nil)
+		overTwo(r.client.Transport, true)
+		_, _ = r.get("/crm/x")
+		ctx, reset := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for i := range 1001 {
+			if i == 1000 {
+				synctest.Wait()
+				require.EqualValues(t, 1, r.proxy.dialed.Load())
+			}
+			all.Go(func() {
+				req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/crm/x", http.NoBody)
+				require.NoError(t, err)
+				_, err = r.client.Do(req)
+				require.ErrorIs(t, err, context.Canceled)
+			})
+		}
+		synctest.Wait()
+		require.EqualValues(t, 2, r.proxy.dialed.Load())
+		_, body := r.read("/v1/status")
+		require.Contains(t, body, `"waiting":1001`)
+		reset()
+		all.Wait()
+		synctest.Wait()
+		_, body = r.read("/v1/status")
+		require.NotContains(t, body, `"waiting":1`)
+		time.Sleep(time.Hour)
+		require.InDelta(t, 1, r.remaining("crm", ""), 0)
+		require.Equal(t, 1, r.count())
+	})
+}
+
+// A long body stays with the client while its request waits, over HTTP/2 too.
+func TestBodiesWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, `  crm: {url: "http://crm.example", maxWait: forever, policies: ["1 per window of 1h"]}`, nil)
+		overTwo(r.client.Transport, true)
+		_, _ = r.get("/crm/x")
+		ctx, leave := context.WithCancel(t.Context())
+		var sent atomic.Int64
+		var all sync.WaitGroup
+		all.Go(func() {
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/crm/x", io.TeeReader(endless{}, counter{&sent}))
+			require.NoError(t, err)
+			_, err = r.client.Do(req)
+			require.ErrorIs(t, err, context.Canceled)
+		})
+		synctest.Wait()
+		leave()
+		all.Wait()
+		require.LessOrEqual(t, sent.Load(), int64(600<<10), "the client itself reads 512 KiB at once")
+	})
+}
+
+// endless is a body without an end.
+type endless struct{}
+
+// Read implements [io.Reader].
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+// counter counts what is written to it.
+type counter struct{ n *atomic.Int64 }
+
+// Write implements [io.Writer].
+func (c counter) Write(p []byte) (int, error) {
+	c.n.Add(int64(len(p)))
+	return len(p), nil
 }
 
 // A refused request is repeated with its body, if that is short; of a long one, nothing is kept.

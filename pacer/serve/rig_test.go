@@ -27,6 +27,7 @@ type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
+	dialed atomic.Int64 // how many connections
 }
 
 func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
@@ -54,6 +55,7 @@ func (l *pipes) dial(context.Context, string, string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {
 	case l.conns <- theirs:
+		l.dialed.Add(1)
 		return ours, nil
 	case <-l.closed:
 		return nil, net.ErrClosed

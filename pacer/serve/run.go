@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"time"
 )
@@ -14,8 +15,11 @@ const Grace = 30 * time.Second
 // [Grace]. It closes the listeners, but not the Server.
 func (s *Server) Run(ctx context.Context, proxy, api *Listener) error {
 	servers := []*http.Server{proxy.server(s.Proxy(), false, s.log), api.server(s.API(), true, s.log)}
+	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end() // of upgraded connections, which net/http does not know
 	failed := make(chan error, len(servers))
 	for i, l := range []*Listener{proxy, api} {
+		servers[i].BaseContext = func(net.Listener) context.Context { return lasting }
 		go func() { failed <- servers[i].Serve(l) }()
 	}
 	var errs []error
@@ -34,7 +38,7 @@ func (s *Server) Run(ctx context.Context, proxy, api *Listener) error {
 		}
 	}
 	stop(servers[0])
-	s.awaitReleases(ctx) // by the API
+	s.awaitEnds(ctx, proxy)
 	stop(servers[1])
 	for range left {
 		if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
@@ -44,9 +48,9 @@ func (s *Server) Run(ctx context.Context, proxy, api *Listener) error {
 	return errors.Join(errs...)
 }
 
-// awaitReleases waits until no call of the API holds a permit.
-func (s *Server) awaitReleases(ctx context.Context) {
-	for s.held.permits() > 0 {
+// awaitEnds waits until no connection of the proxy is open, upgraded ones included, and no call of the API holds a permit.
+func (s *Server) awaitEnds(ctx context.Context, proxy *Listener) {
+	for len(proxy.open) > 0 || s.held.permits() > 0 {
 		select {
 		case <-ctx.Done():
 			return

@@ -362,11 +362,14 @@ func TestBadCredentials(t *testing.T) {
 	f, err := config.Parse("headway.yaml", []byte(`upstreams: {crm: {policies: ["9/s, per user"]}}`))
 	require.NoError(t, err)
 	for text, want := range map[string]string{
-		`{"crm": {"credentials": [{"value": "sesame"}]}`:                                        "is not the JSON",
-		`{"crm": {"secret": "sesame"}}`:                                                         "is not the JSON",
-		`{"crm": null}`:                                                                         "must have one credential",
-		`{"crm": {"credentials": [{"value": "sesame"}, {"value": "sesame"}]}}`:                  "must have one credential",
-		`{"other": {"credentials": [{"value": "sesame"}]}}`:                                     `"other": is no upstream`,
+		`{"crm": {"credentials": [{"value": "sesame"}]}`:               "is not the JSON",
+		`{"crm": {"secret": "sesame"}}`:                                "is not the JSON",
+		`{"crm": {"credentials": [{"value": "sesame"}]}} {"many": {}}`: "is not the JSON",
+		`{"crm": {"credentials": [{"id": "sesame"}]}}`:                 "each credential must have a value",
+		`{"crm": null}`: "must have one credential",
+		`{"crm": {"credentials": [{"value": "sesame"}, {"value": "sesame"}]}}`: "must have one credential",
+		`{"sesame": {"credentials": [{"value": "sesame"}]}}`:                   "has an upstream that is not in the file",
+		`{"sesame": {}}`: "must have one credential",
 		`{"crm": {"scope": "team", "credentials": [{"id": "a", "value": "sesame"}]}}`:           "no policy of upstream",
 		`{"crm": {"scope": "user", "credentials": [{"value": "sesame"}, {"value": "sesame"}]}}`: "Credential.ID",
 	} {

@@ -143,8 +143,8 @@ func (s *Server) open(ctx context.Context) (err error) {
 		operators = append(operators, u.operator)
 		delete(secrets, name)
 	}
-	for name := range secrets {
-		return bad("Credentials", strconv.Quote(name), "is no upstream of the file: remove it, or add the upstream")
+	if len(secrets) > 0 {
+		return bad("Credentials", c.Credentials, "has an upstream that is not in the file: remove it, or add the upstream") // its name may be a secret
 	}
 	if c.Root != "" {
 		if s.root = s.upstreams[c.Root]; s.root == nil || s.root.base == nil {
@@ -187,7 +187,8 @@ func (s *Server) newUpstream(file *config.File, name string, secret *credential,
 		return nil, err
 	}
 	u.proxy = s.newProxy(u, rt)
-	return u, s.metrics.observe(p)
+	_, err = s.metrics.telemetry.Observe(p) // until Close shuts the provider down
+	return u, err
 }
 
 // newBase returns the transport that sends requests. It verifies certificates, and passes content codings on as they are.
@@ -264,11 +265,11 @@ func (s *Server) Close() error {
 	if s.state != nil {
 		errs = append(errs, s.state.write())
 	}
+	if s.metrics != nil {
+		errs = append(errs, s.metrics.provider.Shutdown(context.Background()))
+	}
 	if s.pacers != nil {
 		errs = append(errs, s.pacers.Close())
-	}
-	if s.metrics != nil {
-		errs = append(errs, s.metrics.close())
 	}
 	return errors.Join(errs...)
 }

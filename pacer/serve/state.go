@@ -29,7 +29,7 @@ type stateFile struct {
 	last  []byte // what was written
 }
 
-// openState restores what a file has, and checks that it can be written; nil without a path.
+// openState restores what a file has, or begins one; nil without a path. A file that is there may be on a disk that is full: see follow.
 func openState(path string, store *memstore.Store, log *slog.Logger) (*stateFile, error) {
 	if path == "" {
 		return nil, nil //nolint:nilnil // there is none
@@ -39,15 +39,15 @@ func openState(path string, store *memstore.Store, log *slog.Logger) (*stateFile
 	var windows []memstore.Window
 	switch {
 	case errors.Is(err, os.ErrNotExist):
+		if err := f.write(); err != nil { // the path is wrong
+			return nil, bad("State", path, "cannot be written: "+err.Error())
+		}
 	case err != nil:
 		return nil, bad("State", path, "cannot be read: "+err.Error())
 	case len(data) > stateSize || json.Unmarshal(data, &windows) != nil:
 		log.Warn("headway serve: the state file is damaged, and limits begin anew", "file", path)
 	default:
 		log.Info("headway serve: limits go on where they ended", "file", path, "windows", store.Restore(windows))
-	}
-	if err := f.write(); err != nil {
-		return nil, bad("State", path, "cannot be written: "+err.Error())
 	}
 	return f, nil
 }
@@ -56,15 +56,17 @@ func openState(path string, store *memstore.Store, log *slog.Logger) (*stateFile
 func (f *stateFile) follow(ctx context.Context) {
 	tick := time.NewTicker(stateEach)
 	defer tick.Stop()
-	for {
+	for failing := false; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if err := f.write(); err != nil {
+		err := f.write()
+		if err != nil && !failing {
 			f.log.Error("headway serve: a crash now would forget what was counted", "error", err)
 		}
+		failing = err != nil
 	}
 }
 

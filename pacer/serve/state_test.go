@@ -1,9 +1,14 @@
 package serve_test
 
 import (
+	"bufio"
+	"bytes"
+	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headway-go/headway/pacer/config"
 	"github.com/headway-go/headway/pacer/serve"
 )
 
@@ -59,6 +65,44 @@ func TestState(t *testing.T) {
 	require.ErrorContains(t, err, "cannot be written")
 }
 
+// A state that can no longer be written, as on a full disk, is no reason not to start. It is logged once.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	const path = "/proc/self/comm" // it can be read, and no file be made beside it
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("there is no " + path)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		file, err := config.Parse("headway.yaml", []byte("upstreams:\n"+crm))
+		require.NoError(t, err)
+		s, err := serve.Open(t.Context(), serve.Config{File: file, State: path, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		require.NoError(t, err)
+		time.Sleep(10 * time.Second)
+		require.ErrorContains(t, s.Close(), "/proc/self/.headway-")
+		require.Equal(t, 1, strings.Count(log.String(), "a crash now would forget what was counted"))
+	})
+}
+
+// A state from a clock that was wrong does not hold calls up until its time comes.
+func TestStateFromTheFuture(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "state.json")
+	for i, policy := range []string{"10 daily (UTC)", "10 monthly (UTC)", "10 per window of 1h", "at most 10 in any 1h, in 10 buckets"} {
+		for _, ahead := range []time.Duration{10 * 366 * 24 * time.Hour, 0} {
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(ahead)
+				r := newRig(t, `  crm: {url: "http://crm.example", policies: ["`+policy+`"]}`, nil, func(c *serve.Config) { c.State = path + strconv.Itoa(i) })
+				require.InDelta(t, 10, r.remaining("crm", ""), 0, policy)
+				for range 10 {
+					resp, _ := r.get("/crm/x", "Headway-Max-Wait", "0s")
+					require.Equal(t, http.StatusOK, resp.StatusCode, policy)
+				}
+			})
+		}
+	}
+}
+
 func writeFile(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "headway.yaml")
@@ -90,9 +134,19 @@ func TestOpenReportsMistakes(t *testing.T) {
 func TestTheFileIsFollowed(t *testing.T) {
 	t.Parallel()
 	path := writeFile(t, "upstreams:\n"+crm)
-	s, err := serve.Open(t.Context(), serve.Config{Path: path, Logger: slog.New(slog.DiscardHandler)})
+	lines, log := io.Pipe()
+	s, err := serve.Open(t.Context(), serve.Config{Path: path, Logger: slog.New(slog.NewTextHandler(log, nil))})
 	require.NoError(t, err)
-	defer func() { require.NoError(t, s.Close()) }()
+	defer func() {
+		require.NoError(t, lines.Close())
+		require.NoError(t, s.Close())
+	}()
+	require.Contains(t, get(s.API(), "/v1/status"), `"remaining":10`)
+	require.NoError(t, os.WriteFile(path, []byte(`upstreams: {crm: {url: "http://crm.example/base/", policies: [fast]}}`), 0o600))
+	logged := bufio.NewScanner(lines)
+	for logged.Scan() && !strings.Contains(logged.Text(), "a change of the file has no effect") {
+	}
+	go func() { _, _ = io.Copy(io.Discard, lines) }()
 	require.Contains(t, get(s.API(), "/v1/status"), `"remaining":10`)
 	require.NoError(t, os.WriteFile(path, []byte(`upstreams: {crm: {url: "http://crm.example/base/", policies: ["20 per window of 1h"]}}`), 0o600))
 	require.Eventually(t, func() bool { return !strings.Contains(get(s.API(), "/v1/status"), `"remaining":10`) }, time.Minute, 10*time.Millisecond)

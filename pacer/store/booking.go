@@ -17,7 +17,7 @@ type Redeemer interface {
 	// step, if the record is the one that the caller knows and all conditions hold. Otherwise it changes nothing of that booking.
 	//
 	// If Redeem returns an error, some of the changes may have been made. The caller may repeat the request, which returns BookingDone for
-	// those. Limits of the same key are alike in all bookings of a request, of which there are at most [MaxBookings].
+	// those. A request has at most [MaxBookings]; limits with the same key are the same in all of them.
 	Redeem(ctx context.Context, upstream string, all []Booking) ([]Redemption, error)
 }
 
@@ -33,7 +33,7 @@ type Booker interface {
 	Booked(stack Stack, g Grant)
 }
 
-// ErrNoBookings is the error of a wrapper around a store that is no [Redeemer].
+// ErrNoBookings is returned by a wrapper if the store inside is no [Redeemer].
 var ErrNoBookings = errors.New("pacer: the store keeps no bookings: see store.Redeemer")
 
 // A Booking is a change of a record. Its conditions are checked in the order of the fields; the [Redemption] names the first that does not
@@ -64,7 +64,7 @@ type Window struct {
 type Redemption struct {
 	Result BookingResult
 	Now    Instant // when the store decided
-	Record string  // of BookingChanged: the record that there is, "" for none
+	Record string  // of BookingChanged: the present record, "" for none
 	Until  Instant // of BookingPaused: when the pause ends
 
 	_ struct{}

@@ -22,8 +22,8 @@ type Call struct {
 	AnyOf [][]int
 	First int
 
-	// Kept is a bit mask of the limits of which the call must leave what they keep for others ([specs.Spec].Floor), and which it does not
-	// charge: they get the zero Charge.
+	// Kept is a bit mask of limits that keep a part for others ([specs.Spec].Floor). The call must leave that part, and is not charged to
+	// these limits: they get the zero Charge.
 	Kept uint64
 
 	// Caller is the part of the program that makes the call: see [About].Callers. Stores ignore it.
@@ -32,10 +32,10 @@ type Call struct {
 	// Set if a limit of the call has a queue: permits, lanes and fair shares. See [Grant].Queued.
 	ID     int64   // of this call, at random; 0 for all others
 	Since  Instant // when it was first requested, which is its position in the queue; 0: now
-	Flow   int64   // by whom fair shares are counted, from 1
+	Flow   int64   // the party whose fair share the call uses, from 1
 	Weight int64   // of the flow, from 1
-	// Owed is how much more earlier calls of the flow cost each limit than they were charged. The call's fair share is computed as if it
-	// cost so much more, or less. Nil: nothing.
+	// Owed is how much more earlier calls of the flow cost each limit than they were charged. The call's fair share is computed as if the call
+	// cost that much more, or less. Nil means nothing.
 	Owed []int64
 	// Reach is how long before its slot the call may be granted. It polls that early, and the answer has to arrive in time. At least 40 ms
 	// count; at least 10 ms if the call is queued only for permits and holds no slot, so that it gets its permits no earlier than it needs
@@ -118,8 +118,8 @@ func Granted(grants []Grant) []Grant {
 	return slices.DeleteFunc(slices.Clone(grants), func(g Grant) bool { return !g.OK })
 }
 
-// InParts calls reserve, from the first undecided call of a stack on, until no call is Deferred. If reserve fails, InParts gives back the
-// earlier grants and reports none.
+// InParts calls reserve, starting at the first undecided call of a stack, until no call is Deferred. If reserve fails, InParts gives back
+// the earlier grants and reports none.
 func InParts(grants []Grant, reserve func(done int) error, giveBack func([]Grant)) error {
 	for done := 0; done < len(grants); {
 		if err := reserve(done); err != nil {
@@ -143,7 +143,8 @@ func ReachOf(calls []Call) (reach time.Duration) {
 	return reach
 }
 
-// Bound sets AtLeast in the answer to a call, whose request knew calendar windows for reach ahead.
+// Bound sets AtLeast in a call's grant if its slot is later than the calendar windows that its request contained, which reach that far
+// ahead.
 func (g *Grant) Bound(limits []Limit, c *Call, reach time.Duration) {
 	if g.OK || g.Queued || g.Deferred {
 		return

@@ -26,7 +26,7 @@ type Prepared any
 const (
 	// MaxAdmission is the most limits of an [Admission].
 	MaxAdmission = 8
-	// FewLimits is the most limits that stacks usually have. The state of a waiting call has room for so many without an allocation.
+	// FewLimits is the most limits that stacks usually have. Up to that, the state of a waiting call takes no allocation.
 	FewLimits = 4
 )
 

@@ -32,7 +32,7 @@ type Member interface { //nolint:interfacebloat // it is what one type does, for
 	// Echoes reports whether the shared store sends this process its own reports back.
 	Echoes() bool
 
-	// Check has the member compare the shared store's epoch soon.
+	// Check makes the member compare the shared store's epoch soon.
 	Check()
 
 	// Registry returns the shared store's registry; nil without one, or if the store is out of reach.

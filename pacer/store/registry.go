@@ -55,13 +55,13 @@ type Statement struct {
 	Policy   string        // that it is about; "" for a limit that fits no policy
 	Name     string        // of one that fits none: its name or number; "" if it was not stated
 	Scope    string        // as people read it, such as `tenant=acme`
-	Limit    int64         // how much it allows, as stated last; 0 if it was not
-	Window   time.Duration // in how much time, as stated last; 0 if it was not
+	Limit    int64         // how much it allows, as last stated; 0 if never
+	Window   time.Duration // in how much time, as last stated; 0 if never
 	Reset    time.Duration // the longest time until there was more
 	Readings int64         // how many replies stated something
 	Since    Instant       // of the first
 	Last     Instant
-	Until    Instant // when there is more, as stated last; 0 if it was not
+	Until    Instant // when there is more, as last stated; 0 if never
 	Source   string  // where that was stated, such as "Retry-After", or else the rest
 
 	_ struct{}
@@ -103,7 +103,7 @@ type Index struct {
 
 // An IndexedProcess is a process that is alive.
 type IndexedProcess struct {
-	About // but for what was spent; its policies, as far as they are known
+	About // without what was spent; its policies, as far as they are known
 
 	Version string // as [VersionOf] names its policies; "" if it has not reported it
 	Came    Instant

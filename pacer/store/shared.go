@@ -77,8 +77,8 @@ type Heartbeat struct {
 	TTL  time.Duration // for how long it is there if it sends no other; 0: it leaves
 	Now  Instant       // the latest store time that it received; 0: none
 	Keep time.Duration // for how long an account of the upstream can matter
-	// Until is until when the process counts as alive by the last heartbeat that was answered, in an epoch that began at Began; 0: none
-	// was. A store of that epoch that knows less before Until has lost its last writes, and begins another epoch.
+	// Until is when the last answered heartbeat of the process expires, in the epoch that began at Began; 0 if none was answered. If a store
+	// of that epoch knows less before Until, it has lost its last writes, and begins another epoch.
 	Until, Began Instant
 	// Barrier is how long a process that was without the store waits for others like it; 0 if it was not. The first process sets it for
 	// all.
@@ -103,9 +103,9 @@ type Membership struct {
 
 // A Holding is what the account of a limit holds, from grants to all processes.
 type Holding struct {
-	Taken   time.Duration // of a rate: how much of the time to come is, as far as a store cares to look
+	Taken   time.Duration // of a rate: how much of the future is granted, as far ahead as the store looks
 	Buckets []Charge      // of a window: From and To of those that still count
-	Permits int64         // that are out
+	Permits int64         // that are taken
 	Until   Instant       // when the last of their leases runs out
 }
 

@@ -301,16 +301,43 @@ func allowanceCases() []Case {
 			s.At(1100 * ms)
 			b := s.Go(st, 1, 1100*ms) // a second by the clock is over
 			changed(t, s, st, 1, refused(left(&b, 0, 0)))
-			s.At(10 * time.Second)
-			c := s.Go(st, 1, 10*time.Second)
+			s.At(10100 * ms)
+			c := s.Go(st, 1, 10100*ms)
 			changed(t, s, st, 1, left(&c, 0, 0)) // that was right
-			s.Go(st, 1, 20*time.Second)
+			s.Go(st, 1, 20100*ms)
+		}},
+		{"allowance/unknown/patience", "a reset that nobody states is not waited for longer because it was wrong", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			s.At(100 * ms)
+			a, b := s.Go(st, 40, 100*ms), s.Go(st, 1, 100*ms)
+			changed(t, s, st, 1, left(&a, 1, 0), left(&b, 0, 0))
+			for _, at := range []time.Duration{1100 * ms, 10100 * ms, 60100 * ms, 600100 * ms} {
+				s.At(at)
+				g := s.Go(st, 1, at)
+				changed(t, s, st, 1, refused(left(&g, 0, 0)))
+			}
+		}},
+		{"allowance/unknown/slides", "if little has come back at the end of a period that was right, the rest comes soon", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			s.At(100 * ms)
+			a, b := s.Go(st, 39, 100*ms), s.Go(st, 1, 100*ms)
+			changed(t, s, st, 1, left(&a, 1, 0), left(&b, 0, 0))
+			s.At(1100 * ms)
+			g := s.Go(st, 1, 1100*ms)
+			changed(t, s, st, 1, refused(left(&g, 0, 0)))
+			s.At(10100 * ms)
+			c := s.Go(st, 1, 10100*ms)
+			changed(t, s, st, 1, left(&c, 0, 0)) // of 40, one is back
+			s.At(11100 * ms)
+			d := s.Go(st, 1, 11100*ms)
+			changed(t, s, st, 1, left(&d, 30, 0))
+			s.Go(st, 30, 11100*ms)
 		}},
 		{"allowance/guess", "a refusal that says nothing means that nothing is left, until one of the usual periods is over", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
 			s.At(100 * ms)
 			at := 100 * ms
-			for _, next := range []time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, 25 * time.Minute} { // none is longer than 15 min
+			for _, next := range []time.Duration{1100 * ms, 10100 * ms, 60100 * ms, 600100 * ms, 1500100 * ms} { // none is longer than 15 min
 				g := s.Go(st, 1, at)
 				changed(t, s, st, 1, bare(&g, 0))
 				s.At(next)

@@ -123,6 +123,9 @@ func changedCases() []Case {
 				s.Go(slow, 1, time.Duration(i)*500*ms)
 			}
 			before := s.state(Plan{Refusals: true})
+			if s.State != nil && before == "" {
+				t.Fatal("State shows nothing of a rate with 40 slots")
+			}
 			s.Ask(fast, store.Call{Cost: 1})
 			s.Ask(window, store.Call{Cost: 1})
 			if after := s.state(Plan{Refusals: true}); after != before {

@@ -89,11 +89,11 @@ func differ(one, two *Session, plan Plan, seed uint64) (replies int, diff string
 }
 
 // level removes differences between refusals that come only from how far ahead the requests knew calendar windows: some stores send the
-// calls of several stacks in one request, others in several.
+// calls of several stacks in one request, others in several. So they may name other choices, too.
 func level(a, b *store.Grant) {
 	bounded := a.AtLeast && a.At <= b.At || b.AtLeast && b.At <= a.At
 	if bounded && !a.OK && !b.OK && a.Queued == b.Queued {
-		a.At, a.Binds, a.AtLeast, a.Paused = b.At, b.Binds, b.AtLeast, b.Paused
+		a.At, a.Binds, a.AtLeast, a.Paused, a.Choice = b.At, b.Binds, b.AtLeast, b.Paused, b.Choice
 	}
 }
 

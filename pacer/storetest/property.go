@@ -106,8 +106,10 @@ func conform(t testing.TB, f Fixture, seed uint64, plan Plan) {
 		switch {
 		case o.notes != nil:
 			h.settle(o.notes, holds, &st)
-			for i := range pauses {
-				pauses[i].to = min(pauses[i].to, len(holds))
+			if slices.ContainsFunc(o.notes, func(n store.Note) bool { return n.Kind == store.NoteAnswer }) {
+				for i := range pauses {
+					pauses[i].to = min(pauses[i].to, len(holds))
+				}
 			}
 			for _, n := range o.notes {
 				if n.Kind != store.NoteSettle && n.Kind != store.NoteResume { // these take effect, limit or not

@@ -231,7 +231,7 @@ func (d *dimension) spent() bool {
 // of a minute, because a stack need not have both. The wording is as OpenAI sends it, and is not documented.
 func concerned(all []dimension, e *apiError) []string {
 	switch {
-	case mentions(e.Message, "tokens per day", "(TPD)"):
+	case mentions(e.Message, "tokens per day", "tokens_usage_based per day", "(TPD)"):
 		return []string{PolicyTokensDay, PolicyTokens}
 	case mentions(e.Message, "requests per day", "(RPD)"):
 		return []string{PolicyRequestsDay, PolicyRequests}
@@ -245,7 +245,7 @@ func concerned(all []dimension, e *apiError) []string {
 	switch {
 	case len(spent) > 0:
 		return spent
-	case e.Type == "tokens", mentions(e.Message, "tokens per min", "(TPM)"):
+	case e.Type == "tokens", e.Type == "tokens_usage_based", mentions(e.Message, "tokens per min", "tokens_usage_based per min", "(TPM)"):
 		return []string{PolicyTokens}
 	case e.Type == "requests", mentions(e.Message, "requests per min", "(RPM)"):
 		return []string{PolicyRequests}

@@ -30,6 +30,7 @@ func TestTheCostIsFoundAtTheEndOfALongReply(t *testing.T) {
 		`"actualQueryCost":7},"x":"y","actualQueryCost": 8.2}}`:                                             {{Policy: "graphql", N: 9}},
 		`"actualQueryCost":null}`: nil,
 		`"actualQueryCost":-1}`:   nil,
+		`"actualQueryCost":1e12}`: nil,
 		`"actualQueryCost":`:      nil,
 		`"actualQueryCost":NaN}`:  nil,
 		`nothing`:                 nil,

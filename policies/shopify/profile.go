@@ -226,7 +226,7 @@ func settle(r *policies.Reply) []policies.Cost {
 		return nil
 	}
 	n, ok := points(math.Ceil(actual))
-	if !ok {
+	if !ok || n > largestQuery { // a debt of so many points would stop calls for years
 		return nil
 	}
 	return []policies.Cost{{Policy: PolicyGraphQL, N: n}}

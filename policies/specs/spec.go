@@ -85,6 +85,9 @@ type Spec struct {
 	// Phase puts the slots of a rate with a burst of 1 at multiples of Interval in store time, plus Phase: processes without their store
 	// take turns. It is never sent. 0: the slots lie anywhere.
 	Phase int64
+	// Share marks what one process has of a rate without its store: a call that costs more than the burst, and gives its slot back, has
+	// waited for the next one. It is never sent.
+	Share bool
 	// Buckets is how many buckets before its own a sliding window counts; 0 for a fixed or calendar window.
 	Buckets int64
 	// Guard is the tail of each fixed or calendar window in which nothing is sent. For calls in flight it is how long a permit stays unused

@@ -111,7 +111,7 @@ func states(all []*account, now time.Time) (list []State) {
 	return list
 }
 
-// state forgets what counts no more, and returns what is left.
+// state drops the counts that have expired, and returns what is left.
 func (a *account) state(now time.Time) State {
 	s := State{Name: a.name, Limit: a.most, Period: a.period, Reset: now, Next: now}
 	used := 0

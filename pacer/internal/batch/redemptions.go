@@ -18,7 +18,7 @@ type Redemption struct {
 	Answer  store.Redemption
 }
 
-// NewRedemptions returns Redemptions that are made by send, which sets the answer of each, or its error.
+// NewRedemptions returns Redemptions that send makes. It sets the answer of each, or its error.
 func NewRedemptions(send func([]*Redemption)) *Redemptions {
 	return &Redemptions{newWaited(1, enoughRedeemed, send)}
 }

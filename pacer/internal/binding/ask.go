@@ -57,7 +57,7 @@ type Ask struct {
 	Waits     bool // the caller waits until the call may go
 	Untried   bool // no request to the store was made yet for whether it may go at once
 	Lane      string
-	Caller    string // what it spends is counted as this one's; "" if nobody looks
+	Caller    string // what the call spends counts for this caller; "" if nothing shows callers
 	Set       *Set   // by which the call is bound
 	Wrong     error  // what a call is refused with whose policies are enforced
 	Which     Which  // which of its limits are meant
@@ -138,7 +138,7 @@ func (r *Reader) read(ctx context.Context, a *Ask) error {
 			a.ByPolicy = true
 		case Tracked:
 			a.Tracked = true
-		case Scope, Keep, Attempt:
+		case Scope, Keep:
 		}
 	}
 	if r.Dispatcher.Meter.IsOn() {
@@ -193,7 +193,7 @@ func (r *Reader) Await(ctx context.Context, a *Ask) (waited time.Duration, err e
 	return waited, nil
 }
 
-// CarryAll has a call carry all scopes of its context, also those of no policy.
+// CarryAll makes a call carry all scopes of its context, even those that no policy has.
 func (a *Ask) CarryAll(ctx context.Context) { a.scopes = scopesOf(ctx) }
 
 // Scope returns the call's value of a scope; "" if it has none.

@@ -80,7 +80,7 @@ func (a *Ask) add(limits []store.Limit, l *Limit, scope string) []store.Limit {
 	return limits
 }
 
-// scopeOf returns the value of a limit's scopes for the call, or the name of a scope because of which the limit does not bind it.
+// scopeOf returns the value of a limit's scopes for the call, or the name of the scope that keeps the limit from binding it.
 func (a *Ask) scopeOf(l *Limit) (value, missing string) {
 	if l.without != "" && a.Scope(l.without) != "" {
 		return "", l.without

@@ -193,7 +193,7 @@ func TestSettlements(t *testing.T) {
 	for want, o := range map[string]binding.Option{
 		"Settle is an option": {Kind: binding.Tracked},
 		"Settle is -1":        {Kind: binding.Cost, N: -1},
-		`CostOf is "c"`:       costOf("c", 1),
+		`Settle is "c"`:       costOf("c", 1),
 	} {
 		_, err := r.Settlement(set, []binding.Option{o})
 		require.ErrorContains(t, err, want)

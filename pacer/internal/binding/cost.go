@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// Settling is what the settlement of a call needs besides its charges; nil for a call that is not settled.
+// Settling is what a call's settlement needs besides its charges; nil for a call that is not settled.
 type Settling struct {
 	Free    []store.Limit // that the call cost nothing at first
 	Lessons []Lesson
@@ -17,7 +17,7 @@ type Settling struct {
 // Costs returns the limits that charge a call, and the costs; no costs if each is Ask.Cost. It writes what a settlement needs to s, unless
 // s is nil.
 func (r *Reader) Costs(a *Ask, limits []store.Limit, s *Settling) ([]store.Limit, []int64, error) {
-	if err := r.checkCosts(a.Set, a.Options); err != nil {
+	if err := r.checkCosts("CostOf", a.Set, a.Options); err != nil {
 		return nil, nil, err
 	}
 	return r.costs(a, limits, s)
@@ -69,8 +69,8 @@ func (r *Reader) ownCosts(a *Ask, limits []store.Limit, s *Settling) ([]store.Li
 	return bound, all
 }
 
-// checkCosts returns an error if a CostOf names an unknown policy, or one whose cost cannot be set.
-func (r *Reader) checkCosts(set *Set, opts []Option) error {
+// checkCosts returns an error, about a field, if a CostOf names an unknown policy, or one whose cost cannot be set.
+func (r *Reader) checkCosts(field string, set *Set, opts []Option) error {
 	for i := range opts {
 		o := &opts[i]
 		if o.Kind != CostOf {
@@ -79,11 +79,11 @@ func (r *Reader) checkCosts(set *Set, opts []Option) error {
 		l := set.Named(o.Name)
 		switch {
 		case l == nil:
-			return Invalid("CostOf", strconv.Quote(o.Name), fmt.Sprintf("no policy of upstream %q has that name", r.Upstream))
+			return Invalid(field, strconv.Quote(o.Name), fmt.Sprintf("no policy of upstream %q has that name", r.Upstream))
 		case l.Whole != "":
-			return Invalid("CostOf", strconv.Quote(o.Name), fmt.Sprintf("is a part of policy %q: a call costs both the same", l.Whole))
+			return Invalid(field, strconv.Quote(o.Name), fmt.Sprintf("is a part of policy %q: a call costs both the same", l.Whole))
 		case l.Spec.Algorithm == specs.Concurrency && o.N > 1:
-			return badNumber("CostOf("+o.Name+")", o.N, "a call has one permit: leave it out, or use 0 if the policy does not bind the call")
+			return badNumber(field+"("+o.Name+")", o.N, "a call has one permit: leave it out, or use 0 if the policy does not bind the call")
 		}
 	}
 	return nil
@@ -123,7 +123,7 @@ func (r *Reader) Settlement(set *Set, opts []Option) (*Settlement, error) {
 			s.all = o.N
 		}
 	}
-	return s, r.checkCosts(set, opts)
+	return s, r.checkCosts("Settle", set, opts)
 }
 
 // CostOf returns what the call cost a policy, or a lane's part, which costs the same; −1 if the charge stays.

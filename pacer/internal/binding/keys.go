@@ -87,7 +87,7 @@ func overridesOf(p policies.Policy) map[string][]string {
 	return all
 }
 
-// wholeLimit returns the limit itself, or the one of which it is a part.
+// wholeLimit returns the limit itself, or for a part, its whole.
 func (s *Set) wholeLimit(l *Limit) *Limit {
 	if l.Whole == "" {
 		return l

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// Enough is the number of costs from which a key has an estimate.
+	// Enough is how many costs a key needs for an estimate.
 	Enough = 20
 	// MaxKeys is the most keys that a Learner knows.
 	MaxKeys = 1024
@@ -96,7 +96,7 @@ type history struct {
 	total  int
 }
 
-// add notes a number.
+// add counts a number.
 func (h *history) add(n int64) {
 	h.counts[bucketOf(n)]++
 	if h.total++; h.total < fullHistory {

@@ -29,7 +29,6 @@ const (
 	CostOf                    // its cost by one policy
 	Tracked                   // the answer will be reported
 	Keep                      // for how long a booking may be redeemed: of package bookings
-	Attempt                   // which attempt of a job redeems a booking: of package bookings
 )
 
 // Scopes that no policy can have. They carry other properties of calls.

@@ -58,7 +58,7 @@ func Check(field string, list []policies.Policy) error {
 		}
 		for _, one := range PartsOf(list[i : i+1]) {
 			if names[one.Name()] {
-				return Invalid(at, strconv.Quote(one.Name()), "the name of an earlier policy, or of a lane's part of one: give one of them another with Named")
+				return Invalid(at, strconv.Quote(one.Name()), "the name of an earlier policy, or of a lane's part of one: give one of them another with Named, or in text with a name before it, such as peak: 25/s")
 			}
 			names[one.Name()] = true
 		}

@@ -82,7 +82,7 @@ func (r *Reader) RequestAny(a *Ask) (q dispatch.Request, err error) {
 	if u := was.pool.usual.Load(); isUsual && u != nil && u.set == a.Set {
 		return u.request(a), nil
 	}
-	if err := r.checkCosts(a.Set, a.Options); err != nil {
+	if err := r.checkCosts("CostOf", a.Set, a.Options); err != nil {
 		return q, err
 	}
 	l, now := was.pool, pooled{pool: was.pool, stick: was.stick, only: was.only}
@@ -136,7 +136,7 @@ func (r *Reader) RequestAny(a *Ask) (q dispatch.Request, err error) {
 	return q, nil
 }
 
-// narrow removes the choices of a call if there is only one, or none by which the store could choose.
+// narrow removes the choices of a call if there is only one, or the store cannot choose by any of them.
 func (c *pooled) narrow(q *dispatch.Request) {
 	if len(q.Limits) == 0 {
 		c.accounts = c.accounts[q.Call.First : q.Call.First+1]

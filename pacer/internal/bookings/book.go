@@ -81,7 +81,7 @@ func (s *Bookings) carry(ctx context.Context, t *token, opts []binding.Option) e
 				return binding.Invalid("Keep", d.String(), "must be from a second to 30 days")
 			}
 			t.keep = (time.Duration(o.N) + time.Second - 1).Truncate(time.Second)
-		case binding.Cost, binding.MaxWait, binding.NotBefore, binding.Tracked, binding.Attempt:
+		case binding.Cost, binding.MaxWait, binding.NotBefore, binding.Tracked:
 		}
 	}
 	binding.Scopes(ctx, scope)

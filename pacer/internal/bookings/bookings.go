@@ -75,7 +75,7 @@ func (s *Bookings) AccountOf(tok string, l *binding.Pool) (string, error) {
 	return "", &TokenError{errTokenPool}
 }
 
-// SlackOf returns the slack of a token's first slot; 0 for a text that is not a token of at most so many bytes.
+// SlackOf returns the slack of a token's first slot; 0 for a text that is no token, or is longer than most bytes.
 func SlackOf(tok string, most int) time.Duration {
 	t, err := parse(tok, most)
 	if err != nil {

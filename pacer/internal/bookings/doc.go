@@ -17,8 +17,8 @@
 //	                                                    booked  ▼ │     │
 //	                                                    a token: its slot
 //
-// A Redemption takes turns: it acts on the record that it knows, by a compare and set. If another process was faster, it learns the record
-// and takes the next turn. A later attempt of a job has a record of its own, which begins without a slot.
+// A Redemption takes turns: it changes the record that it knows, by a compare and set. If another process was faster, it gets the new
+// record and takes the next turn. A later attempt of a job has a record of its own, which begins without a slot.
 //
 // # Invariants
 //

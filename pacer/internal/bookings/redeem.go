@@ -244,7 +244,7 @@ func (x *Redemption) book(ctx context.Context) error {
 	}
 	result, err := x.change(ctx, t.String(), false)
 	if err != nil || result != store.BookingDone {
-		x.giveBack(ctx, x.bound.limits, &g) // somebody else has got it one
+		x.giveBack(ctx, x.bound.limits, &g) // another redemption has got it one
 		return err
 	}
 	x.known, x.now, x.moved = t.String(), &t, x.moved || !x.later

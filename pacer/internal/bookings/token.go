@@ -51,7 +51,7 @@ const (
 	tokenVersion = 1
 	maxText      = 1 << 16 // bytes: more than a token has
 	maxItems     = 256     // of a list in a token
-	maxSlack     = 1 << 40 // µs: twelve days, which is as good as any longer one
+	maxSlack     = 1 << 40 // µs: twelve days: no job needs more
 	maxTokenTime = 1 << 53 // µs
 	maxKeep      = 30 * 24 * time.Hour
 )
@@ -139,11 +139,11 @@ func bit(b bool) int64 {
 var (
 	errTokenText     = errors.New("is not what Book returned: was it cut, or changed?")
 	errTokenVersion  = errors.New("is of another release of Headway, which writes tokens in another way")
-	errTokenUpstream = errors.New("is of another upstream")
+	errTokenUpstream = errors.New("is of another upstream: redeem it with that one's Pacer")
 	errTokenPool     = errors.New("is by none of the pool's credentials: redeem it with the Pacer, or with the pool that booked it")
 )
 
-// parse reads a token of at most so many bytes. It checks everything, and accepts only what String writes.
+// parse reads a token of up to most bytes. It checks everything, and accepts only what String writes.
 func parse(text string, most int) (*token, error) {
 	if text == "" || len(text) > most {
 		return nil, fmt.Errorf("is empty, or longer than %d bytes", most)

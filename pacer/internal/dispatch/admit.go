@@ -8,8 +8,8 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// admit has the first calls of the queue request slots. If the furthest slot has to come within reach before that, it returns in how long;
-// 0 otherwise. The caller holds mu.
+// admit requests slots for the first calls of the queue. If the furthest slot must come within reach first, admit returns in how long that
+// is; otherwise 0. The caller holds mu.
 func (s *Dispatcher) admit(q *queue) time.Duration {
 	if q.asking || s.frozen {
 		return 0
@@ -109,8 +109,8 @@ func (s *Dispatcher) submit(q *queue) {
 	s.asks.waiting = append(s.asks.waiting, &q.ask)
 }
 
-// fill has the first n calls of a queue request slots, after other calls. The first may get any slot, unless the window allows no request
-// yet. The others get one within reach. The caller holds mu.
+// fill requests slots for the first n calls of a queue, and adds these requests to calls. The first may get any slot, unless the window allows
+// no request yet; the others get one within reach. The caller holds mu.
 func (s *Dispatcher) fill(q *queue, calls []store.Call, now time.Time, n int) []store.Call {
 	most := store.Forever
 	if allowed, _ := s.askFor(q, now, 1); allowed == 0 {

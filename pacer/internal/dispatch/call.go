@@ -136,9 +136,9 @@ func (c *Call) Answered(ctx context.Context, now time.Time) readings.Answer {
 	return a
 }
 
-// Settle returns notes about what the call really cost each policy, as a function reports it, and the stack that they are about: with the
-// limits that the call cost nothing at first. A negative cost leaves a charge as it is. It returns ErrSpent if the call has not gone, and
-// ErrSettled if it was settled before.
+// Settle returns notes about what the call really cost each policy, which actual returns, and their stack, which includes the limits that
+// the call cost nothing at first. A negative cost leaves a charge as it is. It returns ErrSpent if the call has not gone, and ErrSettled if
+// it was settled before.
 func (c *Call) Settle(ctx context.Context, free []store.Limit, actual func(policy string) int64) (store.Stack, []store.Note, error) {
 	s := c.set
 	s.lock()
@@ -180,8 +180,8 @@ func (c *Call) Settle(ctx context.Context, free []store.Limit, actual func(polic
 	return stack, all, nil
 }
 
-// A fair share is of what calls really cost, which is known when they are settled. So the next call of the flow counts as so much dearer,
-// or cheaper. A flow's debt is forgotten with the process: it had its share by its own estimates.
+// Fair shares divide what calls really cost, which is known once they are settled. So the flow's next call counts as that much dearer or
+// cheaper. A flow's debt ends with the process: until then, its share followed its own estimates.
 
 // maxOwed bounds for how many flows a process remembers that.
 const maxOwed = 1 << 14
@@ -205,8 +205,8 @@ func (s *Dispatcher) owe(c *Call, i int, more int64) {
 	}
 }
 
-// settleUp counts the extra cost of earlier calls of its flow for a call with its first request. A call costs one at least; the rest is
-// left to the next one.
+// settleUp adds the extra cost of the flow's earlier calls to a call with its first request. A call costs at least one; the next one takes
+// the rest.
 func (d debts) settleUp(c *Call) {
 	r := &c.request[0]
 	if r.Since != 0 || len(d) == 0 {

@@ -68,8 +68,8 @@ func (s *Dispatcher) pausedNow(limits []store.Limit, now time.Time) bool {
 	return s.changed.any(limits, func(e changed) bool { return e.until > at })
 }
 
-// record records pauses, of the n-th change, and returns which pauses and resumptions are news, which limits are paused for longer than before,
-// and for which ones to request slots anew.
+// record records the pauses of the n-th change, and returns the pauses and resumptions that are new, the limits whose pauses have become
+// longer, and those whose calls must request slots anew.
 func (k knowledge) record(n int64, changes []store.Change) (news []store.Change, fresh, again map[store.Key]bool) {
 	if len(k) >= maxChanged {
 		maps.DeleteFunc(k, func(_ store.Key, e changed) bool { return e.until < changes[0].Now })
@@ -152,8 +152,8 @@ func (s *Dispatcher) Echoes() bool {
 	return ok
 }
 
-// isAsleep reports whether the owner of a call with a slot or a position sleeps, with no request under way. Before it sleeps, only the owner
-// knows the call. The caller holds mu.
+// isAsleep reports whether the owner of a call with a slot or a position sleeps, and no request for it is under way. Before it sleeps, only
+// the owner knows the call. The caller holds mu.
 func (s *Dispatcher) isAsleep(c *Call) bool {
 	_, asleep := s.waiting[c]
 	return asleep && c.state == reserved && c.moving == nil

@@ -18,12 +18,12 @@ import (
 //
 //   - A permit that is passed on goes to the first call, whichever choice that stands for: see passing.go.
 //   - If one goes back to the store, and no call of this process stands in its queue, the first that stands in another one polls.
-//   - If the choice by which a call stands is paused, the call polls.
+//   - If a call's choice is paused while it is queued, the call polls.
 //
 // Permits that other processes give back to an empty queue are found when the call polls for other reasons, within a second if it is among
 // the first.
 
-// narrow has the choice bind the call that it was granted. The caller holds mu, if another goroutine knows the call.
+// narrow binds the call to the choice that it was granted. The caller holds mu, if another goroutine knows the call.
 func (c *Call) narrow() {
 	call, g := &c.request[0], &c.grant[0]
 	if call.AnyOf == nil || !g.OK {
@@ -77,7 +77,7 @@ func (c *Call) widened() []store.Charge {
 	return all
 }
 
-// preferred returns which choice a call prefers when it polls, if others are as good: the one that it has, or stands for.
+// preferred returns which of equally good choices a polling call takes: the one that it has, or is queued for.
 func (c *Call) preferred() int {
 	if c.choices != nil {
 		return c.choices.chosen
@@ -145,8 +145,8 @@ func (c *Call) costsAs(o *Call) bool {
 	return c.request[0].Cost == o.request[0].Cost && slices.Equal(c.whole().costs, o.whole().costs)
 }
 
-// bindsAlike reports whether a request has the limits that a call has, and is queued alike. Its costs are as they were: an estimate may
-// have been improved.
+// bindsAlike reports whether a request has the call's limits, and is queued in the same way. Its costs may differ: an estimate may have
+// been improved since.
 func (c *Call) bindsAlike(r *Request) bool {
 	call, all := &c.request[0], c.whole()
 	return alike(all.limits, r.Limits) && slices.EqualFunc(all.anyOf, r.Call.AnyOf, slices.Equal) && (call.ID != 0) == r.HasQueue &&
@@ -191,5 +191,5 @@ func (s *Dispatcher) sinceArrival(c *Call) store.Instant {
 	return s.arrival
 }
 
-// newID returns the ID of a call. IDs have one length, so that their order as numbers is that of their digits, and are exact in Lua.
+// newID returns the ID of a call. All IDs have the same number of digits, so they sort alike as numbers and as text, and are exact in Lua.
 func newID() int64 { return 1e14 + rand.Int64N(9e14) }

@@ -99,7 +99,7 @@ type Events interface {
 	PausesChanged(news []store.Change)
 }
 
-// A Wait is what a call waits for, as things are.
+// A Wait is what a call waits for at present.
 type Wait struct {
 	Limit  *store.Limit  // nil if only NotBefore holds the call
 	Cost   int64         // what the call costs that limit; its own cost if there is none

@@ -23,7 +23,7 @@ func New(c *Config) *Dispatcher {
 	return s
 }
 
-// Begin has the Dispatcher listen to their store, and heed what operators have set.
+// Begin starts to listen to the store, and reads the settings of operators.
 func (s *Dispatcher) Begin() {
 	s.Listen()
 	s.Reread()

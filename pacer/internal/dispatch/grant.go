@@ -80,7 +80,7 @@ func (s *Dispatcher) passing(c *Call) leases.Passing {
 	return p
 }
 
-// sleep has a call without a slot poll some time after now, which is when the store answered a request that began then. The caller holds
+// sleep makes a call without a slot poll d after now, the time at which the store answered a request that began at began. The caller holds
 // mu.
 func (s *Dispatcher) sleep(c *Call, binds int, now store.Instant, began time.Time, d time.Duration) {
 	c.grant[0] = store.Grant{Queued: true, Binds: binds, Now: now, At: now.Add(max(0, d)), Charges: c.grant[0].Charges[:0]}

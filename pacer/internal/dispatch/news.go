@@ -206,8 +206,8 @@ func (s *Dispatcher) PassOn(f *leases.Lease) bool {
 	return true
 }
 
-// returned has calls with choices poll, because permits went back to the store: one for each permit for which no call of this process
-// stands in the store's queue. The store wakes the calls that stand there.
+// returned makes calls with choices poll after permits went back to the store: one for each permit for which this process has no call in
+// the store's queue. The store wakes the calls in its queue.
 func (s *Dispatcher) returned(all []readings.Report) {
 	s.lock()
 	defer s.unlock()

@@ -18,8 +18,8 @@ import (
 const (
 	sliceOfWays = 200
 	maxSlice    = 30 * time.Second
-	// A permit that no call of the process waits for is kept for the next one within this part of the round trip, if that is worth a timer:
-	// callers that call in a loop come at once.
+	// If no call of the process waits for a permit, the process keeps it for its next call during a keptFor-th of a round trip, unless that is
+	// too short for a timer: callers in a loop come at once.
 	keptFor   = 8
 	leastKept = time.Millisecond
 	// keepQueued is how many calls of a process are in the store's queue for permits that are passed on. They are for when the slice of
@@ -167,8 +167,8 @@ func (s *Dispatcher) swap(a, b *Call) {
 	}
 }
 
-// retryFor has the first call of a queue poll that stands for another limit than one that has a permit now, if no call stands for that. The
-// caller holds mu.
+// retryFor wakes a call when a limit has a permit and no call of the queue is queued for it: the first one that is queued for another limit
+// polls. The caller holds mu.
 func (s *Dispatcher) retryFor(q *queue, k store.Key) {
 	key, now := map[store.Key]bool{k: true}, time.Now()
 	if !boundByAny(q.limits, key) || slices.ContainsFunc(q.out, func(c *Call) bool { return s.isQueued(c) && c.standsFor(key) }) {

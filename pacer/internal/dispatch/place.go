@@ -8,7 +8,7 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// enqueue has a call be in a queue, at its place. The caller holds mu.
+// enqueue adds a call to a queue, at its place. The caller holds mu.
 func (q *queue) enqueue(c *Call) {
 	c.grant[0] = store.Grant{
 		Queued: true, Ahead: int64(len(q.line)), Binds: q.last.Binds, Paused: q.last.Paused, Charges: c.grant[0].Charges[:0], Choice: c.request[0].First,
@@ -73,7 +73,7 @@ func (s *Dispatcher) refuse(q *queue, c *Call, cause error) error {
 	return c.err
 }
 
-// refuseFar refuses the calls in the queue that cannot go in time, as things are now. The caller holds mu.
+// refuseFar refuses the calls in the queue that, by what is known now, cannot go in time. The caller holds mu.
 func (s *Dispatcher) refuseFar(q *queue, now time.Time) {
 	ahead := 0
 	for _, c := range slices.Clone(q.line) {

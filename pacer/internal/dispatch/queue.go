@@ -30,8 +30,8 @@ func passable(limits []store.Limit) bool {
 // alike reports whether two stacks have the same limits, with the same numbers.
 func alike(a, b []store.Limit) bool { return (&store.Stack{Limits: a}).Alike(&store.Stack{Limits: b}) }
 
-// hashOf returns the hash of calls that share a queue: those of one stack and one fair share whose costs are alike up to a factor of
-// two. So a call of a high cost, which has to wait for longer, delays no other.
+// hashOf returns the hash of calls that share a queue: those of one stack and one fair share whose costs are alike up to a factor of two.
+// So a call of a high cost, which must wait longer, delays no other.
 func (qs *queues) hashOf(c *Call) uint64 {
 	all, call := c.whole(), &c.request[0]
 	h := (&store.Stack{Limits: all.limits}).Hash(qs.seed)
@@ -100,7 +100,7 @@ func (q *queue) rest() {
 	}
 }
 
-// retire has a queue serve only those that it has already: its limits do not hold any more. The caller holds mu.
+// retire closes a queue to further calls, because its limits do not hold any more. It still serves the calls in it. The caller holds mu.
 func (s *Dispatcher) retire(q *queue) {
 	delete(s.queues.byStack, q.hash)
 	delete(s.queues.pools, q)
@@ -144,8 +144,8 @@ func (c *Call) furthest(at time.Time) time.Time {
 	return at
 }
 
-// takeOut has a call leave the line, for a slot or for the store's queue, where it polls for itself. One that comes back, because it was bound
-// anew or gave its position up, has its place before those that came later.
+// takeOut moves a call out of the line, for a slot or for the store's queue, where it polls for itself. If it comes back, because it was bound
+// anew or gave up its position, its place is before the calls that came later.
 func (q *queue) takeOut(c *Call) {
 	c.queue, c.state, c.grant[0].Queued = q, reserved, false
 	i, _ := slices.BinarySearchFunc(q.out, c, byArrival)

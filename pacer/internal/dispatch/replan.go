@@ -59,7 +59,7 @@ func (s *Dispatcher) Replan(generation int64) {
 	}
 }
 
-// replan has the latest change apply to the calls that wait, and those move that have other limits, until nothing has changed meanwhile.
+// replan applies the latest change to the calls that wait, and moves those whose limits differ, until nothing has changed meanwhile.
 func (s *Dispatcher) replan() {
 	s.lock()
 	for all := s.old(); len(all) > 0; all = s.old() {

@@ -131,7 +131,7 @@ func (s *Dispatcher) chargeInOrder(ctx context.Context, c *Call) error {
 	return s.keep(ctx, c)
 }
 
-// join has a call enter the queue of its stack. It is then busy, and sends the request that carries it, if one is returned.
+// join adds a call to the queue of its stack. If it returns a request, the call is busy: its goroutine sends that.
 func (s *Dispatcher) join(c *Call) (own *request, err error) {
 	s.lockBound(c, s.replanned)
 	defer func() { own = s.unlockFor(func(*request) bool { return c.state == asked }) }()
@@ -157,8 +157,8 @@ func (s *Dispatcher) join(c *Call) (own *request, err error) {
 	return nil, nil //nolint:nilnil // the request is made when the lock is released
 }
 
-// Adopt gives c a slot that was taken away from another call, of this process or another one. A request at requested found it still good,
-// when the process knew of so many changes, and was answered at g.Now. c waits for it like for any other slot, without jitter, but is
+// Adopt gives c a slot that was taken away from another call, of this process or another one. A request made at requested, when the process
+// knew of known changes, found it still good; the answer came at g.Now. c waits for it like for any other slot, without jitter, but is
 // refused if it has to move, such as behind a pause. permits is a call that has the permits which c needs: c has them from now on. It is
 // nil if c needs none.
 func (s *Dispatcher) Adopt(ctx context.Context, c *Call, r *Request, g *store.Grant, requested time.Time, known int64, permits *Call) {

@@ -66,8 +66,8 @@ func (s *Dispatcher) admitAll() {
 	s.looks = s.looks[:0]
 }
 
-// sendOwn sends a request, if it is not nil, gives those who wait for it their answers, and sends the requests that may go then. If the store
-// panics, or a hook of its client, nobody must wait for it.
+// sendOwn sends a request, if it is not nil, delivers the answers to the calls that wait for it, even if the store, or a hook of its client,
+// panics, and sends the requests that may go then.
 func (s *Dispatcher) sendOwn(r *request) {
 	if r == nil {
 		return
@@ -96,8 +96,8 @@ func (s *Dispatcher) sendOwn(r *request) {
 	}
 }
 
-// reserve has the store decide about one call, and returns when it has. The end of the context does not cut that short: the
-// store may have charged the calls already, and a charge whose answer is not read is lost.
+// reserve waits for the store's decision about one call. The end of the context does not cut that short: the store may have charged the call
+// already, and a charge whose answer is not read is lost.
 func (s *Dispatcher) reserve(ctx context.Context, stack *store.Stack, calls []store.Call, grants []store.Grant) error {
 	if s.Direct { // it answers without blocking
 		return storeError(s.Store.Reserve(ctx, *stack, calls, grants))
@@ -179,7 +179,7 @@ func (s *Dispatcher) nextRequest() *request {
 	return r
 }
 
-// sizeOf returns the number of calls of an ask; 0 if there is none, because its queue makes no more requests. The caller holds mu.
+// sizeOf returns the number of calls of an ask; 0 if there is none: then its queue stops making requests. The caller holds mu.
 func (s *Dispatcher) sizeOf(a *ask, now time.Time) int {
 	q := a.queue
 	switch {
@@ -194,7 +194,8 @@ func (s *Dispatcher) sizeOf(a *ask, now time.Time) int {
 	return max(1, min(n, s.asks.load))
 }
 
-// carry adds an ask to a request, which has copies of everything: it may last longer than anybody waits for it. The caller holds mu.
+// carry adds an ask to a request. The request has copies of everything, because it may outlive the callers that wait for it. The caller
+// holds mu.
 func (s *Dispatcher) carry(r *request, a *ask, n int) {
 	i, found := r.places[a.hash]
 	if !found {
@@ -227,7 +228,8 @@ func (s *Dispatcher) carry(r *request, a *ask, n int) {
 	r.calls, r.charges = r.calls+n, r.charges+n*len(a.stack.Limits)
 }
 
-// answered gives those who wait for a request their answers. Calls that the store left undecided are sent again. The caller holds mu.
+// answered delivers the answers of a request to the calls that wait for it. Calls that the store left undecided are sent again. The caller
+// holds mu.
 func (s *Dispatcher) answered(r *request) {
 	w := &s.asks
 	w.under--

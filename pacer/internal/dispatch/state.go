@@ -169,7 +169,7 @@ func (c *Call) inQueue() bool { return c.state == queued || c.state == asked }
 // isStale reports whether a call must be bound anew, by other limits than it has. The caller holds mu.
 func (c *Call) isStale() bool { return c.anew != nil }
 
-// isOld reports whether it is not known yet how the policies of a generation bind a call. The caller holds mu.
+// isOld reports whether the policies of a generation have not bound a call yet. The caller holds mu.
 func (c *Call) isOld(generation int64) bool { return c.generation < generation && c.binder != nil }
 
 // limit returns the limit with this index; nil if there is none.

@@ -62,7 +62,7 @@ func (s *Dispatcher) giveUp(ctx context.Context, c *Call) {
 // (0, nil, nil). It is called under mu.
 type step func(ctx context.Context, c *Call) (delay time.Duration, do func(), err error)
 
-// until has a call do what comes next, and sleeps in between, until there is nothing to sleep for.
+// until runs a call's next step, and sleeps for the time that it returns, until it returns 0.
 func (s *Dispatcher) until(ctx context.Context, c *Call, next step) error {
 	var timer *time.Timer
 	for {
@@ -188,7 +188,7 @@ func (s *Dispatcher) turn(ctx context.Context, c *Call) (time.Duration, func(), 
 // untilAnswered is the delay of a call that sleeps until it is woken, whatever happens.
 const untilAnswered = store.Forever + 1
 
-// enter has a call be among those that wait.
+// enter adds a call to those that wait.
 func (s *Dispatcher) enter(c *Call) {
 	s.lockBound(c, s.replanned)
 	defer s.unlock()
@@ -258,9 +258,8 @@ func (s *Dispatcher) cancel(ctx context.Context, c *Call, mayHaveGone bool) erro
 	return nil
 }
 
-// Listen has the Dispatcher listen to its store from now on, at the latest, until it is closed: it receives changes that other processes
-// report. A call that does not have to wait needs none: its store knows them. Only calls that wait may call it, and what made the Dispatcher:
-// Drain looks at the subscription when those are gone.
+// Listen starts to listen to the store, if nothing did before, until Drain. Only calls that wait, and the maker of the Dispatcher, may call it:
+// Drain looks at the subscription when they are gone.
 func (s *Dispatcher) Listen() {
 	s.news.once.Do(func() {
 		if n, ok := s.Store.(store.Notifier); ok {

@@ -35,8 +35,7 @@ func (s *Dispatcher) late(c *Call) time.Duration {
 	return max(0, c.went-c.due.Sub(s.made))
 }
 
-// waits records that the call is about to wait for a given time, as things are, and emits that if what it waits for has changed. The
-// caller holds mu.
+// waits records that the call is about to wait for about that long, and emits an event if the reason is new. The caller holds mu.
 func (s *Dispatcher) waits(ctx context.Context, c *Call, now time.Time, wait time.Duration) {
 	g, first := &c.grant[0], c.since == 0
 	if first {
@@ -143,7 +142,7 @@ func (s *Dispatcher) estimate(q *queue, c *Call, now time.Time, ahead int) time.
 	return q.window.Estimate(at, s.sinceMade(q.furthest()), ahead) - at
 }
 
-// least returns how long a call waits at least that has so many waiting calls before it.
+// least returns a lower bound of the wait of a call with ahead waiting calls before it.
 func (s *Dispatcher) least(q *queue, c *Call, now time.Time, ahead int) time.Duration {
 	from := s.storeTime(now)
 	if from == 0 {
@@ -165,7 +164,7 @@ func (s *Dispatcher) least(q *queue, c *Call, now time.Time, ahead int) time.Dur
 	return at.Sub(from)
 }
 
-// earliest returns an instant before which the last of so many units cannot start, if the first does not start before from.
+// earliest returns a lower bound of when the last of some units starts, if the first does not start before from.
 func earliest(l *specs.Spec, now, from store.Instant, units int64) store.Instant {
 	after := func(n, each int64) store.Instant {
 		return from + store.Instant(min(max(0, n), specs.MaxPeriod.Microseconds()/each)*each)
@@ -196,7 +195,7 @@ func earliest(l *specs.Spec, now, from store.Instant, units int64) store.Instant
 	return after(n, l.Interval*l.Buckets)
 }
 
-// tooFar returns the error of a call that has this many before it, if it could not go in time, as things are. The caller holds mu.
+// tooFar returns the error of a call with this many calls before it, if it cannot go in time by what is known now. The caller holds mu.
 func (s *Dispatcher) tooFar(q *queue, c *Call, now time.Time, ahead int) error {
 	// How soon a queue of the store moves is unknown, and so is when a process without a share has one.
 	if c.latest.IsZero() || q.deferred || q.window.Gap() == 0 && !q.groups || q.last.Binds == store.BindsStore {

@@ -7,10 +7,9 @@ import (
 
 // Bounds of requests.
 const (
-	// MaxBatch is how many calls one request carries at most.
+	// MaxBatch bounds the calls of one request.
 	MaxBatch = 256
-	// MaxAhead is how many calls one request carries at most that have to wait. A store that has no time for so many leaves the last
-	// ones undecided.
+	// MaxAhead bounds the calls of one request that have to wait. A store without time for all of them leaves the last ones undecided.
 	MaxAhead = 128
 	// firstBatch is how many calls the first request of a window carries at most, before it is known whether they have to wait.
 	firstBatch = 64
@@ -41,8 +40,8 @@ type Window struct {
 // Reach returns H: how far ahead of now slots are reserved.
 func (w *Window) Reach() time.Duration { return w.way.Reach() }
 
-// A Way is how long the way to the store and back takes: the longest of late, which is forgotten by an eighth with each answer. The
-// zero value knows of none. It is safe for concurrent use.
+// A Way measures the round trip to the store: the longest lately, which shrinks by an eighth with each answer. The zero value has measured
+// none. It is safe for concurrent use.
 type Way struct{ longest atomic.Int64 }
 
 // Took records a round trip of d. Concurrent calls may overwrite each other; one of the values is enough.
@@ -51,7 +50,7 @@ func (w *Way) Took(d time.Duration) {
 	w.longest.Store(max(int64(d), before-before/8))
 }
 
-// Longest returns how long the way took at most, of late; 0 if that is not known.
+// Longest returns the longest round trip lately; 0 if none was measured.
 func (w *Way) Longest() time.Duration { return time.Duration(w.longest.Load()) }
 
 // Reach returns how far ahead of now to reserve slots, for the next ones to be there in time.
@@ -59,8 +58,8 @@ func (w *Way) Reach() time.Duration {
 	return min(MaxReach, max(MinReach, ways*time.Duration(w.longest.Load())))
 }
 
-// Lead returns how long before its slot a call that has it requests its permits. They are idle until the slot, and the answer has to be
-// there in time.
+// Lead returns how long before its slot a call requests its permits: long enough for the answer to be there in time, and no longer, because
+// the permits idle until the slot.
 func (w *Way) Lead() time.Duration {
 	return min(MaxReach, max(MinLead, ways*time.Duration(w.longest.Load())))
 }
@@ -137,8 +136,8 @@ func (w *Window) Answered(a *Answer) {
 	w.front = max(w.front, a.Last)
 }
 
-// Estimate returns about when a call gets its slot that has so many waiting calls before it, if the furthest slot that is held is at
-// furthest; now if nothing is known of the pace.
+// Estimate returns about when a call with ahead waiting calls before it gets its slot, if the furthest held slot is at furthest; now if the
+// pace is unknown.
 func (w *Window) Estimate(now, furthest time.Duration, ahead int) time.Duration {
 	return max(furthest, now) + time.Duration(min(int64(ahead)+1, int64(MaxEstimate/max(1, w.gap))))*w.gap
 }
@@ -148,7 +147,7 @@ const MaxEstimate = 100 * 365 * 24 * time.Hour
 
 // Bounds of a StoreQueue.
 const (
-	// MinQueued is how many calls of a process are in the store's queue at least, if there are so many.
+	// MinQueued is how many of a process's calls are in the store's queue at least, unless it has fewer.
 	MinQueued = 16
 	// MaxQueued is how many are at most.
 	MaxQueued = 1024
@@ -166,7 +165,7 @@ type StoreQueue struct {
 	gap    time.Duration // between two calls that are served; 0: not known
 }
 
-// Served records that a queued call was granted, with so many others still waiting in this process.
+// Served records that a queued call was granted, while waiting others still wait in this process.
 func (q *StoreQueue) Served(now, reach time.Duration, waiting int) {
 	switch {
 	case waiting == 0:
@@ -190,7 +189,7 @@ func (q *StoreQueue) Most(reach time.Duration) int {
 	return int(min(MaxQueued, max(MinQueued, 2*reach/q.gap)))
 }
 
-// Estimate returns about how long a call waits that has so many before it; 0 if nothing is known of the pace.
+// Estimate returns about how long a call with ahead calls before it waits; 0 if the pace is unknown.
 func (q *StoreQueue) Estimate(ahead int) time.Duration {
 	return time.Duration(min(int64(ahead)+1, int64(MaxEstimate/max(1, q.gap)))) * q.gap
 }

@@ -135,7 +135,10 @@ func (a *Allowance) turn(now int64) {
 		a.width = max(a.opened(a.until)+1, a.low-1)
 	}
 	a.older, a.mark, a.open, a.ahead, a.early = a.older+a.open, a.until, a.ahead+a.early, 0, 0
-	a.start, a.since, a.until, a.starved, a.maybe, a.oks = a.until, a.until, 0, false, 0, 0
+	if a.dated || a.low <= 1 { // otherwise until was a guess, and the window goes on
+		a.oks = 0
+	}
+	a.start, a.since, a.until, a.starved, a.maybe = a.until, a.until, 0, false, 0
 }
 
 // begin is turn for calls and answers: if no policy limits them, they find a width until something is stated.

@@ -56,16 +56,16 @@ func (a *Allowance) Answer(l *Limit, now int64, r Answered) News {
 	return a.silent(l, now, r, left, open)
 }
 
-// stated returns how long it takes until there is more, as far as that is known.
+// stated returns how long it takes until there is more, as far as the answer shows it.
 func (a *Allowance) stated(now int64, r Answered) int64 {
 	switch {
 	case r.Reset > 0:
 		a.dated = a.dated || !r.Guessed
 		return r.Reset
 	case a.dated || r.Left > 0:
-		return numbers.Second // a reset of 0 is one of less than that; then a call probes
+		return numbers.Second // a reset of 0 means less than a second; then a call probes
 	}
-	return a.guess.next(now, a.start)
+	return a.guess.next(now, a.start, a.oks >= a.most/4)
 }
 
 // counted applies an answer that states the rest.
@@ -83,8 +83,8 @@ func (a *Allowance) counted(now int64, r Answered, left, open int64) News {
 	return a.read(now, n, a.patient(r, n), r, left)
 }
 
-// blind subtracts a call of which only the cost is known from the open ones, and returns its assumed slot: one before the least stated value,
-// so that nothing is given back. A report without a call is new.
+// blind subtracts a call from the open ones by its cost, the only thing known of it, and returns its assumed slot: one before the least
+// stated value, which gives nothing back. A report without a call is new.
 func (a *Allowance) blind(now, n int64) int64 {
 	if n == 0 {
 		return now
@@ -135,7 +135,7 @@ func (a *Allowance) refuse(now int64, r Answered, left int64) News {
 	return Less
 }
 
-// set sets what is left until an instant; so much was believed to be left.
+// set sets what is left until an instant, in place of left.
 func (a *Allowance) set(now, n, until int64, gated bool, left int64) News {
 	a.low, a.at, a.width, a.maybe = n+1, now, 0, 0
 	later := a.until > 0 && until > a.until && a.ahead > 0 // then some slots are too early
@@ -175,8 +175,8 @@ func (a *Allowance) news(was int64, gated bool) News {
 	return NoNews
 }
 
-// silent applies a good answer that does not state what is left; so much was open. A width that holds calls back grows with each, as in the
-// slow start of TCP: a reading will come, or a refusal.
+// silent applies a good answer that does not state what is left. open is what was open then. A width that holds calls back grows with each,
+// as in the slow start of TCP: a reading will come, or a refusal.
 func (a *Allowance) silent(l *Limit, now int64, r Answered, left, open int64) News {
 	if a.until == 0 {
 		return a.opens(l, now, r.Cost, open)
@@ -234,10 +234,10 @@ func (a *Allowance) corrected(r Answered, should bool) int64 {
 
 // patient returns until when n are left. If others came first after until, so that at most one call was admitted, it waits for more: for 2, 4
 // to 16 resets, while a quarter of the highest rest cannot have come back. It doubts a good answer's statement by a minute at most, and not
-// if that moved away, as a bucket's full time does with each call.
+// if that moved away, as a bucket's full time does with each call. A reset that nothing states may be wrong: that needs no patience.
 func (a *Allowance) patient(r Answered, n int64) int64 {
 	switch {
-	case a.until > 0 || a.width == 0 || r.Slot < a.start:
+	case !a.dated || a.until > 0 || a.width == 0 || r.Slot < a.start:
 	case r.Refused && a.oks <= r.Cost:
 		a.waits = min(5, a.waits+1)
 	case n > 1:

@@ -4,7 +4,7 @@ import "github.com/headway-go/headway/pacer/internal/numbers"
 
 // How fast calls may go, and when there is more, if nothing states it: the lessons of refusals.
 
-// lesson learns a pace from a refusal, after which there is more at an instant: so long the calls that were admitted will have taken.
+// lesson learns a pace from a refusal: the calls that were admitted before it, over the time from the first of them until there is more.
 func (a *Allowance) lesson(until int64) {
 	if a.oks == 0 || a.step > 0 && a.until > 0 && a.oks < numbers.Lesson {
 		return // of a burst with few before it, one
@@ -43,8 +43,8 @@ func (a *Allowance) paced(now, open, n int64) int64 {
 	return max(now, a.next)
 }
 
-// taking returns how long a cost of n takes at that pace. As in TCP CUBIC the taught one shrinks slowly at first, after span to half of what
-// was learned, and after two to a ninth.
+// taking returns how long a cost of n takes at the slower one of the paces. As in TCP CUBIC, the time that refusals taught shrinks slowly
+// at first: to half after one span, and to a ninth after two.
 func (a *Allowance) taking(now, n int64) int64 {
 	x := int64(2 * numbers.Thousand)
 	if ago := max(0, now-max(a.start, a.until)); ago < 2*a.span {
@@ -73,31 +73,40 @@ func (a *Allowance) went(slot, n int64) {
 }
 
 // next returns how long to wait if nothing states when there is more: the shortest of the usual periods, and at least an eighth of the wait
-// so far since nothing was left in the window that began at start, or in one before it that a call has tried since.
-func (g *guess) next(now, start int64) int64 {
-	if start <= g.zero || g.zero == 0 {
-		if g.zero = now; g.known != 0 {
+// so far since nothing was left in the window that began at start, or in one before it that a call has tried since. If little came back at
+// the one that was right, the window slides, and the rest comes soon. If that fails, the same period from the first call on, or by the clock,
+// is next.
+func (g *guess) next(now, start int64, whole bool) int64 {
+	begins := start <= g.zero || g.zero == 0
+	if begins {
+		if g.zero = now; g.known != 0 && whole {
 			if t := g.ends(g.known) - now; t > 0 {
 				return t
 			}
 		}
 	}
 	best := int64(numbers.LongestGuess)
+	if g.known != 0 {
+		best = min(best, max(g.known, -g.known, (now-g.zero)/8))
+	}
 	g.period = 0
 	for _, p := range [...]int64{numbers.Second, numbers.TenSeconds, numbers.Minute, numbers.TenMinutes, numbers.Hour, numbers.Day} {
 		for _, signed := range [...]int64{p, -p} {
-			if t := g.ends(signed) - now; t > 0 && t >= (now-g.zero)/8 && t < best {
+			if t := g.ends(signed) - now; t > 0 && t < best && (t >= (now-g.zero)/8 || signed == -g.known) {
 				best, g.period = t, signed
 			}
 		}
 	}
+	if begins && g.known != 0 && !whole {
+		g.period = g.known // it stays the right one
+	}
 	return best
 }
 
-// ends returns when an exhausted window of a period ends.
+// ends returns when a call may try whether an exhausted window of a period has ended: a little later, as the network may be faster than it was.
 func (g *guess) ends(period int64) int64 {
 	if period < 0 {
-		return g.first - period
+		return g.first - period + numbers.Apart
 	}
-	return g.zero - g.zero%period + period
+	return g.zero - g.zero%period + period + numbers.Apart
 }

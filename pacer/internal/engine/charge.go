@@ -21,7 +21,7 @@ func chargeOf(i gap) Charge { return Charge{From: i.from, To: i.to} }
 // interval returns the interval of virtual time that was charged.
 func (c Charge) interval() gap { return gap{c.From, c.To} }
 
-// chargeIn returns the charge of n calls in a bucket that now holds so many.
+// chargeIn returns the charge of n calls in a bucket that now contains holds.
 func chargeIn(begin, n, holds int64) Charge {
 	return Charge{From: begin, To: n, Seen: holds}
 }

@@ -222,7 +222,7 @@ type Grant struct {
 	Ahead  int64 // how many calls are before it in the queue
 }
 
-// fewLimits is how many limits a stack has as a rule, at most: for so many, Reserve allocates nothing.
+// fewLimits is the most limits that stacks usually have. Up to that, Reserve allocates nothing.
 const fewLimits = 4
 
 // placements returns room for the placements of n limits.

@@ -73,7 +73,7 @@ func (l *Limit) pace(n int64) int64 {
 	return int64(float64(n) * (float64(l.Spec.Buckets*l.Spec.Interval) / float64(l.Spec.Limit)))
 }
 
-// within reports whether a party has so much left of its floor of the sliding window with this bucket.
+// within reports whether the floor of the call's party has room for the call in this bucket of a sliding window.
 func within(stack []Entry, whole int, now, begin int64, c *Call) bool {
 	for i := whole + 1; isPart(stack, i); i++ {
 		if c.Kept>>i&1 == 0 {

@@ -36,7 +36,7 @@ type GCRA struct {
 	queue  *Queue    // nil if no call was ever in it
 	log    *startLog // when calls start; nil if the limit needs no log
 	reset  mark
-	// freed is where an interval began that was given back after its begin; 0 if something was charged since. See wants.before.
+	// freed is where an interval of a share began that was given back after its begin; 0 if something was charged since. See wants.before.
 	freed int64
 }
 
@@ -70,7 +70,7 @@ func (g *GCRA) Earliest(l *Limit, now, e, n int64, round int) Placement {
 type wants struct {
 	step int64 // the emission interval at present
 	lead int64 // how much is left free before it
-	room int64 // how much has to be free from its begin on
+	room int64 // how much must be free from its start on
 	late int64 // how long after the start it may go at the earliest; before, if negative
 
 	phase int64 // how long after a multiple of step it begins; 0: anywhere
@@ -193,7 +193,7 @@ func (g *GCRA) giveBack(l *Limit, now int64, c gap, from int64) {
 	if to <= now || from >= to {
 		return // past, or free already
 	}
-	if g.freed = 0; from < now {
+	if g.freed = 0; from < now && l.Spec.Share {
 		g.freed = from
 	}
 	begin := from

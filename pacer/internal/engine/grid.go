@@ -2,8 +2,8 @@ package engine
 
 // The grid of a window: the buckets that its times are divided into, by their length or by a calendar's table.
 
-// floor returns the start of the bucket that holds t. Behind a calendar's table its windows are not known, and t itself stands for the one
-// that holds it. A table of one bound goes on evenly.
+// floor returns the start of the bucket that holds t. After the end of a calendar's table the windows are unknown, and floor returns t. A
+// table of one bound repeats.
 func (l *Limit) floor(t int64) int64 {
 	w := l.Spec.Interval
 	if len(l.Bounds) == 0 {

@@ -104,7 +104,7 @@ func (g *GCRA) lacks(now int64) []bucket {
 	return []bucket{{now, (taken + g.unit - 1) / g.unit}}
 }
 
-// counting returns the calls that a window on a grid still counts, as if those that have started had started now.
+// counting returns the calls that a window on a grid still counts, past ones as if they started now.
 func (w *Window) counting(g grid, now int64) (all []bucket) {
 	reach := (g.buckets + 1) * g.width
 	if g.calendar {
@@ -118,8 +118,8 @@ func (w *Window) counting(g grid, now int64) (all []bucket) {
 	return all
 }
 
-// offGrid reports whether buckets are on another grid than that of a calendar: its time zone has changed, or calls were charged to
-// instants whose windows were not known.
+// offGrid reports whether buckets are not on the grid of a calendar: its time zone has changed, or calls were charged to instants whose
+// windows were not known.
 func (w *Window) offGrid(l *Limit, now int64) bool {
 	if len(l.Bounds) == 0 || len(w.buckets) == 0 {
 		return false

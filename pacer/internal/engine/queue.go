@@ -50,8 +50,8 @@ func (e *Entry) toll(c *Call, i int) (t toll) {
 	return t
 }
 
-// ahead returns for how long a call of fair shares need not poll because of those before it: half of what the rate takes for so many of the
-// shortest, or for those of its own flow, if that is not much more. Some of these may have left.
+// ahead returns how long a call of fair shares need not poll: half the time that the rate takes for the calls before it, each counted as
+// the shortest, since some may have left; or, if that is longer, the time for those of its own flow, at most Near for each call before it.
 func (q *Queue) ahead(c *Call, rank, score int64) int64 {
 	if rank == 0 {
 		return 0
@@ -60,8 +60,8 @@ func (q *Queue) ahead(c *Call, rank, score int64) int64 {
 	return max(min(own, debt(rank, numbers.Near)), debt(rank, q.least/numbers.TagMicro)/2)
 }
 
-// isNext reports whether it is the turn of a call within so much time of a rate, if the calls before it do not poll: those are few, and its
-// flow does not get more than that before the first of them.
+// isNext reports whether a call has its turn within that time, if the calls before it do not poll: they are few, and its flow gets no more
+// than that before the first of them.
 func (q *Queue) isNext(c *Call, rank, score, within int64) bool {
 	return rank == 0 || debt(rank, q.least/numbers.TagMicro) <= within && (score-q.waiting[0].score)/numbers.TagMicro*max(1, c.Weight) <= within
 }

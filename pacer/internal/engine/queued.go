@@ -135,7 +135,7 @@ type verdict struct {
 	// Of a call that is queued for the limit at.Binds, behind at.Ahead others.
 	again int64 // when it must poll by default
 	score int64
-	need  int64 // how many permits have to be given back until it has one: of so many
+	need  int64 // how many of the permits have to come back until it has one
 	of    int64
 	first bool // it is the next to get a returned permit
 }
@@ -263,7 +263,7 @@ func giveBack(now int64, stack []Entry, charges []Charge) (held []start) {
 	return held
 }
 
-// purge drops what has run out of the limits that calls queue for, and appends the accounts where there was any.
+// purge drops what has expired in the limits that calls queue for, and appends the accounts in which something had.
 func (q *queuedCall) purge(freed []Account) []Account {
 	for i := range q.stack {
 		if q.roles[i].kind&waitedFor != 0 && q.stack[i].purge(q.now) {
@@ -297,7 +297,7 @@ func (q *queuedCall) lastMoment() int64 { return q.near - numbers.Near/2 }
 // Next returns the queued calls whose turn it is, except one.
 func (e *Entry) Next(now, but int64) []int64 { return e.next(now, but, 0, numbers.CalledLives) }
 
-// next is Next, and returns at least so many, which must retry in so much time.
+// next is Next with a lower bound of how many it returns, and with the time in which they must retry.
 func (e *Entry) next(now, but, least, lives int64) []int64 {
 	q := e.queue()
 	if q == nil {
@@ -457,7 +457,7 @@ func (q *queuedCall) inTurn(begin, slot Grant) verdict {
 		if blocks < 0 || fairTurn {
 			blocks = lane
 		}
-		soonest = max(again, first)
+		soonest = max(again, first, begin.At)
 		again = max(again, first-(q.near-numbers.Near))
 	}
 	if soonest-q.now > q.call.MaxWait {

@@ -192,13 +192,12 @@ func (w *Window) Cancel(l *Limit, now int64, c Charge) {
 
 // giveBack gives n calls of a bucket back.
 func (w *Window) giveBack(l *Limit, now, begin, n int64) {
-	i, wide := w.find(begin), w.widened(l, now)
-	if i == len(w.buckets) || w.buckets[i].begin != begin || w.buckets[i].n == 0 || wide.reach(begin) <= now {
+	wide := w.widened(l, now)
+	if n = min(n, w.count(begin)); n == 0 || wide.reach(begin) <= now {
 		return
 	}
-	n = min(n, w.buckets[i].n)
 	w.move(l, now, -n)
-	w.change(i, -n)
+	w.change(w.find(begin), -n)
 	w.full.until = min(w.full.until, max(0, begin-wide.Spec.Buckets*wide.Spec.Interval))
 }
 

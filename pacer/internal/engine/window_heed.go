@@ -27,8 +27,7 @@ func (w *Window) Learn(l *Limit, now, value, until int64) bool {
 	return w.limit(l, now) != before
 }
 
-// Claim implements [Account]. That a bucket holds less than somebody remembers does not show that a charge is missing: others may have given
-// theirs back.
+// Claim implements [Account]. A bucket that holds less than a process remembers need not lack a charge: others may have given theirs back.
 func (w *Window) Claim(l *Limit, now int64, c Charge) bool {
 	l = w.widened(l, now)
 	begin, n := c.claimed()

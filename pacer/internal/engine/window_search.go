@@ -4,7 +4,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/numbers"
 )
 
-// ending returns the sum of the window that ends with bucket k. It is the last one moved on, if that is so far.
+// ending returns the sum of the window that ends with bucket k. It moves the last sum forward if that leads to k.
 func (w *Window) ending(l *Limit, k int64) *sum {
 	s, back := &w.sum, l.Spec.Buckets*l.Spec.Interval
 	if s.back != back || k < s.at {

@@ -34,8 +34,8 @@ type InForce interface {
 type Owner interface {
 	// Permits returns which calls of the process are in flight: the one that decides must know.
 	Permits() []readings.Report
-	// About returns what the process reports to a registry, and what is to be called when that has arrived, with how many different lists
-	// of policies processes have.
+	// About returns what the process reports to a registry, and a function to call when the report has arrived, with the number of different
+	// lists of policies that processes have.
 	About(now store.Instant, left bool) (about store.About, received func(versions int))
 	// Requested receives every request to the shared store: what it was, for how many reservations, and its error.
 	Requested(op string, calls int, took time.Duration, err error)

@@ -53,7 +53,7 @@ func (w *Store) heed(ctx context.Context, epoch store.Epoch) (bool, error) {
 	return true, nil
 }
 
-// often is how soon after each other epochs begin of which a process expects one more.
+// often: two epochs that begin within it make a process expect a third.
 const often = time.Second
 
 // isChanging reports whether epochs begin so often that the store would refuse most requests that name the last one.
@@ -84,7 +84,7 @@ func resumed(resets []store.Reset, from, to store.Epoch, now store.Instant) (all
 	return all
 }
 
-// reportResumed has calls that wait heed what was reset, if the shared store decides about them.
+// reportResumed passes resets on to the calls that wait, if the shared store decides about them.
 func (w *Store) reportResumed() {
 	if w.state.Load() != shared {
 		return

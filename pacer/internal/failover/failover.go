@@ -26,8 +26,8 @@ var errResting = fmt.Errorf("%w: it failed before, and is tried again soon", sto
 
 // Intervals and bounds.
 const (
-	// checkEvery is how often a process checks whether it has something to report, and for how long it does without an answer of the
-	// store while calls wait.
+	// checkEvery is how often a process checks whether it has something to report, and the longest time without an answer of the store while
+	// calls wait.
 	checkEvery = 125 * time.Millisecond
 	// heartbeatEvery is how often a process of a small fleet sends a heartbeat, at first sooner, and heartbeatTTL for how long one
 	// counts: see Schedule.
@@ -43,7 +43,7 @@ const (
 	// maxProbes bounds how many requests may be without an answer while a store is tried again, if its client does not give
 	// up by itself.
 	maxProbes = 8
-	// MaxProcesses bounds what is believed of the number of processes.
+	// MaxProcesses bounds the number of processes that this one believes.
 	MaxProcesses = 10_000
 )
 
@@ -89,8 +89,8 @@ type Store struct {
 
 	mu         sync.Mutex
 	gone       chan struct{}  // closed when the store is lost: nobody waits any longer for what is under way
-	leaving    bool           // no more goroutine is begun
-	closed     bool           // no more operation is begun
+	leaving    bool           // no goroutine may begin
+	closed     bool           // no operation may begin
 	running    sync.WaitGroup // operations begun
 	lastSeenAt time.Time
 	standing   standing

@@ -75,7 +75,7 @@ func (w *Store) absence() absence {
 	return w.newAbsence(w.Now())
 }
 
-// end lets the calls go on that wait because this process has no share: it needs none any more, or has one.
+// end wakes the calls that wait because this process has no share: it has one now, or needs none.
 func (a *absence) end() {
 	if a != nil && a.over != nil {
 		close(a.over)

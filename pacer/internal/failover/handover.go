@@ -10,7 +10,7 @@ import (
 
 // The way from a record to a local account when the store is lost, and from there to the store when it is back.
 
-// startLocal returns what a local account is to know of what the store was known to hold.
+// startLocal returns what a local account must know of the store's holdings, as far as this process knew them.
 //
 // The line of a rate goes on behind the fleet's: behind the last slot that is known, and those that others must have got
 // since. N lines of one call per N intervals are as good as the one line of all if they take turns, so each process begins
@@ -76,8 +76,8 @@ const maxAhead = 2_000_000
 // shortWindow is the longest period, in µs, of a window that none is left of when the store is lost.
 const shortWindow = int64(heartbeatEvery / time.Microsecond)
 
-// since returns where a line that reached up to front, as of an instant, reached when the store was found lost: others have got slots
-// meanwhile, if there was a line.
+// since returns how far a line reached when the store was found lost, if it reached up to front at asOf: others have got slots meanwhile,
+// unless there was no line.
 func since(front, asOf int64, away absence) int64 {
 	if front <= asOf {
 		return front
@@ -85,8 +85,7 @@ func since(front, asOf int64, away absence) int64 {
 	return front + max(0, int64(max(away.since, away.found))-asOf)
 }
 
-// others returns how many permits of the share of this process others held at the last heartbeat: of a limit, as many as exceed what is not
-// its own.
+// others returns how many permits of this process's share other processes held at the last heartbeat: those beyond the rest of the limit.
 func (t *record) others(share, now int64) int64 {
 	if t.held.until <= now {
 		return 0
@@ -94,9 +93,9 @@ func (t *record) others(share, now int64) int64 {
 	return max(0, t.held.permits-t.held.own-(t.limit.Spec.Limit-share))
 }
 
-// due returns what of a record of spent slots the store is to charge: of a window what each bucket got, of a rate as many calls as still
-// have an effect, and of an allowance that nothing is left. They are added to those of others, who may have made theirs in the same
-// instant; of a process that is alone, the last one counts from when it went.
+// due returns the part of a record of spent slots that the store must charge: for a window the count of each bucket, for a rate as many
+// calls as still have an effect, and for an allowance that nothing is left. The store adds them to those of others, which may have gone in
+// the same instant; the last call of a process without others counts from when it went.
 //
 // A call of a rate that has some of its interval left counts as a whole one. So what n processes report is at least what the upstream
 // still counts: it has a burst that drains n times as fast as one of theirs, and so never more in it than all of theirs. If there are more

@@ -8,8 +8,8 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// roughly returns a duration at random that is up to an eighth shorter or longer, so that processes that started at the same time do not
-// stay so; sooner, one that is up to a quarter shorter.
+// roughly returns d, up to an eighth shorter or longer at random: processes that started together drift apart. sooner makes it up to a
+// quarter shorter.
 func roughly(d time.Duration) time.Duration {
 	return (d - d/8).Truncate(time.Millisecond) + within(d/4)
 }
@@ -84,8 +84,8 @@ func (w *Store) untilMature() time.Duration {
 	return max(least, maturity(s.n)-s.at.Sub(s.came))
 }
 
-// firstPause returns the time to the second heartbeat of a process that has just come, at least: soon, but not all of a large fleet
-// at once, and before its first one counts no more.
+// firstPause returns the least time from the first heartbeat of a process to its second: short, but not so short that a large fleet sends
+// them all at once, and before the first one expires.
 func (w *Store) firstPause() time.Duration {
 	return max(firstHeartbeat, min(w.schedule().Heartbeat/16, heartbeatTTL/3))
 }
@@ -174,8 +174,8 @@ func (w *Store) heartbeat(ctx context.Context, leaves bool, barrier time.Duratio
 // maxCurious bounds the scoped limits that one heartbeat reads. The rest take turns.
 const maxCurious = 16
 
-// curious returns the limits of which this process wants to know what they hold: those without a scope, and some of those that it has
-// used of late. A process that does not decide by itself needs none.
+// curious returns the limits whose holdings a heartbeat reads: those without a scope, and some that this process used lately. A process
+// that never decides by itself needs none.
 func (w *Store) curious() []store.Limit {
 	if w.config.Mode != Local {
 		return nil

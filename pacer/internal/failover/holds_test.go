@@ -136,8 +136,9 @@ func TestAStoreThatRestartsFromASnapshot(t *testing.T) {
 				bucket := g.Charges[0].From
 				s.shared.set(func() { s.shared.holds = []store.Holding{{Buckets: []store.Charge{{From: bucket, To: 61}}}} })
 				time.Sleep(5 * time.Second)
-				before := s.shared.epoch
+				var before, after store.Epoch
 				s.shared.set(func() {
+					before = s.shared.epoch
 					s.shared.mem, s.shared.until, s.shared.down = memstore.New(), nil, outage > 0
 					s.shared.holds = []store.Holding{{}}
 				})
@@ -148,7 +149,8 @@ func TestAStoreThatRestartsFromASnapshot(t *testing.T) {
 				time.Sleep(outage)
 				s.shared.set(func() { s.shared.down = false })
 				time.Sleep(5 * time.Second)
-				require.Equal(t, outage < 10*time.Second, s.shared.epoch.Began > before.Began, "bookings of before are refused")
+				s.shared.set(func() { after = s.shared.epoch })
+				require.Equal(t, outage < 10*time.Second, after.Began > before.Began, "bookings of before are refused")
 				spent := int64(61)
 				if outage > 0 {
 					spent++

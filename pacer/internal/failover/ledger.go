@@ -16,7 +16,7 @@ type ledger struct {
 }
 
 // heed forgets what was reset since an epoch, as the store lists it; everything, if the list does not have each reset up to another epoch.
-// It returns the epoch of which the rest is.
+// It returns the epoch of the rest.
 func (r *ledger) heed(resets []store.Reset, from, to store.Epoch) store.Epoch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,7 +50,7 @@ func (r *ledger) undo(reset *store.Reset) {
 	}
 }
 
-// of returns the record of a limit, made if there is none. The caller holds mu.
+// of returns the record of a limit, and makes one if there is none. The caller holds mu.
 func (r *ledger) of(l *store.Limit, now int64) *record {
 	k := l.Key()
 	t := r.keys[k]
@@ -157,8 +157,8 @@ func (r *ledger) contradicts(stack *store.Stack, grants []store.Grant) bool {
 	return false
 }
 
-// granted remembers what the store's grants mean: the charge itself, and that everything before it was taken, because a
-// limit grants the first slot that there is.
+// granted remembers what the store's grants mean: the charge itself, and that everything before it was taken, because a limit grants the
+// first free slot.
 func (r *ledger) granted(stack *store.Stack, grants []store.Grant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -211,7 +211,7 @@ func (r *ledger) pause(l *store.Limit, until store.Instant, now int64) {
 	t.paused = max(t.paused, until)
 }
 
-// released is called before charges are given back: from then on somebody else may have them.
+// released removes charges before they are given back: others may get them then.
 func (r *ledger) released(l *store.Limit, c store.Charge, n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -226,8 +226,7 @@ func (r *ledger) released(l *store.Limit, c store.Charge, n int64) {
 	}
 }
 
-// settled is called before the store receives what calls really cost: from then on somebody else may have the difference, and nobody is
-// reminded of it.
+// settled sets what calls really cost before the store receives it: others may get the difference then, so no store may be reminded of it.
 func (r *ledger) settled(stack *store.Stack, notes []store.Note) {
 	for i := range notes {
 		n := &notes[i]

@@ -72,10 +72,10 @@ type absence struct {
 
 // share returns a stack with the limits that hold for this process.
 //
-// A rate is strict if it has fewer calls in a burst than there are processes. Each process starts its calls in cells of its own: the
-// emission intervals of the fleet, of which it has every n-th. So no two processes start a call in the same cell, however idle they are.
-// Two such rates may have no slot in common, so only the first of a stack is bound to its cells. A process that the others may not have
-// counted has no rank of its own, and so no cells.
+// A rate is strict if it has fewer calls in a burst than there are processes. Each process starts its calls in cells of its own: every n-th
+// emission interval of the fleet. So no two processes start a call in the same cell, however idle they are. Two such rates may have no slot
+// in common, so only the first of a stack is bound to its cells. A process that the others may not have counted has no rank of its own, and
+// so no cells.
 func (a *localStore) share(stack *store.Stack, away absence) store.Stack {
 	own := store.Stack{Upstream: stack.Upstream, Limits: make([]store.Limit, len(stack.Limits))}
 	mayTurn := away.counted

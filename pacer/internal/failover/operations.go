@@ -48,7 +48,7 @@ func (w *Store) ReserveEach(ctx context.Context, batches []store.Batch, errs []e
 	}
 }
 
-// reserveShared has the shared store decide, and returns the batches of which it does not.
+// reserveShared lets the shared store decide, and returns the batches that it left undecided.
 func (w *Store) reserveShared(ctx context.Context, batches []store.Batch, errs []error) (rest []int) {
 	began, known, sent := w.Now(), w.knownEpoch(), time.Now()
 	for i := range batches {
@@ -65,7 +65,8 @@ func (w *Store) reserveShared(ctx context.Context, batches []store.Batch, errs [
 		})
 	}
 	rest = where(errs, lost)
-	// A store that can be reached is reminded at once of what it forgot, unless the process can do without it meanwhile, or that takes long.
+	// The process reminds a store that can be reached of what it forgot, at once, unless that takes long, or the process can decide without
+	// the store meanwhile.
 	for n := 0; n < maxReminders && time.Since(sent) < w.config.Timeout && len(rest) > 0 && forgot(errs[rest[0]]) != nil && w.config.Mode != Local; n++ {
 		if _, failed := w.resync(ctx); failed != nil {
 			break
@@ -77,7 +78,7 @@ func (w *Store) reserveShared(ctx context.Context, batches []store.Batch, errs [
 	return rest
 }
 
-// where returns the indices of errors of which something holds.
+// where returns the indices of the errors that satisfy is.
 func where(errs []error, is func(error) bool) (all []int) {
 	for i, err := range errs {
 		if err != nil && is(err) {
@@ -130,7 +131,7 @@ func (w *Store) reserveAlone(ctx context.Context, b *store.Batch, asked bool) er
 	return w.refused()
 }
 
-// sendHeeding sends batches whatever was reset or set meanwhile, while the process heeds an epoch. send waits for that.
+// sendHeeding sends batches while the process applies an epoch, whatever was reset or set since. send waits until the epoch is applied.
 func (w *Store) sendHeeding(ctx context.Context, epoch store.Epoch, batches []store.Batch, errs []error) {
 	w.heeded.Add(1)
 	defer w.heeded.Add(-1)
@@ -280,7 +281,7 @@ func (w *Store) reportShared(ctx context.Context, stack store.Stack, notes []sto
 		}
 		kept = append(kept, *n)
 		if last := &kept[len(kept)-1]; n.Kind == store.NoteAnswer && n.Local {
-			last.Cost = 0 // of which the store knows nothing
+			last.Cost = 0 // which the store does not know
 		}
 	}
 	if now, changed, number, err = w.report(ctx, w.reachInTurn, stack.Limits, kept, 0); err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// pay reports to the store what was spent locally, which calls run, and then what else it does not know. Paid debts leave the bill.
+// pay reports to the store what was spent locally, which calls run, and then everything else that it does not know. Paid debts leave the
+// bill.
 //
 // Charges are in the first requests of all processes: those that return at the same time have calls that need room in the same windows.
 // Calls that run must be known before permits of others are given back.
@@ -81,7 +82,7 @@ type operations struct {
 	mu   sync.Mutex
 	by   string
 	last int64
-	open map[int64]struct{} // those of which it is not known whether they were done
+	open map[int64]struct{} // those whose outcome is unknown
 }
 
 // begin numbers an operation.

@@ -9,8 +9,8 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// A process's memory of the store's accounts, so that it can remind a store that has forgotten them, and so that a process that has lost
-// the store begins behind earlier grants. It is bounded: in keys, and in what is kept of each.
+// A process remembers the store's accounts. It reports them to a store that has forgotten them, and a process that has lost the store
+// starts its own grants after earlier ones. The memory has a bounded number of keys, and a bounded size for each.
 const (
 	// maxRecords bounds the keys that a process remembers; the next ones push out others.
 	maxRecords = 1 << 16
@@ -96,7 +96,7 @@ func (s spans) without(from, to int64) spans {
 	return slices.Replace(s, first, last, kept[:n]...)
 }
 
-// meets reports whether one of the spans has something in common with an interval.
+// meets reports whether one of the spans overlaps an interval.
 func (s spans) meets(from, to int64) bool {
 	i := sort.Search(len(s), func(i int) bool { return s[i].to > from })
 	return from < to && i < len(s) && s[i].from < to
@@ -123,7 +123,7 @@ func (t *record) reached(g *store.Grant, j int) {
 	}
 }
 
-// front returns until when everything is taken from now on. If that is past, it is where the last interval ended.
+// front returns the end of what is taken from now on without a break; if nothing is, the end of the last interval.
 func (t *record) front(now int64) int64 {
 	i := sort.Search(len(t.spans), func(i int) bool { return t.spans[i].to > now })
 	if i == len(t.spans) || t.spans[i].from > now {
@@ -141,7 +141,7 @@ func (t *record) length(now int64) int64 {
 	return sum
 }
 
-// bucket returns the use of a bucket, made if there is none.
+// bucket returns the use of a bucket, and makes an entry if there is none.
 func (t *record) bucket(b int64) *bucketUse {
 	i, found := slices.BinarySearchFunc(t.counts, b, func(h bucketUse, b int64) int { return int(max(-1, min(1, h.bucket-b))) })
 	if !found {

@@ -16,7 +16,7 @@ import (
 // without a free connection holds a request back, which looks like a lost answer.
 const maxAtOnce = 16
 
-// reachInTurn is reach for an operation of a caller, of which there may be thousands: it waits until fewer are under way.
+// reachInTurn is reach for the operation of a caller. There may be thousands: it waits while maxAtOnce are under way.
 func (w *Store) reachInTurn(ctx context.Context, name string, op func(context.Context) error) error {
 	w.line <- struct{}{} // each of them ends in time
 	defer func() { <-w.line }()
@@ -55,7 +55,7 @@ func answerOf[T any](ctx context.Context, by way, name string, op func(context.C
 	return answer, err
 }
 
-// beside runs an operation that does not show whether the store can be reached, and that nobody's call depends on.
+// beside runs an operation that no call depends on. It does not show whether the store can be reached.
 func (w *Store) beside(ctx context.Context, name string, op func(context.Context) error) error {
 	return w.within(ctx, name, 0, op)
 }
@@ -79,7 +79,7 @@ func unreachable(err error) error {
 	return fmt.Errorf("%w: %w", store.ErrUnreachable, err)
 }
 
-// overdue is the error of an operation that nobody waits for any longer. It is a [net.Error], so that metrics count a timeout.
+// overdue is the error of an operation that took too long. It is a [net.Error], which metrics count as a timeout.
 func (w *Store) overdue() error { return overdueError{w.config.Timeout} }
 
 type overdueError struct{ within time.Duration }
@@ -92,7 +92,7 @@ func (overdueError) Unwrap() error   { return store.ErrUnreachable }
 func (overdueError) Timeout() bool   { return true }
 func (overdueError) Temporary() bool { return true }
 
-// longestOf returns how long a request may take that has to connect first, by how long others may take.
+// longestOf returns the timeout of a request that must connect first. timeout is that of other requests.
 func longestOf(timeout time.Duration) time.Duration { return 4 * timeout }
 
 // begin begins an operation, and returns a channel that is closed when the store is lost.
@@ -113,15 +113,15 @@ func (w *Store) end() {
 	w.running.Done()
 }
 
-// within waits for an operation for as long as the store may take, whatever its client's own timeouts and retries are. The operation may last
-// longer. calls is how many calls it is about.
+// within waits for an operation, at most the time that the store may take, whatever its client's own timeouts and retries are. The
+// operation may last longer. calls is how many calls it is about.
 func (w *Store) within(values context.Context, name string, calls int, op func(context.Context) error) (err error) {
 	gone, err := w.begin()
 	if err != nil {
 		return err
 	}
 	timeout, began := w.config.Timeout, time.Now()
-	var closing <-chan struct{} // what runs is waited for, but for a store that has never answered
+	var closing <-chan struct{} // what runs is waited for, unless the store has never answered
 	if w.state.Load() == unknown {
 		timeout, closing = max(timeout, time.Duration(w.budget.Load())), w.closing
 	}
@@ -190,7 +190,7 @@ type breaker struct {
 	probing bool      // one is under way meanwhile
 }
 
-// allow returns the function by which a request reports how it ended, or nil if it is not to be sent.
+// allow returns a function with which a request reports how it ended, or nil if it must not be sent.
 func (b *breaker) allow() (done func(failed bool)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

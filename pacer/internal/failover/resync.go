@@ -83,9 +83,10 @@ func (w *Store) arrive(ctx context.Context) error {
 	if w.failure.Load() == nil && took > w.config.Timeout && p.Alive > 1 && w.config.Processes == 0 {
 		w.failed(w.overdue()) // others may have lost the store meanwhile: it can wait for them, as it has no share
 	}
-	// Only now: a barrier that nobody has learned of would be over for those who come next. One that is set may be over before this is answered.
+	// Only now: a barrier that no process has received would be over for those that come next. One that is set may be over before this is
+	// answered.
 	if until := w.untilAllAreBack(); until > 0 && p.Barrier <= p.Now {
-		if took <= w.config.Timeout { // the store is back since it had the first one, which is as long ago as that took
+		if took <= w.config.Timeout { // the store has been back for at least the time that the first one took
 			until -= took
 		}
 		if p, err = w.heartbeat(ctx, false, until); err != nil {
@@ -128,8 +129,8 @@ func (w *Store) untilAllAreBack() time.Duration {
 	return pause*5/4 + w.schedule().Spread + 2*w.config.Timeout
 }
 
-// remind reports to the store what this process remembers, in case the store has forgotten. A store that still has all that this process was
-// granted by its rates is not reminded of what others were: they may have given it back since, and then it is free.
+// remind reports to the store what this process remembers, in case the store has forgotten it. If the store still has everything that its
+// rates granted this process, remind omits what they granted others, who may have given it back since.
 func (w *Store) remind(ctx context.Context, now store.Instant, forgotten bool) error {
 	missing, err := w.sendReports(ctx, w.ledger.messages(now, forgotten), nil)
 	if err == nil && missing > 0 && !forgotten {
@@ -141,7 +142,7 @@ func (w *Store) remind(ctx context.Context, now store.Instant, forgotten bool) e
 	return err
 }
 
-// payLast reports what the store does not know yet when the process leaves, for as long as one request may take.
+// payLast reports what the store does not know yet when the process leaves. It tries for the time that one request may take.
 func (w *Store) payLast(ctx context.Context) {
 	last := time.Now().Add(w.config.Timeout)
 	w.last.Store(&last)
@@ -198,7 +199,7 @@ func (w *Store) sendReports(ctx context.Context, all []readings.Report, sent fun
 	return changed, failed
 }
 
-// isClosing reports whether nothing more is to be reported, because the process is about to leave the fleet.
+// isClosing reports whether the process is about to leave the fleet, and must not report anything.
 func (w *Store) isClosing() bool {
 	if last := w.last.Load(); last != nil {
 		return !time.Now().Before(*last)

@@ -60,9 +60,9 @@ func (w *Store) sendOnce(ctx context.Context, batches []store.Batch) error {
 // opReserve is the name of an operation that reserves.
 const opReserve = "reserve"
 
-// sendLate sends to a store that may answer when nobody waits any more. Its late grants are given back.
+// sendLate sends to a store that may answer when no call waits any more. It gives late grants back.
 func (w *Store) sendLate(ctx context.Context, calls int, batches []store.Batch) error {
-	var over atomic.Bool // somebody has the answer, or nobody waits for it any more
+	var over atomic.Bool // a caller has the answer, or none waits for it any more
 	var answer error
 	err := w.within(ctx, opReserve, calls, func(ctx context.Context) error {
 		if answer = w.store.ReserveAll(ctx, batches); !over.CompareAndSwap(false, true) && answer == nil {
@@ -146,7 +146,8 @@ func (w *Store) giveBack(ctx context.Context, batches []store.Batch) []error {
 	return errs
 }
 
-// forgets is called before grants are given back: from then on somebody else may have them, and no store is to be reminded of them.
+// forgets removes grants from the process's memory before they are given back. Others may get them then, so this process must not report
+// them to a store that has lost its data.
 func (w *Store) forgets(stack *store.Stack, grants []store.Grant) {
 	w.ledger.releasedAll(stack, grants)
 	w.ledger.cancelled(stack, grants)

@@ -42,11 +42,11 @@ func (w *Store) Registry() store.Registry {
 	return nil
 }
 
-// looksAgain is after how many descriptions a process looks again what policies others have, although there are as many versions as before.
+// looksAgain is how many descriptions a process sends before it reads the others' policies again, even if the number of versions is the
+// same.
 const looksAgain = 16
 
-// maxTexts is of how many different policies it looks whether they are shared fairly, at most: anybody who can write to the store can name
-// any.
+// maxTexts bounds the different policies in which it looks for fair shares: anyone who can write to the store can name any number.
 const maxTexts = 1 << 12
 
 // findFair finds the policies that some process shares fairly, if processes have different ones: while that is rolled out, or taken back, this

@@ -17,7 +17,7 @@ import (
 // them, they are at most z.n, and the share of each is at most 1/z.n. The same holds for permits, by rank.
 type standing struct {
 	n, rank int           // how many processes there are, and how many of them came before this one
-	came    store.Instant // since when the store has known this one, without a break or a loss
+	came    store.Instant // since then the store has known this one, without a break or a loss
 	at      store.Instant // when it answered the last heartbeat
 	until   store.Instant // until when that one counts, or one whose answer was lost
 	sent    time.Time     // when it was sent; zero if none was answered

@@ -52,6 +52,8 @@ type Lease struct {
 	guard   time.Duration // for how long its permits stay taken when the call is done
 	renewed time.Time
 	alive   func() bool // nil: yes
+	asking  bool        // that is called, and has not returned
+	ended   bool        // it returned false
 	done    bool
 	timer   *time.Timer // of the guard
 }
@@ -101,7 +103,7 @@ func (s *Leases) Take(id int64, limits []store.Limit, began store.Instant, reque
 	return f
 }
 
-// Pass makes the lease of a call that is over that of another call, which begins now. It returns nil if the lease has ended.
+// Pass gives the lease of a call that is over to another call, which begins now, and returns it. It returns nil if the lease has ended.
 func (s *Leases) Pass(f *Lease, now store.Instant) *Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -152,6 +152,31 @@ func TestAFunctionThatPanicsHarmsNobody(t *testing.T) {
 	})
 }
 
+// A function of WhileAlive that hangs delays renewals once, for a second, and its call counts as running.
+func TestAFunctionThatHangsHarmsNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newReceived()
+		s := leases.New(leases.Config{Report: r.report, PassOn: never})
+		all := limits(policies.InFlight(2).Lease(30 * time.Second))
+		bad, good := s.Take(1, all, 0, time.Now(), leases.Passing{}), s.Take(2, all, 0, time.Now(), leases.Passing{})
+		release := make(chan struct{})
+		s.WhileAlive(bad, func() bool {
+			<-release
+			return false
+		})
+		time.Sleep(25 * time.Second)
+		synctest.Wait()
+		require.Len(t, r.renewals(), 4)
+		close(release)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Len(t, s.Held()[0].Notes, 1, "that of the other")
+		s.Release(good)
+		s.Close()
+	})
+}
+
 // A guarded permit stays taken for a while; Close does not wait for that.
 func TestAGuardedPermitComesBackLater(t *testing.T) {
 	t.Parallel()

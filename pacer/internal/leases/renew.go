@@ -1,6 +1,7 @@
 package leases
 
 import (
+	"sync"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/telemetry"
@@ -17,7 +18,7 @@ func (s *Leases) renewIn(d time.Duration) {
 
 // renew renews the leases.
 func (s *Leases) renew() {
-	ended := s.ended()
+	s.findEnded()
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -26,35 +27,51 @@ func (s *Leases) renew() {
 	s.running.Add(1)
 	s.mu.Unlock()
 	defer s.running.Done()
-	s.send(store.NoteRenew, func() []*Lease { return s.live(ended) })
+	s.send(store.NoteRenew, s.live)
 }
 
-// ended returns the calls that have ended by the functions of WhileAlive, which it calls under no lock. A call whose function panics counts
-// as running.
-func (s *Leases) ended() map[*Lease]bool {
-	functions := make(map[*Lease]func() bool)
+// patience is how long a renewal waits for functions of WhileAlive.
+const patience = time.Second
+
+// findEnded learns from the functions of WhileAlive which calls have ended, and calls them under no lock. A call whose function panics, or has
+// not returned, counts as running.
+func (s *Leases) findEnded() {
+	var asking sync.WaitGroup
 	s.mu.Lock()
 	for _, f := range s.inFlight {
-		if !f.done && f.alive != nil {
-			functions[f] = f.alive
+		if f.done || f.alive == nil || f.asking {
+			continue
 		}
+		f.asking = true
+		alive := f.alive
+		asking.Go(func() {
+			running := true
+			telemetry.Guard("a function of WhileAlive", func() { running = alive() })
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			f.asking, f.ended = false, !running
+		})
 	}
 	s.mu.Unlock()
-	over := make(map[*Lease]bool)
-	for f, alive := range functions {
-		telemetry.Guard("a function of WhileAlive", func() { over[f] = !alive() })
+	all := make(chan struct{})
+	go func() {
+		asking.Wait()
+		close(all)
+	}()
+	select {
+	case <-all:
+	case <-time.After(patience):
 	}
-	return over
 }
 
 // live returns the calls whose leases must be renewed, and schedules the next renewal. It forgets those whose leases have run out.
-func (s *Leases) live(ended map[*Lease]bool) (all []*Lease) {
+func (s *Leases) live() (all []*Lease) {
 	now, next := time.Now(), time.Duration(0)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.inFlight {
 		switch {
-		case f.done || !ended[f]:
+		case f.done || !f.ended:
 			f.renewed = now
 			all = append(all, f)
 		case now.Sub(f.renewed) >= f.length:

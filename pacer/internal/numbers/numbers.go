@@ -81,9 +81,9 @@ const (
 	MaxReset     = 1024          // bytes of what one of them forgot
 )
 
-// Parameters of the search for a slot. A limit may have many pieces of free time that are useless to another. So after ManyRounds a rate
-// offers only pieces twice as long as the call needs, and doubles that in each round, until one is long enough for all, or only the time
-// behind all reservations is left. After LastRound, windows offer only that, too.
+// Parameters of the search for a slot. A limit may have many free pieces of time that are useless to another. So after ManyRounds a rate
+// offers only pieces that are twice as long as the call needs, and doubles that length in each round, until a piece is long enough for all
+// limits, or only the time after all reservations is left. After LastRound, windows offer only that time, too.
 const (
 	ManyRounds = 16
 	LastRound  = 48

@@ -40,7 +40,7 @@ func (o *Observer) ask(ctx context.Context, all []*Observation) {
 	defer cancel()
 	if err := o.Store.Reserve(ctx, all[0].stack(), calls, grants); err != nil {
 		o.lose(all)
-		if o.Direct { // no goroutine will emit it
+		if o.Direct { // no goroutine would report it
 			o.mu.Lock()
 			lost := o.lost
 			o.lost = 0

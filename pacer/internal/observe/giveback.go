@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 
+	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -35,7 +36,7 @@ func (o *Observer) inBackground(do func()) {
 	if o.closed {
 		return
 	}
-	o.busy.Go(do)
+	o.busy.Go(func() { telemetry.Guard("a store", do) })
 }
 
 // giveBack gives slots back. Slots that cannot be given back are lost.
@@ -62,7 +63,7 @@ func (o *Observer) giveBack(ctx context.Context, all []*Observation) {
 	}
 }
 
-// takeAll empties the virtual queue, from which pending calls then are free. The caller holds mu.
+// takeAll empties the virtual queue, and so frees its pending calls. The caller holds mu.
 func (o *Observer) takeAll() (all []*Observation) {
 	o.epoch++
 	for _, one := range o.virtual {

@@ -23,9 +23,21 @@ type fake struct {
 	delay    time.Duration
 	reported int
 	back     int
+	lost     int64
+	panics   bool
 }
 
+// broken panics, if the store is to.
+func (f *fake) broken() {
+	if f.panics {
+		panic("a bug in a store")
+	}
+}
+
+func (f *fake) NotObserved(n int64) { f.lost += n }
+
 func (f *fake) Reserve(_ context.Context, _ store.Stack, _ []store.Call, grants []store.Grant) error {
+	f.broken()
 	now := store.Instant(time.Now().UnixMicro())
 	for i := range grants {
 		grants[i] = store.Grant{OK: true, Now: now, At: now.Add(f.delay), Charges: make([]store.Charge, 1)}
@@ -36,18 +48,20 @@ func (f *fake) Reserve(_ context.Context, _ store.Stack, _ []store.Call, grants 
 func (*fake) Predicted(context.Context, *observe.Observation, *store.Grant) {}
 
 func (f *fake) Cancel(_ context.Context, _ store.Stack, grants []store.Grant) error {
+	f.broken()
 	f.back += len(grants)
 	return nil
 }
 
 func (f *fake) Report(context.Context, store.Stack, []store.Note) (store.Instant, int, error) {
+	f.broken()
 	f.reported++
 	return 0, 0, nil
 }
 
-func newObserver(f *fake) *observe.Observer {
+func newObserver(f *fake, direct bool) *observe.Observer {
 	return observe.New(&observe.Config{
-		Upstream: "test", Store: f, Direct: true, Timeout: time.Second, Meter: usage.NewMeter(nil, false),
+		Upstream: "test", Store: f, Direct: direct, Timeout: time.Second, Meter: usage.NewMeter(nil, false),
 		Events: f,
 	})
 }
@@ -74,7 +88,7 @@ func TestWhatIsSettled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{delay: time.Second}
-		o := newObserver(f)
+		o := newObserver(f, true)
 		goes, given := observed(t, o), observed(t, o)
 		settle(t, goes)
 		settle(t, goes)
@@ -97,7 +111,7 @@ func TestWhatIsSettled(t *testing.T) {
 // A permit is released once.
 func TestPermits(t *testing.T) {
 	t.Parallel()
-	o := newObserver(&fake{})
+	o := newObserver(&fake{}, true)
 	key := store.Key{Policy: "p"}
 	first, second := o.New(t.Context(), 0), o.New(t.Context(), 0)
 	require.Equal(t, int64(1), first.Enter(key))
@@ -107,6 +121,29 @@ func TestPermits(t *testing.T) {
 	first.Cancel(t.Context(), true)
 	require.Equal(t, int64(2), o.New(t.Context(), 0).Enter(key))
 	require.Equal(t, int64(1), o.New(t.Context(), 0).Enter(store.Key{Policy: "other"}))
+}
+
+// A store that panics in a goroutine of the observer costs no more than a prediction.
+func TestAStoreThatPanics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{delay: time.Second, panics: true}
+		o := newObserver(f, false)
+		observed(t, o)
+		synctest.Wait()
+		require.Equal(t, int64(1), f.lost)
+		f.panics, f.delay = false, 0
+		over, gone := observed(t, o), observed(t, o)
+		synctest.Wait()
+		f.panics = true
+		over.Cancel(t.Context(), false)
+		settle(t, gone)
+		synctest.Wait()
+		f.panics = false
+		settle(t, observed(t, o))
+		synctest.Wait()
+		require.Equal(t, 1, f.reported)
+	})
 }
 
 // A nil observation is of a call that no policy observes.

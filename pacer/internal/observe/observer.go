@@ -41,11 +41,11 @@ type Config struct {
 type Events interface {
 	// Predicted receives the store's answer about a call.
 	Predicted(ctx context.Context, one *Observation, g *store.Grant)
-	// WouldRefuse receives why a call would have been refused before a request to the store.
+	// WouldRefuse is called with the error of a call that would have been refused before a request to the store.
 	WouldRefuse(ctx context.Context, err error)
-	// WouldQueue receives that a call would have been queued for a permit, while so many calls of this process run.
+	// WouldQueue is called for a call that would have been queued for a permit, while running calls of this process run.
 	WouldQueue(ctx context.Context, policy, scope string, running int64)
-	// NotObserved receives how many calls were dropped.
+	// NotObserved is called with the number of calls that were dropped.
 	NotObserved(n int64)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/batch"
+	"github.com/headway-go/headway/pacer/internal/telemetry"
 )
 
 // Ask predicts a call, at once or in the background. A call without limits needs no request.
@@ -69,7 +70,9 @@ func (o *Observer) askAll(ctx context.Context) {
 			room <- struct{}{}
 			asking.Go(func() {
 				for some := range slices.Chunk(group, batch.MaxCalls) {
-					o.ask(ctx, some)
+					if !telemetry.Guard("a store", func() { o.ask(ctx, some) }) {
+						o.lose(some)
+					}
 				}
 				<-room
 			})

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/headway-go/headway/pacer/internal/binding"
+	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -61,7 +62,7 @@ func (o *Observer) settleIfKnown(ctx context.Context, one *Observation) {
 	o.busy.Go(func() {
 		ctx, cancel := o.bounded(ctx)
 		defer cancel()
-		_, _, _ = o.Store.Report(ctx, stack, notes)
+		telemetry.Guard("a store", func() { _, _, _ = o.Store.Report(ctx, stack, notes) })
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.settling--

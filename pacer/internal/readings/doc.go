@@ -15,8 +15,8 @@
 //	notes --Reporter--> the store --> Applied, for hooks --> Changed, for calls that wait
 //
 // [Rules] turn feedback into notes: they use no store, have no clock and never change. A [Memory] is what a process remembers between
-// answers, among that what was stated: how much, until when, in which field. A [Reporter] gives the notes to the store, good answers
-// together. [Reports] pack notes for a store, so that no run of a script takes long.
+// answers, such as what the upstream stated: how much, until when, in which field. A [Reporter] sends the notes to the store, those of good
+// answers in batches. [Reports] pack notes for a store, so that no run of a script takes long.
 //
 // # Allowances
 //
@@ -41,6 +41,14 @@
 //
 // A stray refusal is one that is likely to be the upstream's imprecision: it widens a margin and pauses nobody. The store knows whether it
 // makes a difference; if none does, nothing of it is a stray, and the refusals pause.
+//
+// # Limits that readings hide
+//
+// Some upstreams have two limits and state the one of which the smaller part is left, without its name and number. Then a reading does not
+// show how much of the other is left, nor even that there is one, until replies change over to it. Calls that are under way by then may
+// be too many: up to as many as there are callers, each time. By the time that the other one shows, the calls have gone, and an allowance does
+// not remember for the next window after how many that was. Policies with both numbers help. Of a limit that only bare refusals show, while
+// another is stated, a pace is learned; since the guessed end of a refusal is part of it, it is too slow at first.
 //
 // # Invariants
 //

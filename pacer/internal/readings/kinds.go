@@ -19,7 +19,7 @@ const (
 	maxSampled = 8
 )
 
-// sampled is the last reading of a limit that fits no policy, and what all of them showed of each scope that calls carry.
+// sampled is the last reading of a limit that fits no policy, and what all its readings showed about each scope of the calls.
 type sampled struct {
 	left            int64
 	answered, until store.Instant
@@ -47,8 +47,8 @@ func (e *shown) areApart() bool {
 	return e.changed.rose >= e.same.rose+enough && e.changed.rose*e.same.all >= unlikely*(e.same.rose+doubt)*e.changed.all
 }
 
-// watch notes what is left after a call, of an allowance that no policy is about, and returns by which scope its calls are counted apart;
-// "" if that is not known. Readings of calls that were on their way together show nothing, and neither do those after a reset.
+// watch records what is left of an allowance without a policy after a call, and returns the scope by which the upstream counts its calls;
+// "" if that is unknown. Readings of calls that were under way together show nothing, and neither do those after a reset.
 func (m *Memory) watch(name string, a *Answer, left int64, reset time.Duration) (scope string) {
 	if a.Grant == nil || a.Grant.Local || a.Scopes == nil || reset <= time.Second {
 		return ""
@@ -100,8 +100,7 @@ func ApartBy(name string) string {
 	return scope
 }
 
-// ApartFrom returns the scope by which calls are counted apart that an allowance was about before, as one of some others is about them; "" if
-// none is.
+// ApartFrom returns the scope that splits an allowance, if one of the others is a part of it by that scope; "" if none is.
 func ApartFrom(name string, others []string) string {
 	for _, other := range others {
 		if scope, found := strings.CutPrefix(other, name+apartMark); found {

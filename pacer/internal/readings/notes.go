@@ -118,14 +118,14 @@ func (r *Rules) lower(n *Notes, m *Memory, a *Answer, f *policies.Feedback, t ta
 	}
 }
 
-// slowest returns the emission interval of a limit per window, but for one that is slower than any wait.
+// slowest returns the emission interval of a limit per window, at most that of the longest wait.
 func (r *Rules) slowest(limit int64, window time.Duration) int64 {
 	return min((window.Microseconds()-1)/max(1, limit)+1, min(r.maxPause, implausible).Microseconds())
 }
 
-// lowered returns what a limit has to be lowered to for one of the upstream: the emission interval of a rate, or the limit of a window or
-// of leases; 0 if it is no lower than the policy's. A rate keeps the same pace over another time, however slow. A window admits at least
-// one call.
+// lowered returns a limit that the upstream states as a value of the policy's kind: the emission interval of a rate, or the limit of a
+// window or of leases; 0 if it is no lower than the policy's. A rate keeps the same pace over another time, however slow. A window admits
+// at least one call.
 func (r *Rules) lowered(l *store.Limit, limit int64, window time.Duration) int64 {
 	policy := r.policyOf(l)
 	most, period := policy.Limit()
@@ -183,7 +183,8 @@ func (r *Rules) answers(n *Notes, m *Memory, a *Answer, fs []policies.Feedback, 
 	}
 }
 
-// admitted adds what calls were admitted before a refusal that teaches how fast they may go, of an allowance that is new to the store.
+// admitted adds, to the first refusal that teaches the pace of an allowance, the calls that were admitted before it, which the store does
+// not know.
 func (n *Notes) admitted(j int, m *Memory, a *Answer, teaches bool) {
 	if teaches && a.Grant != nil && n.Limits[j].Scope == "" {
 		before := m.answered(a.Grant.At, 0)

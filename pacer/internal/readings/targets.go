@@ -52,7 +52,7 @@ type Carrier interface{ Carried() map[string]string }
 // An Answer is what is known of the call that was answered.
 type Answer struct {
 	Limits  []store.Limit // that bound it, each of a policy of the Rules
-	Partial bool          // the call lacks a scope: Limits are those of which it has one
+	Partial bool          // the call lacks a scope: Limits are those whose scopes it has
 
 	// Of a call with a known time of admission; nil otherwise. It does not change any more.
 	Grant *store.Grant
@@ -86,7 +86,8 @@ type targets struct {
 	within string // only limits that are per this scope; "" for all
 }
 
-// targets finds whom a feedback is about: the policies that it names, or the widest scope that binds the call, within its bound.
+// targets returns the limits that a feedback is about: those of the policies that it names, or else of the widest scope that binds the
+// call, within its bound.
 func (r *Rules) targets(a *Answer, f *policies.Feedback) (targets, error) {
 	if len(f.Policies) == 0 {
 		return r.widest(a, f.Within), nil

@@ -59,13 +59,7 @@ func (d *Dispatcher[H]) Close() {
 	timeout := time.NewTimer(CloseTimeout)
 	defer timeout.Stop()
 	for _, s := range d.sets {
-		idle := s.untilIdle()
-		if idle == nil {
-			continue
-		}
-		select {
-		case <-idle:
-		case <-timeout.C:
+		if !s.Wait(timeout.C) {
 			return
 		}
 	}

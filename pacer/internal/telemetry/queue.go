@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"time"
 )
 
 // A Queue calls functions of a user, one at a time and in order, in a goroutine that exists only while some wait. Set Most, and Dropped if
@@ -33,11 +34,20 @@ func (q *Queue) Add(hook func()) {
 	}
 }
 
-// untilIdle returns a channel that is closed when everything is delivered; nil if it is.
-func (q *Queue) untilIdle() <-chan struct{} {
+// Wait waits until everything is delivered, or a timer fires, since a hook may hang. It reports whether everything is.
+func (q *Queue) Wait(timeout <-chan time.Time) bool {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.idle
+	idle := q.idle
+	q.mu.Unlock()
+	if idle == nil {
+		return true
+	}
+	select {
+	case <-idle:
+		return true
+	case <-timeout:
+		return false
+	}
 }
 
 // run calls hooks until there are no more to call.

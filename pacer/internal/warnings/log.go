@@ -32,7 +32,7 @@ func (l *log) dropped(n int64) {
 	})
 }
 
-// write has a line written soon.
+// write schedules a line.
 func (l *log) write(line func(*slog.Logger)) { l.lines.Add(func() { l.line(line) }) }
 
 // line writes a line, unless the log is closed.

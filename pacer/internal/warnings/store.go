@@ -31,8 +31,8 @@ type Store struct {
 	since    time.Time
 	loss     failover.Change
 	back     failover.Change
-	warned   int // so many warnings about the present loss
-	returned int // so many returns wait to be logged
+	warned   int // warnings about the present loss
+	returned int // returns that wait to be logged
 	timer    *time.Timer
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/fleet"
-	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -91,11 +90,11 @@ func fixtureAt(step int64) *fleet.Snapshot {
 		}
 		return int64(max(18, 276-14*(s-pauseTo)) + 6*wave(s, 4, 0))
 	}
-	busy := []store.Second(nil)
-	quiet := []store.Second(nil)
+	busy := []fleet.Second(nil)
+	quiet := []fleet.Second(nil)
 	for i := range fleet.HistorySeconds {
 		s := math.Floor(now) - fleet.HistorySeconds + float64(i)
-		second := store.Second{Cost: went(s)}
+		second := fleet.Second{Cost: went(s)}
 		quiet = append(quiet, second)
 		if n := waiting(s); n > 0 {
 			second.Waits = second.Cost

@@ -42,11 +42,11 @@ func newJudge(t *testing.T) (url string, stats func() standin.TenantRow) {
 // ticket is what the clients read.
 const ticket = "/acme/api/v2/tickets/7.json"
 
-// limits are those of the stand-in's plan for calls of one ticket.
-const limits = `[account: "at most 700 in any 1m, burst 2, skew 50ms", peak: "at most 14 in any 1s, burst 2, skew 50ms"]`
+// limits are those of the stand-in's plan for calls of one ticket, and one that counts them all.
+const limits = `[account: "at most 700 in any 1m, burst 2, skew 50ms", peak: "at most 14 in any 1s, burst 2, skew 50ms", all: "100000 per window of 8760h"]`
 
-// Four Python processes use the whole limit, and no call is refused: through the proxy and by the API, in memory and with two servers and a
-// Go program over Redis.
+// Four Python processes use the whole limit, no call is refused, and each is charged once: through the proxy and by the API, in memory and
+// with two servers and a Go program over Redis.
 func TestPythonFleet(t *testing.T) {
 	interpreter := python(t)
 	for _, shared := range []bool{false, true} {
@@ -93,6 +93,10 @@ func TestPythonFleet(t *testing.T) {
 					require.Contains(t, []string{"200", "429"}, status)
 				}
 				require.Contains(t, outputs[0], "200")
+				require.Eventually(t, func() bool {
+					_, body := daemons[0].get(t, "/v1/status")
+					return strings.Contains(body, fmt.Sprintf(`"remaining":%d,`, 100_000-row.Admitted-row.Refused))
+				}, time.Minute, 100*time.Millisecond, "%+v", row)
 				n, per := fullSeconds(row.AdmittedPerSecond)
 				share := per / (700. / 60)
 				measure.Judge(t, late, skew, fmt.Sprintf("%d calls, %d refused, in %d full seconds %.2f/s: %.1f %% of the limit",

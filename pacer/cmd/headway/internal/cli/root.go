@@ -30,12 +30,12 @@ func Run(ctx context.Context, args []string, env Env) int {
 	root.SetIn(env.In)
 	root.SetOut(env.Out)
 	root.SetErr(env.Err)
-	err := root.ExecuteContext(ctx)
+	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return ExitDone
 	}
 	if !a.begun && codeOf(err) == ExitFailed { // cobra did not understand the command line
-		err = usagef("%s: see headway --help", oneLine(err.Error()))
+		err = usagef("%s: see %s --help", oneLine(err.Error()), command.CommandPath())
 	}
 	printError(env.Err, err, a.json || slices.Contains(args, "--json"))
 	return codeOf(err)

@@ -65,7 +65,7 @@ Beyond loopback, a token and TLS are required. The token is in a file, or in the
 	flags.StringVar(&f.cert, "tls-cert", "", "file with the certificate of both addresses")
 	flags.StringVar(&f.key, "tls-key", "", "file with its key")
 	flags.BoolVar(&f.insecurePlain, "insecure-plain", false, "serve beyond loopback without TLS: anyone on the network can read the token and the requests")
-	flags.IntVar(&f.proxy.MaxConnections, "max-connections", 20_000, "connections at once of each address; further ones wait") //nolint:mnd // the default
+	flags.IntVar(&f.proxy.MaxConnections, "max-connections", 20_000, "connections, and requests over HTTP/2, at once of each address") //nolint:mnd // the default
 	flags.StringVar(&f.credentials, "credentials", "", "file with credentials to add to requests, of mode 600, or 440 for a service")
 	flags.StringVar(&f.state, "state", "", "file that keeps what windows in memory have counted, or "+noState+
 		" (default: in $STATE_DIRECTORY or the user's cache directory)")

@@ -11,7 +11,6 @@ import (
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/cmd/headway/internal/report"
 	"github.com/headway-go/headway/pacer/fleet"
-	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -57,9 +56,9 @@ func TestDurationsThatPeopleType(t *testing.T) {
 // scene has a policy of each kind, one lowered, one paused, one with a scope without a value.
 func scene() *fleet.Snapshot {
 	at := time.Date(2026, 3, 4, 14, 5, 12, 0, time.UTC)
-	history := make([]store.Second, fleet.HistorySeconds)
+	history := make([]fleet.Second, fleet.HistorySeconds)
 	for i := range history {
-		history[i] = store.Second{Cost: 5, Waits: 2, Waited: 500 * time.Millisecond}
+		history[i] = fleet.Second{Cost: 5, Waits: 2, Waited: 500 * time.Millisecond}
 	}
 	shown := func(p policies.Policy, s pacer.PolicyStatus, waiting int64) fleet.Policy {
 		s.Policy = p

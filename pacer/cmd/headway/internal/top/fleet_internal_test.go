@@ -6,16 +6,15 @@ import (
 
 	"github.com/headway-go/headway/pacer"
 	"github.com/headway-go/headway/pacer/fleet"
-	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
 // history makes up a minute: so many each second, waits included, with a shape.
-func history(cost func(second int) float64, waits int64) []store.Second {
-	all := make([]store.Second, fleet.HistorySeconds)
+func history(cost func(second int) float64, waits int64) []fleet.Second {
+	all := make([]fleet.Second, fleet.HistorySeconds)
 	for i := range all {
 		n := int64(math.Round(max(0, cost(i))))
-		all[i] = store.Second{Cost: n, Waits: min(n, waits), Waited: time.Duration(min(n, waits)) * 340 * time.Millisecond}
+		all[i] = fleet.Second{Cost: n, Waits: min(n, waits), Waited: time.Duration(min(n, waits)) * 340 * time.Millisecond}
 	}
 	return all
 }
@@ -30,7 +29,7 @@ func steady(level, ripple float64) func(int) float64 {
 // scene is an upstream like Zendesk, made up: a sync runs at the account's pace, tickets are written, and exports are paused.
 func scene() *fleet.Snapshot {
 	at := time.Date(2026, 3, 4, 14, 5, 12, 0, time.UTC)
-	shown := func(p policies.Policy, s pacer.PolicyStatus, waiting int64, h []store.Second) fleet.Policy {
+	shown := func(p policies.Policy, s pacer.PolicyStatus, waiting int64, h []fleet.Second) fleet.Policy {
 		s.Policy = p
 		return fleet.Policy{PolicyStatus: s, Shown: true, Waiting: waiting, History: h}
 	}

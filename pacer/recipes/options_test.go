@@ -1,4 +1,4 @@
-package pacer_test
+package recipes_test
 
 import (
 	"os"

@@ -1,5 +1,5 @@
 // Package options gives functions options that mean nothing to them. Each line that ends in "wrong" does not compile, and no other line
-// fails: a test of package pacer builds it.
+// fails: a test builds it.
 package options
 
 import (
@@ -47,7 +47,10 @@ func calls(ctx context.Context, p *pacer.Pacer, pool *pacer.Pool) {
 	_, _ = p.Redeem(ctx, "token", keep)     // wrong
 	_, _ = p.Redeem(ctx, "token", maxWait)  // wrong
 	_, _ = pool.Redeem(ctx, "token", scope) // wrong
-	_ = p.CancelBooking(ctx, "token", cost) // wrong
+	_ = p.CancelBooking(ctx, "token")
+	_ = p.CancelBooking(ctx, "token", attempt)
+	_ = p.CancelBooking(ctx, "token", early) // wrong
+	_ = p.CancelBooking(ctx, "token", cost)  // wrong
 
 	// No call.
 	_ = pacer.With(ctx, scope, lane, weight, caller, nested)
