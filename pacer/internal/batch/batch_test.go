@@ -29,7 +29,7 @@ func TestCancelsShareRequests(t *testing.T) {
 		var sizes []int
 		given, sending, most := 0, 0, 0
 		failing := errors.New("failing")
-		c := batch.NewCancels(func(all []*batch.Refund) []error {
+		c := batch.NewCancels(func(all []*batch.Refund) {
 			mu.Lock()
 			sending++
 			most = max(most, sending)
@@ -39,16 +39,14 @@ func TestCancelsShareRequests(t *testing.T) {
 			defer mu.Unlock()
 			sending--
 			n := 0
-			errs := make([]error, len(all))
-			for i, r := range all {
+			for _, r := range all {
 				n += len(r.Grants) * len(r.Stack.Limits)
 				given += len(r.Grants)
 				if r.Stack.Limits[0].Scope == "7" {
-					errs[i] = failing
+					r.Err = failing
 				}
 			}
 			sizes = append(sizes, n)
-			return errs
 		})
 		grant := []store.Grant{{OK: true, Charges: []store.Charge{{From: 1, To: 2}}}}
 		var wg sync.WaitGroup
@@ -69,7 +67,7 @@ func TestCancelsShareRequests(t *testing.T) {
 		require.Less(t, len(sizes), 60)
 		require.Equal(t, 4, most)
 		require.LessOrEqual(t, time.Since(begun), 160*time.Millisecond, "a fourth of the requests, one after the other")
-		c.Add(batch.Refunds(t.Context(), stackOf(0), grant))
+		c.Add(batch.Refunds(t.Context(), stackOf(0), grant)...)
 		c.Wait()
 		require.Equal(t, 2001, given)
 	})

@@ -8,40 +8,28 @@ import (
 )
 
 // Changes batches changes of settings, in order, one request at a time.
-type Changes struct{ requests[*Change] }
+type Changes struct{ *Requests[*Change] }
 
 // A Change is what one caller sets.
 type Change struct {
-	Ctx      context.Context //nolint:containedctx // for its values
+	owned
+
 	Upstream string
 	Settings []store.Setting
 	Answer   *store.Settings // which callers share: nobody changes it
-	Err      error
-
-	done chan struct{}
 }
 
 // maxChanges bounds the changes of a request.
 const maxChanges = 256
 
 // NewChanges returns Changes that are made by send, which sets the answer of each, or its error.
-func NewChanges(send func([]*Change)) *Changes {
-	c := &Changes{}
-	c.init(1, enoughChanged, func(all []*Change) {
-		send(all)
-		for _, one := range all {
-			close(one.done)
-		}
-	})
-	return c
-}
+func NewChanges(send func([]*Change)) *Changes { return &Changes{newWaited(1, enoughChanged, send)} }
 
 // Set makes a change, and waits for that.
 func (c *Changes) Set(ctx context.Context, upstream string, changes []store.Setting) (*store.Settings, error) {
-	one := &Change{Ctx: ctx, Upstream: upstream, Settings: slices.Clone(changes), done: make(chan struct{})}
-	c.add([]*Change{one})
-	<-one.done
-	return one.Answer, one.Err
+	one := &Change{owned: ownedBy(ctx), Upstream: upstream, Settings: slices.Clone(changes)}
+	err := do(c.Requests, []*Change{one})
+	return one.Answer, err
 }
 
 // Merged merges changes: of several for the same key, the last counts.

@@ -1,5 +1,6 @@
-// Package batch makes one request of many: grants that are given back at the same time, bookings that are redeemed at the same time, and
-// settings that are changed at the same time. (Package dispatch does that for reservations.)
+// Package batch makes one request of many: [Requests] does so for any values. Here it serves grants that are given back at the same time,
+// bookings that are redeemed at the same time, and settings that are changed at the same time; in package leases, permits that come back.
+// (Package dispatch does that for reservations.)
 //
 // # Cancels
 //

@@ -8,46 +8,32 @@ import (
 )
 
 // Redemptions batches changes of the records of bookings, one request at a time.
-type Redemptions struct{ requests[*Redemption] }
+type Redemptions struct{ *Requests[*Redemption] }
 
 // A Redemption is a change of one record.
 type Redemption struct {
-	Ctx     context.Context //nolint:containedctx // for its values
+	owned
+
 	Booking store.Booking
 	Answer  store.Redemption
-	Err     error
-
-	done chan struct{}
 }
 
 // NewRedemptions returns Redemptions that send makes. It sets the answer of each, or its error.
 func NewRedemptions(send func([]*Redemption)) *Redemptions {
-	r := &Redemptions{}
-	r.init(1, enoughRedeemed, func(all []*Redemption) {
-		send(all)
-		for _, x := range all {
-			close(x.done)
-		}
-	})
-	return r
+	return &Redemptions{newWaited(1, enoughRedeemed, send)}
 }
 
 // Redeem makes changes, and waits for that. It returns the first error.
 func (r *Redemptions) Redeem(ctx context.Context, bookings []store.Booking) ([]store.Redemption, error) {
 	all, answers := make([]*Redemption, len(bookings)), make([]store.Redemption, len(bookings))
 	for i := range bookings {
-		all[i] = &Redemption{Ctx: ctx, Booking: bookings[i], done: make(chan struct{})}
+		all[i] = &Redemption{owned: ownedBy(ctx), Booking: bookings[i]}
 	}
-	r.add(all)
-	var err error
-	for i, x := range all {
-		<-x.done
-		if answers[i] = x.Answer; err == nil {
-			err = x.Err
-		}
-	}
-	if err != nil {
+	if err := do(r.Requests, all); err != nil {
 		return nil, err
+	}
+	for i, x := range all {
+		answers[i] = x.Answer
 	}
 	return answers, nil
 }

@@ -1,9 +1,12 @@
 package batch
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
-// requests sends values. Further ones that come while a request is under way share the next one.
-type requests[T any] struct {
+// Requests sends values. Further ones that come while a request is under way share the next one.
+type Requests[T any] struct {
 	send   func([]T)
 	enough func([]T) int // how many of those that wait are enough for one request, at least 1 if any waits
 	most   int           // requests on their way at the same time, if more waits than is enough for one
@@ -14,14 +17,15 @@ type requests[T any] struct {
 	idle    sync.Cond // nothing waits, and nothing is on its way
 }
 
-// init sets the functions before the first use.
-func (r *requests[T]) init(most int, enough func([]T) int, send func([]T)) {
-	r.most, r.enough, r.send = most, enough, send
+// New returns Requests that are made by send, most at a time, each of as many values as are enough.
+func New[T any](most int, enough func([]T) int, send func([]T)) *Requests[T] {
+	r := &Requests[T]{most: most, enough: enough, send: send}
 	r.idle.L = &r.mu
+	return r
 }
 
-// add sends values, and does not wait for that.
-func (r *requests[T]) add(all []T) {
+// Add sends values, and does not wait for that.
+func (r *Requests[T]) Add(all ...T) {
 	if len(all) == 0 {
 		return
 	}
@@ -41,7 +45,7 @@ func (r *requests[T]) add(all []T) {
 }
 
 // Wait waits until all requests are sent.
-func (r *requests[T]) Wait() {
+func (r *Requests[T]) Wait() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for r.sending > 0 {
@@ -50,14 +54,14 @@ func (r *requests[T]) Wait() {
 }
 
 // run sends requests until nothing waits.
-func (r *requests[T]) run() {
+func (r *Requests[T]) run() {
 	for all := r.next(); len(all) > 0; all = r.next() {
 		r.send(all)
 	}
 }
 
 // next returns the values of the next request; none if run is over.
-func (r *requests[T]) next() []T {
+func (r *Requests[T]) next() []T {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := r.enough(r.waiting)
@@ -69,4 +73,49 @@ func (r *requests[T]) next() []T {
 		}
 	}
 	return all
+}
+
+// owned is what a value has whose owner waits for its answer.
+type owned struct {
+	Ctx context.Context //nolint:containedctx // for its values
+	Err error
+
+	done chan struct{}
+}
+
+func ownedBy(ctx context.Context) owned { return owned{Ctx: ctx, done: make(chan struct{})} }
+
+func (o *owned) answer() { close(o.done) }
+
+// wait waits for the answer, and returns its error.
+func (o *owned) wait() error {
+	<-o.done
+	return o.Err
+}
+
+// waited is a value that is owned.
+type waited interface {
+	answer()
+	wait() error
+}
+
+// newWaited is New for a send that sets the answers of values.
+func newWaited[T waited](most int, enough func([]T) int, send func([]T)) *Requests[T] {
+	return New(most, enough, func(all []T) {
+		send(all)
+		for _, one := range all {
+			one.answer()
+		}
+	})
+}
+
+// do sends values, and waits for that. It returns the first error.
+func do[T waited](r *Requests[T], all []T) (err error) {
+	r.Add(all...)
+	for _, one := range all {
+		if failed := one.wait(); err == nil {
+			err = failed
+		}
+	}
+	return err
 }

@@ -11,11 +11,11 @@ import (
 // admit requests slots for the first calls of the queue. If the furthest slot must come within reach first, admit returns in how long that
 // is; otherwise 0. The caller holds mu.
 func (s *Dispatcher) admit(q *queue) time.Duration {
-	if q.asking || s.frozen > 0 {
+	if q.asking || s.frozen {
 		return 0
 	}
-	if q.length == 0 {
-		s.dropIfIdle(q)
+	if len(q.line) == 0 {
+		q.rest()
 		return 0
 	}
 	now := time.Now()
@@ -26,7 +26,7 @@ func (s *Dispatcher) admit(q *queue) time.Duration {
 		}
 		return max(1, again.Sub(now))
 	}
-	n, again := s.askFor(q, now, q.length)
+	n, again := s.askFor(q, now, len(q.line))
 	if n > 0 {
 		s.submit(q)
 		return 0
@@ -67,7 +67,7 @@ func (s *Dispatcher) mayLeave(q *queue, now time.Time) bool {
 		return false
 	}
 	most := q.inStore.Most(s.way.Reach())
-	if q.head.request[0].Flow != 0 && most == MinQueued { // a settlement counts for calls that reach the store's queue later
+	if q.line[0].request[0].Flow != 0 && most == MinQueued { // a settlement counts for calls that reach the store's queue later
 		most = keepQueued
 	}
 	return len(q.out) < most && q.furthest().Sub(now) <= s.reachOf(q)
@@ -78,7 +78,7 @@ func (s *Dispatcher) reachOf(q *queue) time.Duration {
 	further := time.Duration(0)
 	for i := range q.limits {
 		if l := &q.limits[i].Spec; l.Queue == specs.FairQueue && l.Algorithm == specs.GCRA {
-			micros := min(q.head.request[0].CostOf(i), specs.MaxPeriod.Microseconds()/l.Interval) * l.Interval
+			micros := min(q.line[0].request[0].CostOf(i), specs.MaxPeriod.Microseconds()/l.Interval) * l.Interval
 			further = max(further, time.Duration(micros)*time.Microsecond)
 		}
 	}
@@ -88,14 +88,16 @@ func (s *Dispatcher) reachOf(q *queue) time.Duration {
 // letOut takes out the calls that may leave the queue. If none may before the furthest slot is near, it returns when: a timer then has
 // to call it. The caller holds mu.
 func (s *Dispatcher) letOut(q *queue, now time.Time) (again time.Time) {
-	for q.head != nil && s.frozen == 0 && s.mayLeave(q, now) {
-		c := q.head
+	for len(q.line) > 0 && !s.frozen && s.mayLeave(q, now) {
+		c := q.line[0]
 		q.remove(c)
 		q.takeOut(c)
-		c.due, c.known = now, s.changes.Load() // it polls for itself
+		if !s.takeIdle(q, c, now) {
+			c.due, c.known = now, s.changes.Load() // it polls for itself
+		}
 		c.signal()
 	}
-	if q.head != nil && q.furthest().Sub(now) > s.reachOf(q) {
+	if len(q.line) > 0 && q.furthest().Sub(now) > s.reachOf(q) {
 		return q.furthest().Add(-s.reachOf(q))
 	}
 	return time.Time{}
@@ -107,16 +109,15 @@ func (s *Dispatcher) submit(q *queue) {
 	s.asks.waiting = append(s.asks.waiting, &q.ask)
 }
 
-// fill requests slots for the first n calls of a queue. The first may get any slot. The others get one within reach, and if n is 0, so does
-// the first. The caller holds mu.
-func (s *Dispatcher) fill(q *queue, now time.Time, n int) {
-	a, most := &q.ask, store.Forever
-	a.ctx = q.head.ctx
-	if n == 0 {
+// fill requests slots for the first n calls of a queue, and adds these requests to calls. The first may get any slot, unless the window allows
+// no request yet; the others get one within reach. The caller holds mu.
+func (s *Dispatcher) fill(q *queue, calls []store.Call, now time.Time, n int) []store.Call {
+	most := store.Forever
+	if allowed, _ := s.askFor(q, now, 1); allowed == 0 {
 		most = q.window.Reach()
 	}
-	for i := 0; i < max(1, n) && q.head != nil; i++ {
-		c := q.head
+	for range n {
+		c := q.line[0]
 		q.remove(c)
 		c.queue, c.state, c.known = q, asked, s.changes.Load()
 		if c.caught { // others may have to wait for the answer
@@ -124,23 +125,24 @@ func (s *Dispatcher) fill(q *queue, now time.Time, n int) {
 		}
 		call := c.asks(now, now)
 		call.MaxWait = min(call.MaxWait, most)
-		q.carried, a.calls, a.grants = append(q.carried, c), append(a.calls, call), append(a.grants, store.Grant{Charges: c.grant[0].Charges[:0]})
+		q.carried, calls = append(q.carried, c), append(calls, call)
 		most = q.window.Reach()
 	}
+	return calls
 }
 
-// answerAll applies the store's answer to a queue's request, and lets the next calls go. The caller holds mu.
-func (s *Dispatcher) answerAll(q *queue) {
-	now, err, began := time.Now(), storeError(q.ask.err), q.ask.began
-	a := Answer{Requested: began.Sub(s.made), Answered: now.Sub(s.made), Calls: len(q.carried)}
-	var left []*Call // granted nothing, because that is too far ahead
+// answerAll applies the store's answer to a queue's request, of those calls that it decided, and lets the next calls go. The caller holds mu.
+func (s *Dispatcher) answerAll(q *queue, calls []store.Call, grants []store.Grant, began time.Time, err error) {
+	now := time.Now()
+	a := Answer{Requested: began.Sub(s.made), Answered: now.Sub(s.made), Calls: len(grants)}
+	var left []*Call // granted nothing, because that is too far ahead, or because the store had no time
 	known := q.carried[0].known
 	for i, c := range q.carried {
 		c.queue = nil
 		switch {
 		case err != nil:
-			s.end(c, err)
-		case !s.grant(q, &a, i, c, began):
+			s.end(c, storeError(err))
+		case i >= len(grants) || !s.grant(q, &a, c, &calls[i], &grants[i], began):
 			left = append(left, c)
 		}
 	}
@@ -153,10 +155,10 @@ func (s *Dispatcher) answerAll(q *queue) {
 		}
 		c.signal()
 	}
-	if err == nil {
+	if len(grants) > 0 {
 		before := q.window.Gap()
 		q.window.Answered(&a)
-		if s.renewed(q.limits, known) {
+		if s.changed.renewed(q.limits, known) {
 			q.expectSooner()
 		}
 		if gap := q.window.Gap(); gap > before+before/8 {
@@ -164,53 +166,47 @@ func (s *Dispatcher) answerAll(q *queue) {
 		}
 	}
 	clear(q.carried)
-	clear(q.ask.calls)
-	clear(q.ask.grants)
-	q.carried, q.ask.calls, q.ask.grants, q.ask.sure, q.asking = q.carried[:0], q.ask.calls[:0], q.ask.grants[:0], 0, false
-	if q.thaws {
-		q.thaws = false
-		s.thaw()
-	}
+	q.carried, q.asking = q.carried[:0], false
+	s.thaw()
 	s.look(q)
 }
 
 // grant gives a call the store's answer, unless the call has to wait on because its slot is still too far ahead. It adds to a what the
 // answer shows of the window. The caller holds mu.
-func (s *Dispatcher) grant(q *queue, a *Answer, i int, call *Call, began time.Time) bool {
-	g := &q.ask.grants[i]
+func (s *Dispatcher) grant(q *queue, a *Answer, c *Call, call *store.Call, g *store.Grant, began time.Time) bool {
 	at := began.Add(g.Wait()).Sub(s.made)
 	if g.Wait() > 0 || !g.OK {
 		a.Waits, a.Paused = true, a.Paused || g.Paused > 0 || g.Binds < store.BindsNothing
 		q.last.Binds, q.last.Paused = g.Binds, g.Paused
 	}
-	q.last.OK, q.last.At, q.lastCost = g.OK, g.At, q.ask.calls[i].Cost
-	if q.ask.calls[i].Costs != nil {
+	q.last.OK, q.last.At, q.lastCost = g.OK, g.At, call.Cost
+	if call.Costs != nil {
 		q.lastCost = 0
 	}
-	if s.unwanted(q, call, g) {
+	if s.unwanted(q, c, g) {
 		return false
 	}
 	if !g.OK {
 		if a.Next == 0 || at < a.Next {
 			a.Next = at
 		}
-		a.Unreached = a.Unreached || i == 0 && unreached(&q.ask.calls[0], g)
-		if call.latest.IsZero() || g.Wait() <= call.latest.Sub(began) {
+		a.Unreached = a.Unreached || c == q.carried[0] && unreached(call, g)
+		if c.latest.IsZero() || g.Wait() <= c.latest.Sub(began) {
 			return false
 		}
-		call.grant[0] = *g
-		call.state, call.err = givenBack, s.notYetAt(call, began)
+		set(&c.grant[0], g)
+		c.state, c.err = givenBack, c.notYet(began)
 		return true
 	}
-	call.grant[0], call.requested, call.state = *g, began, reserved
-	s.granted(call)
+	set(&c.grant[0], g)
+	c.requested, c.state = began, reserved
+	s.granted(c)
 	if a.Granted == 0 || at < a.First {
 		a.First = at
 	}
 	a.Granted, a.Last = a.Granted+1, max(a.Last, at)
 	if g.Wait() > 0 {
-		q.held = append(q.held, call)
-		call.queue = q
+		q.takeOut(c)
 	}
 	return true
 }

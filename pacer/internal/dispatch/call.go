@@ -8,6 +8,7 @@ import (
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // Delay returns how long from now until the call may go, at least 0; about how long, if it is in the queue of its process; of a call in the
@@ -27,41 +28,47 @@ func (c *Call) Delay() time.Duration {
 	return c.set.estimate(c.queue, c, time.Now(), ahead)
 }
 
-// Due returns when to go by this machine's clock; the zero Time for a queued call, which has no slot.
-func (c *Call) Due() time.Time {
+// under returns what a function returns under the lock of the Dispatcher.
+func under[T any](c *Call, get func() T) T {
 	c.set.lock()
 	defer c.set.unlock()
-	if c.grant[0].Queued {
-		return time.Time{}
-	}
-	return c.due
+	return get()
+}
+
+// Due returns when to go by this machine's clock; the zero Time for a queued call, which has no slot.
+func (c *Call) Due() time.Time {
+	return under(c, func() time.Time {
+		if c.grant[0].Queued {
+			return time.Time{}
+		}
+		return c.due
+	})
 }
 
 // Policy returns the name of the policy that decided the slot; "" if none did.
 func (c *Call) Policy() string {
-	c.set.lock()
-	defer c.set.unlock()
-	if l := c.limit(c.grant[0].Binds); l != nil {
-		return l.Policy
-	}
-	return ""
+	return under(c, func() string {
+		if l := c.limit(c.grant[0].Binds); l != nil {
+			return l.Policy
+		}
+		return ""
+	})
 }
 
 // Slot returns the slot, by the store's clock, and its slack.
 func (c *Call) Slot() (at store.Instant, slack time.Duration) {
-	c.set.lock()
-	defer c.set.unlock()
-	return c.grant[0].At, c.grant[0].Slack
+	g := under(c, func() store.Grant { return c.grant[0] })
+	return g.At, g.Slack
 }
 
 // Choice returns which of its choices binds the call; 0 for a call that has none, or no slot.
 func (c *Call) Choice() int {
-	c.set.lock()
-	defer c.set.unlock()
-	if c.choices == nil {
-		return 0
-	}
-	return c.choices.chosen
+	return under(c, func() int {
+		if c.choices == nil {
+			return 0
+		}
+		return c.choices.chosen
+	})
 }
 
 // Wait sleeps until the call may go, and returns nil, or why it may not: see pacer.Reservation.Wait.
@@ -69,15 +76,10 @@ func (c *Call) Wait(ctx context.Context) error { return c.set.wait(ctx, c) }
 
 // Cancel gives the slot back, or the position in a queue. If nobody waits for the slot and it has come, the call has gone: see
 // pacer.Reservation.Cancel. Cancel does nothing if the call has gone or has been cancelled before.
-func (c *Call) Cancel(ctx context.Context) error {
-	if c.set.hasGone(ctx, c) {
-		return nil
-	}
-	return c.set.cancel(ctx, c)
-}
+func (c *Call) Cancel(ctx context.Context) error { return c.set.cancel(ctx, c, true) }
 
 // NotUsed gives the slot back although it may have come. It does nothing if the call was waited for, or has been cancelled before.
-func (c *Call) NotUsed(ctx context.Context) error { return c.set.cancel(ctx, c) }
+func (c *Call) NotUsed(ctx context.Context) error { return c.set.cancel(ctx, c, false) }
 
 // A booking is a slot that leaves the process that was granted it, and comes to the one that uses it: see pacer.Pacer.Book.
 
@@ -104,25 +106,13 @@ func (c *Call) Go(ctx context.Context) {
 }
 
 // HasGone reports whether the call has gone.
-func (c *Call) HasGone() bool {
-	c.set.lock()
-	defer c.set.unlock()
-	return c.state == used
-}
+func (c *Call) HasGone() bool { return under(c, func() bool { return c.state == used }) }
 
 // IsOverdue reports whether the slot passed so long ago that other calls may have counted on it.
-func (c *Call) IsOverdue() bool {
-	c.set.lock()
-	defer c.set.unlock()
-	return c.set.overdue(c, time.Now())
-}
+func (c *Call) IsOverdue() bool { return under(c, func() bool { return c.set.overdue(c, time.Now()) }) }
 
 // Lease returns the lease of the call's permits; nil if it has none.
-func (c *Call) Lease() *leases.Lease {
-	c.set.lock()
-	defer c.set.unlock()
-	return c.lease
-}
+func (c *Call) Lease() *leases.Lease { return under(c, func() *leases.Lease { return c.lease }) }
 
 // Answered counts the call as done at now, and returns its record.
 func (c *Call) Answered(ctx context.Context, now time.Time) readings.Answer {
@@ -165,31 +155,75 @@ func (c *Call) Settle(ctx context.Context, free []store.Limit, actual func(polic
 	if err != nil {
 		return store.Stack{}, nil, err
 	}
+	stack, charged := c.stack, len(c.stack.Limits)
+	if len(free) > 0 {
+		stack.Limits = slices.Concat(c.stack.Limits, free)
+	}
 	var all []store.Note
-	for i := range c.stack.Limits {
-		cost := c.request[0].CostOf(i)
-		if n := actual(c.stack.Limits[i].Policy); n >= 0 && n != cost && !c.request[0].Keeps(i) {
-			s.owe(c, i, n-cost)
-			s.Meter.Settle(&c.stack.Limits[i], c.request[0].Caller, c.grant[0].At, counted, n-cost)
-			one := store.Note{Kind: store.NoteSettle, Limit: i, Charge: c.grant[0].Charges[i], Cost: cost, Actual: n, Local: c.grant[0].Local}
+	for i := range stack.Limits {
+		l, one := &stack.Limits[i], store.Note{Kind: store.NoteSettle, Limit: i, Local: c.grant[0].Local}
+		if i < charged {
+			one.Cost, one.Charge = c.request[0].CostOf(i), c.grant[0].Charges[i]
+		}
+		one.Actual = actual(l.Policy)
+		if more := one.Actual - one.Cost; one.Actual >= 0 && more != 0 && (i >= charged || !c.request[0].Keeps(i)) {
+			if i < charged {
+				s.owe(c, i, more)
+			}
+			s.Meter.Settle(l, c.request[0].Caller, c.grant[0].At, counted, more)
 			if early {
 				one.Charge.Made = 0 // the store takes a call to have gone otherwise
 			}
 			all = append(all, one)
 		}
 	}
-	if len(free) == 0 {
-		return c.stack, all, nil
+	return stack, all, nil
+}
+
+// Fair shares divide what calls really cost, which is known once they are settled. So the flow's next call counts as that much dearer or
+// cheaper. A flow's debt ends with the process: until then, its share followed its own estimates.
+
+// maxOwed bounds for how many flows a process remembers that.
+const maxOwed = 1 << 14
+
+// flowOf returns the flow of a call in limit i; false if that has no fair shares.
+func (c *Call) flowOf(i int) (flow, bool) {
+	l := &c.stack.Limits[i]
+	return flow{l.Key(), c.request[0].Flow}, l.Spec.Queue == specs.FairQueue && l.Spec.Algorithm == specs.GCRA
+}
+
+// owe notes that a call has cost so much more than it was charged, or less.
+func (s *Dispatcher) owe(c *Call, i int, more int64) {
+	f, fair := c.flowOf(i)
+	if !fair {
+		return
 	}
-	stack := c.stack
-	stack.Limits = slices.Concat(c.stack.Limits, free)
-	for i := range free {
-		if n := actual(free[i].Policy); n > 0 {
-			s.Meter.Settle(&free[i], c.request[0].Caller, c.grant[0].At, counted, n)
-			all = append(all, store.Note{Kind: store.NoteSettle, Limit: len(c.stack.Limits) + i, Actual: n, Local: c.grant[0].Local})
+	s.lock()
+	defer s.unlock()
+	if _, known := s.owed[f]; known || len(s.owed) < maxOwed {
+		s.owed[f] += more
+	}
+}
+
+// settleUp adds the extra cost of the flow's earlier calls to a call with its first request. A call costs at least one; the next one takes
+// the rest.
+func (d debts) settleUp(c *Call) {
+	r := &c.request[0]
+	if r.Since != 0 || len(d) == 0 {
+		return
+	}
+	for i := range c.stack.Limits {
+		f, fair := c.flowOf(i)
+		if owed := d[f]; fair && owed != 0 {
+			if r.Owed == nil {
+				r.Owed = make([]int64, len(c.stack.Limits))
+			}
+			r.Owed[i] = max(owed, 1-r.CostOf(i))
+			if d[f] -= r.Owed[i]; d[f] == 0 {
+				delete(d, f)
+			}
 		}
 	}
-	return stack, all, nil
 }
 
 // IsReusable reports whether a call that has gone may serve as another one, because no other goroutine uses it:

@@ -47,16 +47,16 @@ func TestTheFirstCallGivesUp(t *testing.T) {
 	q := s.queueFor(1, []store.Limit{{Policy: "limit"}}, false)
 	all := [2]*Call{{set: s, wanted: wanted{came: 1}}, {set: s, wanted: wanted{came: 2}}}
 	for _, c := range all {
-		s.enqueue(q, c)
+		q.enqueue(c)
 	}
 	s.admit(q)
 	require.ErrorIs(t, s.refuse(q, all[0], store.ErrClosed), store.ErrClosed)
-	require.NotNil(t, s.nextRequest())
+	r := s.nextRequest()
+	require.NotNil(t, r)
 	require.Equal(t, []*Call{all[1]}, q.carried)
-	q.ask.err = store.ErrClosed
-	s.answerAll(q)
+	s.answerAll(q, r.batches[0].Calls, nil, r.began, store.ErrClosed)
 	s.admitAll()
-	require.Empty(t, s.queues.byStack, "nothing is left behind")
+	require.True(t, q.isIdle(), "nothing is left behind")
 }
 
 // After Close, a permit that was kept for other calls goes back to the store under no lock of the Dispatcher: the store may be slow.
@@ -104,4 +104,32 @@ func TestStacksOfOneHashHaveQueues(t *testing.T) {
 	require.Same(t, other, s.queueFor(other.hash, two, false), "as a permit that is passed on names it")
 	s.sweepQueues()
 	require.Empty(t, s.queues.byStack)
+}
+
+// Calls have their places in a queue by when they came, in whatever order they enter it and leave it.
+func TestALineIsInOrderOfArrival(t *testing.T) {
+	t.Parallel()
+	s := New(&Config{Leases: leases.New(leases.Config{})})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queueFor(1, []store.Limit{{Policy: "limit"}}, false)
+	all := make([]*Call, 6)
+	for i := range all {
+		all[i] = &Call{set: s, wanted: wanted{came: int64(i)}}
+	}
+	for _, i := range []int{4, 1, 5, 0, 3, 2} {
+		q.insert(all[i])
+	}
+	require.Equal(t, all, q.line)
+	for _, i := range []int{0, 3, 5} { // the first, one between others, and the last
+		q.remove(all[i])
+	}
+	require.Equal(t, []*Call{all[1], all[2], all[4]}, q.line)
+	q.insert(all[3])
+	require.Equal(t, []*Call{all[1], all[2], all[3], all[4]}, q.line)
+	require.Equal(t, int64(4), s.Queued())
+	for _, i := range []int{4, 3, 2, 1} {
+		q.takeOut(all[i])
+	}
+	require.Equal(t, []*Call{all[1], all[2], all[3], all[4]}, q.out, "as are those that have left the line")
 }

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -27,7 +28,7 @@ func (s *Dispatcher) storeTime(now time.Time) store.Instant {
 // outdated reports whether the store's answer to a call is no longer good: the policies are others by now, a pause covers the slot, or
 // future slots must be requested anew. The caller holds mu.
 func (s *Dispatcher) outdated(c *Call, now time.Time) bool {
-	return c.isStale() || s.paused(c) || s.exchangeable(&c.grant[0]) || !c.free && now.Before(c.due) && s.renewed(c.stack.Limits, c.known)
+	return c.isStale() || s.paused(c) || s.exchangeable(&c.grant[0]) || !c.free && now.Before(c.due) && s.changed.renewed(c.stack.Limits, c.known)
 }
 
 // paused reports whether a pause covers the slot of a call that this process received after the request. The caller holds mu.
@@ -36,58 +37,53 @@ func (s *Dispatcher) paused(c *Call) bool {
 		return false
 	}
 	is := func(e changed) bool { return c.known < e.pause && c.grant[0].At < e.until }
-	return s.anyChanged(c.stack.Limits, is) || c.binder == nil && s.anyAllowance(c.stack.Limits, is)
+	return s.changed.any(c.stack.Limits, is) || c.binder == nil && s.changed.anyAllowance(c.stack.Limits, is)
 }
 
 // anyAllowance reports whether a condition holds for this process's news of an allowance that binds calls of some limits from now on. It is
-// for those that nobody binds anew. The caller holds mu.
-func (s *Dispatcher) anyAllowance(limits []store.Limit, is func(changed) bool) bool {
-	for k, e := range s.changed {
-		of := readings.PolicyOf(k.Policy)
-		if of != k.Policy && is(e) && (of == "" && k.Scope == "" || slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Policy == of && l.Scope == k.Scope })) {
+// for those that nobody binds anew.
+func (k knowledge) anyAllowance(limits []store.Limit, is func(changed) bool) bool {
+	for key, e := range k {
+		of := readings.PolicyOf(key.Policy)
+		if of != key.Policy && is(e) && (of == "" && key.Scope == "" || slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Policy == of && l.Scope == key.Scope })) {
 			return true
 		}
 	}
 	return false
 }
 
-// renewed reports whether slots of calls under some limits must be requested anew after more changes than these. The caller holds mu.
-func (s *Dispatcher) renewed(limits []store.Limit, known int64) bool {
-	return s.anyChanged(limits, func(e changed) bool { return known < e.again })
+// renewed reports whether slots of calls under some limits must be requested anew after more changes than these.
+func (k knowledge) renewed(limits []store.Limit, known int64) bool {
+	return k.any(limits, func(e changed) bool { return known < e.again })
 }
 
-// anyChanged reports whether a condition holds for this process's news of one of some limits, or of too many. The caller holds mu.
-func (s *Dispatcher) anyChanged(limits []store.Limit, is func(changed) bool) bool {
-	return len(s.changed) > 0 &&
-		(is(s.changed[store.Key{}]) || slices.ContainsFunc(limits, func(l store.Limit) bool { return is(s.changed[l.Key()]) }))
+// any reports whether a condition holds for this process's news of one of some limits, or of too many.
+func (k knowledge) any(limits []store.Limit, is func(changed) bool) bool {
+	return len(k) > 0 && (is(k[store.Key{}]) || slices.ContainsFunc(limits, func(l store.Limit) bool { return is(k[l.Key()]) }))
 }
 
 // pausedNow reports whether nothing is left of one of some limits. The caller holds mu.
 func (s *Dispatcher) pausedNow(limits []store.Limit, now time.Time) bool {
 	at := s.storeTime(now)
-	return s.anyChanged(limits, func(e changed) bool { return e.until > at })
+	return s.changed.any(limits, func(e changed) bool { return e.until > at })
 }
 
-// record records pauses, and returns the pauses and resumptions that are new, the limits whose pauses have become longer, and those whose
-// calls must request slots anew. The caller holds mu.
-func (s *Dispatcher) record(changes []store.Change) (news []store.Change, fresh, again map[store.Key]bool) {
-	n := s.changes.Add(1)
-	if len(s.changed) >= maxChanged {
-		maps.DeleteFunc(s.changed, func(_ store.Key, e changed) bool { return e.until < changes[0].Now })
-		s.changed[store.Key{}] = changed{again: n} // calls of other limits poll once more than they need to
-	}
-	if s.changed == nil {
-		s.changed = make(map[store.Key]changed)
+// record records the pauses of the n-th change, and returns the pauses and resumptions that are new, the limits whose pauses have become
+// longer, and those whose calls must request slots anew.
+func (k knowledge) record(n int64, changes []store.Change) (news []store.Change, fresh, again map[store.Key]bool) {
+	if len(k) >= maxChanged {
+		maps.DeleteFunc(k, func(_ store.Key, e changed) bool { return e.until < changes[0].Now })
+		k[store.Key{}] = changed{again: n} // calls of other limits poll once more than they need to
 	}
 	again, fresh = make(map[store.Key]bool), make(map[store.Key]bool)
 	for _, one := range changes {
-		k := one.Key()
-		e := s.changed[k]
+		key := one.Key()
+		e := k[key]
 		switch one.Kind {
 		case store.Paused:
 			if one.Now >= e.ended && one.Until > e.until {
 				e.until, e.since, e.ended, e.pause = one.Until, one.Now, 0, n
-				news, fresh[k] = append(news, one), true
+				news, fresh[key] = append(news, one), true
 			}
 		case store.Resumed:
 			if one.Now <= e.ended && one.Now > 0 {
@@ -99,47 +95,31 @@ func (s *Dispatcher) record(changes []store.Change) (news []store.Change, fresh,
 			if one.Now >= e.since {
 				e.until, e.ended = 0, one.Now
 			}
-			e.again, again[k] = n, true
+			e.again, again[key] = n, true
 		case store.Slowed:
-			e.again, again[k] = n, true
+			e.again, again[key] = n, true
 		case store.Wake, store.EpochBegan, store.Resync:
 			continue
 		}
-		s.changed[k] = e
+		k[key] = e
 	}
 	return news, fresh, again
 }
 
 // boundByAny reports whether one of some keys, or a change of all limits, concerns calls that some limits bind.
 func boundByAny(limits []store.Limit, keys map[store.Key]bool) bool {
-	if len(keys) == 0 {
-		return false
-	}
-	if keys[store.Key{}] {
-		return true
-	}
-	for i := range limits {
-		if keys[limits[i].Key()] {
-			return true
-		}
-	}
-	return false
+	return len(keys) > 0 && (keys[store.Key{}] || slices.ContainsFunc(limits, func(l store.Limit) bool { return keys[l.Key()] }))
 }
 
 // inOrder sorts calls by their slots. Queued calls come after them, in order of arrival.
 func inOrder(all []*Call) []*Call {
-	slices.SortFunc(all, func(a, b *Call) int {
-		switch x, y := &a.grant[0], &b.grant[0]; {
-		case x.Queued && y.Queued:
-			return cmp.Compare(a.came, b.came)
-		case x.Queued:
-			return 1
-		case y.Queued:
-			return -1
-		default:
-			return cmp.Compare(x.At, y.At)
+	slot := func(c *Call) store.Instant {
+		if c.grant[0].Queued {
+			return math.MaxInt64
 		}
-	})
+		return c.grant[0].At
+	}
+	slices.SortFunc(all, func(a, b *Call) int { return cmp.Or(cmp.Compare(slot(a), slot(b)), cmp.Compare(a.came, b.came)) })
 	return all
 }
 
@@ -181,11 +161,6 @@ func (s *Dispatcher) isAsleep(c *Call) bool {
 
 // isQueued reports whether a call sleeps in the store's queue. The caller holds mu.
 func (s *Dispatcher) isQueued(c *Call) bool { return s.isAsleep(c) && c.grant[0].Queued }
-
-// wasWoken reports whether a call was woken before this process knew that it is queued. The caller holds mu.
-func (s *Dispatcher) wasWoken(c *Call) bool {
-	return c.grant[0].Queued && slices.Contains(s.earlyWakes[:], c.request[0].ID)
-}
 
 // unreached reports whether a call has no slot only because the windows of a calendar are not known so far ahead. It polls when half of the
 // time to the slot is over: a few times, however far away that is.

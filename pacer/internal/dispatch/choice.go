@@ -8,6 +8,21 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
+// A call may be bound by any one of some choices of limits, such as those of one of several credentials: see [store.Call].AnyOf. As long
+// as it has no slot, all of them are its stack: so calls with the same choices share a queue, and each request for them carries all of
+// their limits. When the store has granted it a slot, the limits of that choice are its stack, and so it concerns no other choice any more.
+// When it gives the slot up for another one, it has all of its choices again.
+//
+// If the limits count calls in flight, a call that waits for a permit stands in one queue of the store, of one choice, and has all of its
+// choices whenever it polls. No permit of another choice stays idle meanwhile, as far as this process knows:
+//
+//   - A permit that is passed on goes to the first call, whichever choice that stands for: see passing.go.
+//   - If one goes back to the store, and no call of this process stands in its queue, the first that stands in another one polls.
+//   - If a call's choice is paused while it is queued, the call polls.
+//
+// Permits that other processes give back to an empty queue are found when the call polls for other reasons, within a second if it is among
+// the first.
+
 // narrow binds the call to the choice that it was granted. The caller holds mu, if another goroutine knows the call.
 func (c *Call) narrow() {
 	call, g := &c.request[0], &c.grant[0]
@@ -94,7 +109,7 @@ func (c *Call) standing() []store.Limit {
 
 // standsFor reports whether a call that has choices is queued for one of some limits.
 func (c *Call) standsFor(keys map[store.Key]bool) bool {
-	return c.request[0].AnyOf != nil && slices.ContainsFunc(c.standing(), func(l store.Limit) bool { return keys[l.Key()] })
+	return c.request[0].AnyOf != nil && boundByAny(c.standing(), keys)
 }
 
 // standsBy reports whether a call that has choices is queued by one that has one of some limits.
@@ -155,7 +170,7 @@ func (s *Dispatcher) rebind(c *Call) {
 	if r.HasQueue {
 		call.ID, call.Reach, call.Since = newID(), s.way.Lead(), s.sinceArrival(c)
 		if _, waits := s.waiting[c]; waits {
-			s.nameByID(c)
+			s.byID[call.ID] = c
 		}
 	}
 	c.grant[0].Binds, c.binding = store.BindsNothing, binding{binds: store.BindsNothing}
@@ -178,11 +193,3 @@ func (s *Dispatcher) sinceArrival(c *Call) store.Instant {
 
 // newID returns the ID of a call. All IDs have the same number of digits, so they sort alike as numbers and as text, and are exact in Lua.
 func newID() int64 { return 1e14 + rand.Int64N(9e14) }
-
-// nameByID adds a call to those that are found by ID. The caller holds mu.
-func (s *Dispatcher) nameByID(c *Call) {
-	if s.byID == nil {
-		s.byID = make(map[int64]*Call)
-	}
-	s.byID[c.request[0].ID] = c
-}

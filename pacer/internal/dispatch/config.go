@@ -49,11 +49,6 @@ type Request struct {
 	Generation int64  // of the policies by which it is bound
 }
 
-// The policies of a Pacer may change while calls wait. Then each waiting call is bound anew. A call with the same limits stays where it is.
-// The others give back their slots, if they hold any, and wait in the queues of their new stacks, in order of arrival. Until the first have
-// given their slots back, no queue makes requests, so that nobody overtakes them. A call that the new policies cannot bind, because it lacks
-// a scope, keeps its limits. Changes that come meanwhile wait, and then count as one.
-
 // A Binder binds a call to the policies that hold now.
 type Binder interface {
 	// Bind returns how the policies that hold now bind the call. It is called under no lock: it calls functions of the user.

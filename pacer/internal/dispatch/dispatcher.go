@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -12,18 +13,14 @@ import (
 // New returns Dispatcher with no calls. Its user closes it.
 func New(c *Config) *Dispatcher {
 	s := &Dispatcher{Config: *c, made: time.Now().Add(-1), closed: make(chan struct{})}
+	s.moves = batch.New(1, func(all []func()) int { return min(1, len(all)) }, func(all []func()) { all[0]() })
+	s.changed, s.owed, s.byID = make(knowledge), make(debts), make(map[int64]*Call)
+	s.waiting, s.queues.byStack, s.queues.pools = make(map[*Call]struct{}), make(map[uint64]*queue), make(map[*queue]struct{})
 	s.queues.seed = maphash.MakeSeed()
 	s.asks.wire, s.asks.load, s.asks.over.L = make(map[uint64]bool), MaxBatch, &s.mu
 	p, ok := c.Given.(store.Punctual)
 	s.punctual = c.Member == nil || ok && p.Punctual()
 	return s
-}
-
-// end ends the subscription, which can no longer begin.
-func (n *subscription) end() {
-	if n.stop != nil {
-		n.stop()
-	}
 }
 
 // Begin starts to listen to the store, and reads the settings of operators.
@@ -47,12 +44,15 @@ func (s *Dispatcher) Close() {
 // Drain waits until no call waits, after Close, and stops listening to the store.
 func (s *Dispatcher) Drain() {
 	s.busy.Wait()
+	s.moves.Wait()
 	s.lock()
 	for s.asks.under > 0 {
 		s.asks.over.Wait()
 	}
 	s.unlock()
-	s.news.end()
+	if s.news.stop != nil { // it can no longer begin
+		s.news.stop()
+	}
 }
 
 // Queued returns how many calls wait in the queues of this process.
@@ -84,8 +84,8 @@ func (s *Dispatcher) Waiting() map[store.Key]int64 {
 		}
 	}
 	for _, q := range s.queues.byStack {
-		if q.length > 0 {
-			add(q.limits, q.last.Binds, int64(q.length))
+		if len(q.line) > 0 {
+			add(q.limits, q.last.Binds, int64(len(q.line)))
 		}
 	}
 	return all

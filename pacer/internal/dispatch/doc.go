@@ -38,7 +38,7 @@
 // # Requests
 //
 // A shared store gets few requests. An ask is calls of one stack: those of a queue, as many as its window allows when the request is made,
-// or those of a caller that does not wait. One whose stack is not on the wire goes at once, unless four requests are under way. Later ones
+// or one of a caller, now or when it polls. One whose stack is not on the wire goes at once, unless four requests are under way. Later ones
 // share the next request, whatever their stacks: up to 256 calls, and no more charges than a run of the store's program takes in two
 // milliseconds. Callers whose store answers in time by itself send their own request; otherwise a goroutine does.
 //
@@ -54,7 +54,8 @@
 //	   the reach, or is used
 //
 // While a request is under way, calls that come wait for it: the next request carries all that fit. So the calls of a stack that come
-// together share requests, whether they have to wait or not.
+// together share requests, whether they have to wait or not. Calls that the store leaves undecided go back to the head of their queue. An idle
+// queue forgets its window, and is removed when there are many.
 //
 // # When the policies change
 //
@@ -81,12 +82,12 @@
 //
 //	reserve.go     a call that wants a slot, now, later, or in its turn; many that go now or not at all; slots that come from elsewhere
 //	dispatcher.go  all calls of a Pacer: their beginning and their end
-//	call.go        what the owner of a call can do
-//	wait.go        from the grant until the call goes, or gives its slot back
+//	call.go        what the owner of a call can do, and what a settled one owes its fair share
+//	wait.go        the steps of a call that waits: in its queue, then until it goes, or gives its slot back
 //	news.go        news from the store, and permits that come back
 //	replan.go      binding the calls that wait anew, when the policies change
-//	resync.go      giving slots up that this process granted locally
-//	requeue.go     giving back what calls have, and putting them back in their queues; a call that asks for itself, again and again
+//	requeue.go     giving back what calls have, also what this process granted locally, and putting them back in their queues; a call that
+//	               asks for itself, again and again
 //	send.go        the lock, what is sent when it is released, and the answers
 //	admit.go       when the calls of a queue ask, and what the answer means for each
 //	place.go       entering a queue and leaving it, and the end of a call

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/leases"
@@ -28,6 +29,13 @@ func (s *Dispatcher) granted(c *Call) {
 	if c.request[0].ID != 0 && c.hasPermits() {
 		c.lease = s.Leases.Take(c.request[0].ID, c.stack.Limits, g.At, c.requested, s.passing(c))
 	}
+}
+
+// set copies a grant, with its charges in the room that there is.
+func set(to, g *store.Grant) {
+	charges := append(to.Charges[:0], g.Charges...) //nolint:gocritic // the grant's own room
+	*to = *g
+	to.Charges = charges
 }
 
 // dueTime returns when to go by this machine's monotonic clock: at the slot, and within its slack a little later, so that calls that become
@@ -81,7 +89,7 @@ func (s *Dispatcher) sleep(c *Call, binds int, now store.Instant, began time.Tim
 }
 
 // retry makes a call poll now, if it is queued. The caller holds mu.
-func (s *Dispatcher) retry(c *Call) {
+func (c *Call) retry() {
 	if c.state == reserved && c.moving != nil {
 		c.woken = true
 	}
@@ -130,12 +138,7 @@ func (s *Dispatcher) cancelAll(ctx context.Context, batches []store.Batch) {
 
 // leaveStoreQueue gives up a position in the store's queue.
 func (s *Dispatcher) leaveStoreQueue(c *Call) {
-	var limits []store.Limit
-	for _, l := range c.standing() {
-		if l.Spec.HasQueue() {
-			limits = append(limits, l)
-		}
-	}
+	limits := slices.DeleteFunc(slices.Clone(c.standing()), func(l store.Limit) bool { return !l.Spec.HasQueue() })
 	if len(limits) > 0 {
 		s.Leases.Leave(c.request[0].ID, limits)
 	}

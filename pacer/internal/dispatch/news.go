@@ -24,13 +24,14 @@ func (s *Dispatcher) received(n store.News) {
 	}
 	if len(n.Changes) == 1 && n.Changes[0].Kind == store.Resync {
 		s.retryAll() // calls were queued in this process, where nothing wakes them any more
-		s.later(func() { s.resync(ctx) })
+		s.later(func() { s.requeue(ctx, s.local(), false) })
 		return
 	}
-	if s.Reread != nil && slices.ContainsFunc(n.Changes, func(c store.Change) bool { return c.Kind == store.EpochBegan }) {
+	began := slices.ContainsFunc(n.Changes, func(c store.Change) bool { return c.Kind == store.EpochBegan })
+	if s.Reread != nil && began {
 		s.Reread()
 	}
-	if s.Member != nil && (n.Missed || slices.ContainsFunc(n.Changes, func(c store.Change) bool { return c.Kind == store.EpochBegan })) {
+	if s.Member != nil && (n.Missed || began) {
 		s.Member.Check()
 	}
 	if s.Reported != nil {
@@ -78,20 +79,13 @@ func (s *Dispatcher) Changed(ctx context.Context, changes []store.Change) {
 func (s *Dispatcher) apply(changes []store.Change) (caught []*Call, news []store.Change) {
 	s.lock()
 	defer s.unlock()
-	news, fresh, again := s.record(changes)
+	news, fresh, again := s.changed.record(s.changes.Add(1), changes)
 	for c := range s.waiting {
-		concerned := boundByAny(c.stack.Limits, again)
-		switch {
-		case c.grant[0].Queued:
-			if concerned || c.standsBy(fresh) {
-				s.retry(c)
-			}
-		case c.state != reserved || c.moving != nil: // see outdated
-		case concerned || s.paused(c):
-			c.catch()
-			caught = append(caught, c)
+		if c.grant[0].Queued && (boundByAny(c.stack.Limits, again) || c.standsBy(fresh)) {
+			c.retry()
 		}
 	}
+	caught = s.catchAll(func(c *Call) bool { return !c.grant[0].Queued && (boundByAny(c.stack.Limits, again) || s.paused(c)) }) // of others, see outdated
 	for _, q := range s.queues.byStack {
 		if !boundByAny(q.limits, again) {
 			continue
@@ -99,7 +93,7 @@ func (s *Dispatcher) apply(changes []store.Change) (caught []*Call, news []store
 		q.expectSooner()
 		s.look(q)
 	}
-	return inOrder(caught), news
+	return caught, news
 }
 
 // wake makes a queued call poll now.
@@ -114,7 +108,7 @@ func (s *Dispatcher) wake(id int64) {
 				c = q.out[i]
 			}
 		}
-		s.retry(c)
+		c.retry()
 		return
 	}
 	s.earlyWakes[s.earlyWake%len(s.earlyWakes)] = id
@@ -126,7 +120,7 @@ func (s *Dispatcher) retryAll() {
 	s.lock()
 	defer s.unlock()
 	for _, c := range s.byID {
-		s.retry(c)
+		c.retry()
 	}
 }
 
@@ -134,11 +128,14 @@ func (s *Dispatcher) retryAll() {
 func (s *Dispatcher) catchUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	limits := s.limits(maxCatchUp)
+	pauses, limits := s.Store.Status, s.limits(maxCatchUp)
+	if s.Member != nil {
+		pauses = s.Member.Pauses
+	}
 	for first := true; first || len(limits) > 0; first = false {
 		some := limits[:min(len(limits), readings.MaxLimits)]
 		limits = limits[len(some):]
-		seen, err := s.pausesOf(ctx, store.Stack{Upstream: s.Upstream, Limits: some})
+		seen, err := pauses(ctx, store.Stack{Upstream: s.Upstream, Limits: some})
 		if err != nil || s.IsClosed() {
 			return
 		}
@@ -150,14 +147,6 @@ func (s *Dispatcher) catchUp(ctx context.Context) {
 		}
 		s.Changed(ctx, paused)
 	}
-}
-
-// pausesOf reads which limits of a stack are paused.
-func (s *Dispatcher) pausesOf(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
-	if s.Member != nil {
-		return s.Member.Pauses(ctx, stack)
-	}
-	return s.Store.Status(ctx, stack)
 }
 
 // limits returns the distinct limits that bind calls that wait, at most n.
@@ -203,10 +192,7 @@ func (s *Dispatcher) PassOn(f *leases.Lease) bool {
 		limits = f.Passed.Limits
 	}
 	q := s.queueFor(f.Passed.Queue, limits, true)
-	if s.pass(q, f, now) {
-		return true
-	}
-	if keep >= leastKept {
+	if f.Kept = now; keep >= leastKept {
 		f.Kept = now.Add(keep)
 		time.AfterFunc(keep, func() {
 			s.lock()
@@ -214,10 +200,9 @@ func (s *Dispatcher) PassOn(f *leases.Lease) bool {
 			s.passIdle(q) // the queue may serve another stack by now, which does no harm
 			s.look(q)
 		})
-	} else if !s.hasRequests(q) {
-		return false
 	}
 	q.idle = append(q.idle, f)
+	s.passIdle(q)
 	return true
 }
 

@@ -33,38 +33,38 @@ const maxSlack = time.Second
 // passIdle passes on the permits that are kept, or gives them back if no call has a request under way and their time is over. The caller
 // holds mu.
 func (s *Dispatcher) passIdle(q *queue) {
-	for len(q.idle) > 0 && !s.IsClosed() {
-		f := q.idle[0]
-		now := time.Now()
-		if paused := s.pausedNow(f.Limits, now); paused || !s.pass(q, f, now) {
-			if !paused && (s.hasRequests(q) || now.Before(f.Kept)) {
-				return
-			}
+	if len(q.idle) == 0 || s.IsClosed() {
+		return
+	}
+	now := time.Now()
+	q.idle = slices.DeleteFunc(q.idle, func(f *leases.Lease) bool {
+		paused := s.pausedNow(f.Limits, now)
+		switch {
+		case !paused && s.pass(q, f, now):
+		case !paused && (s.hasRequests(q) || now.Before(f.Kept)):
+			return false
+		default:
 			s.Leases.GiveBack(f)
 		}
-		q.idle = slices.Delete(q.idle, 0, 1)
-	}
+		return true
+	})
 }
 
-// takeIdle gives a call that arrives with no call before it a permit that is kept. The caller holds mu.
-func (s *Dispatcher) takeIdle(q *queue, c *Call) bool {
-	now := time.Now()
-	if len(q.idle) == 0 || q.length > 0 || q.queuedInStore() > 0 || s.IsClosed() {
+// takeIdle gives a call that leaves the line with no call before it a permit that is kept. The caller holds mu.
+func (s *Dispatcher) takeIdle(q *queue, c *Call, now time.Time) bool {
+	if q.queuedInStore() > 0 || s.IsClosed() {
 		return false
 	}
 	i := slices.IndexFunc(q.idle, func(f *leases.Lease) bool { return c.choiceOf(f.Limits) >= 0 && !s.pausedNow(f.Limits, now) })
 	if i < 0 {
 		return false
 	}
-	f := q.idle[i]
+	lease := s.Leases.Pass(q.idle[i], s.storeTime(now))
 	q.idle = slices.Delete(q.idle, i, i+1)
-	lease := s.Leases.Pass(f, s.storeTime(now))
-	if lease == nil {
-		return false
+	if lease != nil {
+		s.inherit(c, lease, now)
 	}
-	q.takeOut(c)
-	s.inherit(c, lease, now)
-	return true
+	return lease != nil
 }
 
 // pass gives permits to the first queued call, and reports whether there is one. The caller holds mu.
@@ -113,85 +113,55 @@ func (s *Dispatcher) hasRequests(q *queue) bool {
 // what the one before it had. The call is left with the last of it. If the first call of the process's queue took that over, yield returns
 // true, and nothing has to be given back. The caller holds mu.
 func (s *Dispatcher) yield(c *Call) (taken bool) {
-	q := s.heirsOf(c)
-	if q == nil || !s.isOfUse(c) {
+	q, g := c.queue, &c.grant[0]
+	if q == nil { // nobody waits for the call
+		q = s.queues.byStack[s.queues.hashOf(c)]
+	}
+	if q == nil || !s.isOfUse(c) || !alike(q.limits, c.whole().limits) {
 		return false
 	}
 	fits := func(o *Call) bool {
-		return c.grant[0].Queued || (o.latest.IsZero() || !c.due.After(o.latest)) && o.costsAs(c)
+		return g.Queued || (o.latest.IsZero() || !c.due.After(o.latest)) && o.costsAs(c)
 	}
-	behind := c.grant[0].OK // those that are queued are behind it
-	for _, o := range slices.Concat(q.held, q.out) {
+	behind := g.OK // those that are queued are behind it
+	for _, o := range q.out {
 		behind = behind || o == c
-		sooner := behind && o.grant[0].Queued || c.grant[0].OK && o.grant[0].OK && c.due.Before(o.due)
-		if s.isAsleep(o) && sooner && fits(o) {
+		sooner := behind && o.grant[0].Queued || g.OK && o.grant[0].OK && c.due.Before(o.due)
+		if o != c && s.isAsleep(o) && sooner && fits(o) {
 			s.swap(c, o)
 		}
 	}
-	for heir := q.head; heir != nil; heir = heir.next {
-		if fits(heir) {
-			s.bequeath(c, heir)
-			return true
-		}
+	i := slices.IndexFunc(q.line, fits)
+	if i < 0 {
+		return false
 	}
-	return false
-}
-
-// heirsOf returns the queue of a call, also if nobody waits for the call; nil if there is none. The caller holds mu.
-func (s *Dispatcher) heirsOf(c *Call) *queue {
-	if c.queue != nil {
-		return c.queue
+	heir := q.line[i]
+	q.remove(heir)
+	q.takeOut(heir)
+	s.swap(c, heir)
+	if !s.isAsleep(heir) {
+		delete(s.byID, heir.request[0].ID) // until it sleeps
 	}
-	if q := s.queues.byStack[s.queues.hashOf(c)]; q != nil && alike(q.limits, c.whole().limits) {
-		return q
-	}
-	return nil
+	return true
 }
 
 // isOfUse reports whether other calls of its queue can take over what a call has in the store. The caller holds mu.
 func (s *Dispatcher) isOfUse(c *Call) bool {
-	switch g := &c.grant[0]; {
-	case s.IsClosed() || s.frozen > 0 || c.isStale() || s.paused(c) || s.exchangeable(g):
-		return false
-	case g.OK:
-		return !s.overdue(c, time.Now())
-	default:
-		return g.Queued
-	}
-}
-
-// bequeath passes what a call has in the store on to a call that waits in the process, and takes that out of its queue. The caller holds
-// mu.
-func (s *Dispatcher) bequeath(c, heir *Call) {
-	q := heir.queue
-	q.remove(heir)
-	if q.deferred {
-		q.takeOut(heir)
-	} else {
-		q.held, heir.queue, heir.state = append(q.held, heir), q, reserved
-	}
-	s.swap(c, heir)
-	if _, sleeps := s.waiting[heir]; !sleeps {
-		delete(s.byID, heir.request[0].ID) // until it sleeps
-	}
+	g, now := &c.grant[0], time.Now()
+	return (g.Queued || g.OK && !s.overdue(c, now)) && !s.IsClosed() && !s.frozen && !s.outdated(c, now)
 }
 
 // swap exchanges what two calls of a queue have in the store: slots, permits and positions. The caller holds mu.
 func (s *Dispatcher) swap(a, b *Call) {
-	if a == b {
-		return
-	}
 	x, y := &a.request[0], &b.request[0]
-	g, h := a.giveUp(), b.giveUp()
+	a.grant[0], b.grant[0] = a.giveUp(), b.giveUp()
 	x.ID, y.ID, x.Since, y.Since = y.ID, x.ID, y.Since, x.Since
-	a.grant[0], b.grant[0] = h, g
-	a.requested, b.requested, a.due, b.due, a.lease, b.lease = b.requested, a.requested, b.due, a.due, b.lease, a.lease
-	a.known, b.known = b.known, a.known
+	a.holding, b.holding = b.holding, a.holding
 	for _, c := range []*Call{a, b} {
 		c.caught = true
 		c.narrow()
 		if c.request[0].ID != 0 {
-			s.nameByID(c)
+			s.byID[c.request[0].ID] = c
 		}
 		c.signal() // it goes, or polls, at another time
 	}
@@ -201,11 +171,10 @@ func (s *Dispatcher) swap(a, b *Call) {
 // polls. The caller holds mu.
 func (s *Dispatcher) retryFor(q *queue, k store.Key) {
 	key, now := map[store.Key]bool{k: true}, time.Now()
-	if !slices.ContainsFunc(q.limits, func(l store.Limit) bool { return key[l.Key()] }) ||
-		slices.ContainsFunc(q.out, func(c *Call) bool { return s.isQueued(c) && c.standsFor(key) }) {
+	if !boundByAny(q.limits, key) || slices.ContainsFunc(q.out, func(c *Call) bool { return s.isQueued(c) && c.standsFor(key) }) {
 		return
 	}
 	if i := slices.IndexFunc(q.out, func(c *Call) bool { return s.isQueued(c) && c.due.After(now) }); i >= 0 {
-		s.retry(q.out[i])
+		q.out[i].retry()
 	}
 }

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -10,9 +9,9 @@ import (
 )
 
 // enqueue adds a call to a queue, at its place. The caller holds mu.
-func (s *Dispatcher) enqueue(q *queue, c *Call) {
+func (q *queue) enqueue(c *Call) {
 	c.grant[0] = store.Grant{
-		Queued: true, Ahead: int64(q.length), Binds: q.last.Binds, Paused: q.last.Paused, Charges: c.grant[0].Charges[:0], Choice: c.request[0].First,
+		Queued: true, Ahead: int64(len(q.line)), Binds: q.last.Binds, Paused: q.last.Paused, Charges: c.grant[0].Charges[:0], Choice: c.request[0].First,
 	}
 	if c.wake == nil {
 		c.wake = make(chan struct{}, 1)
@@ -34,7 +33,7 @@ func (s *Dispatcher) askAnew(c *Call) {
 		s.sleep(c, store.BindsNothing, c.grant[0].Now, now, 0)
 		return
 	}
-	s.enqueue(s.queueOf(c), c)
+	s.queueOf(c).enqueue(c)
 }
 
 // leaveQueue records that a call's slot is no longer to come: it was used or given back. The caller holds mu.
@@ -44,8 +43,8 @@ func (s *Dispatcher) leaveQueue(c *Call) {
 		return
 	}
 	c.queue = nil
-	if q.forget(c) && c.state == used {
-		q.inStore.Served(s.sinceMade(time.Now()), s.way.Reach(), q.length)
+	if q.forget(c) && q.deferred && c.state == used {
+		q.inStore.Served(s.sinceMade(time.Now()), s.way.Reach(), len(q.line))
 	}
 	s.passIdle(q)
 	s.look(q)
@@ -67,7 +66,7 @@ func (s *Dispatcher) refuse(q *queue, c *Call, cause error) error {
 	s.look(q)
 	if cause == errTimeout || c.byDeadline && cause == context.DeadlineExceeded { //nolint:errorlint // both are returned unwrapped
 		now := time.Now()
-		r := s.refusalIn(q, c, now, s.estimate(q, c, now, 0))
+		r := s.notYetIn(q, c, now, s.estimate(q, c, now, 0))
 		r.Waited = c.request[0].MaxWait
 		c.err = r
 	}
@@ -77,15 +76,13 @@ func (s *Dispatcher) refuse(q *queue, c *Call, cause error) error {
 // refuseFar refuses the calls in the queue that, by what is known now, cannot go in time. The caller holds mu.
 func (s *Dispatcher) refuseFar(q *queue, now time.Time) {
 	ahead := 0
-	for c := q.head; c != nil; {
-		next := c.next
+	for _, c := range slices.Clone(q.line) {
 		if err := s.tooFar(q, c, now, ahead); err != nil && c.state == queued {
 			q.remove(c)
 			s.end(c, err)
 		} else {
 			ahead++
 		}
-		c = next
 	}
 }
 
@@ -116,52 +113,30 @@ func (s *Dispatcher) useIfReserved(ctx context.Context, c *Call) {
 	}
 }
 
-// freeze returns the stale calls that have slots or positions, caught, and whether any call is stale. If so, no queue makes requests until
-// those have moved, and the requests under way are answered: see thaw. The caller holds mu.
-func (s *Dispatcher) freeze() (caught []*Call, stale bool) {
-	for c := range s.waiting {
-		if c.state == reserved && c.moving == nil && c.isStale() {
-			c.catch()
-			caught = append(caught, c)
-		}
-	}
-	stale = len(caught) > 0
-	for _, q := range s.queues.byStack {
-		stale = stale || q.isStale()
-	}
-	if !stale {
-		return nil, false
-	}
-	s.frozen++
-	for _, q := range s.queues.byStack {
-		if len(q.carried) > 0 && !q.thaws {
-			q.thaws = true
-			s.frozen++
-		}
-	}
-	return caught, true
-}
-
-// thaw ends one reason for which the queues of this process wait: earlier calls have given their slots back, or a request under way was
-// answered. After the last one, stale calls wait in the queues of their new stacks, in order of arrival, and all reserve again. The caller
-// holds mu.
+// thaw ends the freeze when the calls that were caught have moved, and no request under way carries calls of a queue. Then stale calls wait in
+// the queues of their new stacks, in order of arrival, and all reserve again. The caller holds mu.
 func (s *Dispatcher) thaw() {
-	if s.frozen--; s.frozen > 0 {
+	if !s.thaws {
 		return
 	}
+	for _, q := range s.queues.byStack {
+		if len(q.carried) > 0 {
+			return
+		}
+	}
+	s.frozen, s.thaws = false, false
 	var all []*Call
 	for _, q := range s.queues.byStack {
 		if !q.isStale() {
 			s.look(q)
 			continue
 		}
-		for q.head != nil {
-			all = append(all, q.head)
-			q.remove(q.head)
-		}
+		all = append(all, q.line...)
+		s.queued.Add(-int64(len(q.line)))
+		q.line = nil
 		s.retire(q)
 	}
-	slices.SortFunc(all, func(a, b *Call) int { return cmp.Compare(a.came, b.came) })
+	slices.SortFunc(all, byArrival)
 	for _, c := range all {
 		s.rebind(c)
 		q := s.queueOf(c)

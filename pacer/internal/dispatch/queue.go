@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"math/bits"
 	"slices"
 	"time"
@@ -9,21 +10,13 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// maxSpareQueues bounds how many unused queues are kept.
-const maxSpareQueues = 16
-
 // The slots of windows come in groups: the time between the last ones is no estimate of the time to the next ones. So a call behind others
 // is refused only if the limits cannot admit all of them any earlier, whatever was charged before. Only slots that are given back can make
 // it earlier.
 
 // hasGroups reports whether slots of some limits come in groups, and not at one distance.
 func hasGroups(limits []store.Limit) bool {
-	for i := range limits {
-		if s := &limits[i].Spec; s.Algorithm == specs.Window || s.Most > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Spec.Algorithm == specs.Window || l.Spec.Most > 0 })
 }
 
 // passable reports whether permits under some limits are passed on: they are if the call needs nothing else. The store decides which
@@ -56,14 +49,11 @@ func (qs *queues) hashOf(c *Call) uint64 {
 // queueOf returns the queue of a call's stack, and makes one if there is none. The caller holds mu.
 func (s *Dispatcher) queueOf(c *Call) *queue {
 	h := s.queues.hashOf(c)
-	if q := s.queues.byStack[h]; q != nil && q.length == 0 && !q.asking && s.frozen == 0 && !alike(q.limits, c.stack.Limits) {
+	if q := s.queues.byStack[h]; q != nil && len(q.line) == 0 && !q.asking && !s.frozen && !alike(q.limits, c.stack.Limits) {
 		s.retire(q)
 	}
 	q := s.queueFor(h, c.stack.Limits, c.request[0].ID != 0)
 	if q.deferred && c.request[0].AnyOf != nil {
-		if s.queues.pools == nil {
-			s.queues.pools = make(map[*queue]struct{})
-		}
 		s.queues.pools[q] = struct{}{}
 	}
 	return q
@@ -78,18 +68,10 @@ func (s *Dispatcher) queueFor(h uint64, limits []store.Limit, deferred bool) *qu
 		h++
 	}
 	if q == nil {
-		if qs.byStack == nil {
-			qs.byStack = make(map[uint64]*queue)
-		}
 		if len(qs.byStack) > 2*qs.swept+64 {
 			s.sweepQueues()
 		}
-		if n := len(qs.spare); n > 0 {
-			q, qs.spare = qs.spare[n-1], qs.spare[:n-1]
-		} else {
-			q = &queue{line: line{all: &s.queued}}
-		}
-		q.hash, q.limits, q.deferred = h, append(q.limits[:0], limits...), deferred
+		q = &queue{all: &s.queued, hash: h, limits: slices.Clone(limits), deferral: deferral{deferred: deferred}}
 		q.ask.queue, q.ask.stack = q, store.Stack{Upstream: s.Upstream, Limits: q.limits}
 		q.ask.hash = q.ask.stack.Hash(qs.seed)
 		q.groups = hasGroups(q.limits)
@@ -102,26 +84,19 @@ func (s *Dispatcher) queueFor(h uint64, limits []store.Limit, deferred bool) *qu
 
 // sweepQueues removes the queues that no call needs. The caller holds mu.
 func (s *Dispatcher) sweepQueues() {
-	for _, q := range s.queues.byStack {
-		s.dropIfIdle(q)
+	for h, q := range s.queues.byStack {
+		if q.isIdle() {
+			delete(s.queues.byStack, h)
+			delete(s.queues.pools, q)
+		}
 	}
 	s.queues.swept = len(s.queues.byStack)
 }
 
-// dropIfIdle removes a queue without waiting calls and future slots. Its timer may fire late, and find another queue in its place. The
-// caller holds mu.
-func (s *Dispatcher) dropIfIdle(q *queue) {
-	if s.queues.byStack[q.hash] != q || !q.isIdle() {
-		return
-	}
-	delete(s.queues.byStack, q.hash)
-	delete(s.queues.pools, q)
-	if q.timer != nil {
-		q.timer.Stop()
-	}
-	if len(s.queues.spare) < maxSpareQueues {
+// rest has a queue without waiting calls and future slots forget the pace. It is kept for what it has allocated.
+func (q *queue) rest() {
+	if q.isIdle() {
 		q.window, q.inStore, q.last, q.lastCost = Window{}, StoreQueue{}, store.Grant{}, 0
-		s.queues.spare = append(s.queues.spare, q)
 	}
 }
 
@@ -142,7 +117,7 @@ func (s *Dispatcher) retire(q *queue) {
 }
 
 func (q *queue) isIdle() bool {
-	return q.length == 0 && !q.asking && len(q.held) == 0 && len(q.out) == 0 && len(q.idle) == 0
+	return len(q.line) == 0 && !q.asking && len(q.out) == 0 && len(q.idle) == 0
 }
 
 // isStale reports whether a call in the queue is, or will be, bound by other limits than the queue has.
@@ -153,9 +128,6 @@ func (q *queue) isStale() (is bool) {
 
 // furthest returns the furthest slot that is held.
 func (q *queue) furthest() (at time.Time) {
-	for _, c := range q.held {
-		at = c.furthest(at)
-	}
 	for _, c := range q.out {
 		at = c.furthest(at)
 	}
@@ -172,22 +144,16 @@ func (c *Call) furthest(at time.Time) time.Time {
 	return at
 }
 
-// takeOut moves a call from the process's queue to the store's, where it polls for itself. If it comes back, because it was bound anew or
-// gave up its position, its place is before the calls that came later.
+// takeOut moves a call out of the line, for a slot or for the store's queue, where it polls for itself. If it comes back, because it was bound
+// anew or gave up its position, its place is before the calls that came later.
 func (q *queue) takeOut(c *Call) {
 	c.queue, c.state, c.grant[0].Queued = q, reserved, false
-	i := len(q.out)
-	for i > 0 && q.out[i-1].came > c.came {
-		i--
-	}
+	i, _ := slices.BinarySearchFunc(q.out, c, byArrival)
 	q.out = slices.Insert(q.out, i, c)
 }
 
-// forget records that a call has no slot to come, nor waits in the store's queue, and reports whether it was one that had left.
+// forget records that a call has no slot to come, nor waits in the store's queue, and reports whether it had left the line.
 func (q *queue) forget(c *Call) (out bool) {
-	if i := slices.Index(q.held, c); i >= 0 {
-		q.held = slices.Delete(q.held, i, i+1)
-	}
 	i := slices.Index(q.out, c)
 	if i >= 0 {
 		q.out = slices.Delete(q.out, i, i+1)
@@ -210,50 +176,35 @@ func (q *queue) expectSooner() { q.last.At, q.window.sleep, q.window.front = 0, 
 
 // insert adds a call at its place, which is at one of the ends as a rule.
 func (q *queue) insert(c *Call) {
-	next := (*Call)(nil)
-	if q.tail != nil && q.tail.came > c.came {
-		for next = q.head; next.came < c.came; {
-			next = next.next
-		}
+	i := len(q.line)
+	if i > 0 && q.line[i-1].came > c.came {
+		i, _ = slices.BinarySearchFunc(q.line, c, byArrival)
 	}
-	if c.next = next; next == nil {
-		c.prev, q.tail = q.tail, c
-	} else {
-		c.prev, next.prev = next.prev, c
-	}
-	if c.prev == nil {
-		q.head = c
-	} else {
-		c.prev.next = c
-	}
-	q.length++
+	q.line = slices.Insert(q.line, i, c)
 	q.all.Add(1)
 	c.queue, c.state = q, queued
 }
 
 // remove takes a call out that no request carries.
 func (q *queue) remove(c *Call) {
-	if c.prev == nil {
-		q.head = c.next
+	if i, _ := slices.BinarySearchFunc(q.line, c, byArrival); i == 0 && len(q.line) > 1 {
+		q.line[0], q.line = nil, q.line[1:]
 	} else {
-		c.prev.next = c.next
+		q.line = slices.Delete(q.line, i, i+1)
 	}
-	if c.next == nil {
-		q.tail = c.prev
-	} else {
-		c.next.prev = c.prev
-	}
-	c.prev, c.next, c.queue = nil, nil, nil
-	q.length--
 	q.all.Add(-1)
+	c.queue = nil
 }
+
+// byArrival orders calls by when they came.
+func byArrival(a, b *Call) int { return cmp.Compare(a.came, b.came) }
 
 // each calls a function for the calls of a queue that have no slot, those included that a request under way carries.
 func (q *queue) each(do func(*Call)) {
 	for _, c := range q.carried {
 		do(c)
 	}
-	for c := q.head; c != nil; c = c.next {
+	for _, c := range q.line {
 		do(c)
 	}
 }

@@ -50,22 +50,17 @@ func (s *Dispatcher) Replan(generation int64) {
 	begins := !s.replanning && !s.IsClosed()
 	s.declared, s.replanning = max(s.declared, generation), true
 	s.unlock()
-	if begins {
+	switch {
+	case !begins:
+	case s.Member != nil:
+		go s.replan() // Drain does not wait for it: a function of a user may block
+	default:
 		s.replan()
 	}
 }
 
-// replan applies the latest change to the calls that wait, and moves those whose limits differ. replanning is true meanwhile. A goroutine
-// binds the calls; Drain does not wait for it, since a user's function may block.
+// replan applies the latest change to the calls that wait, and moves those whose limits differ, until nothing has changed meanwhile.
 func (s *Dispatcher) replan() {
-	if s.Member != nil {
-		go s.replanNow()
-		return
-	}
-	s.replanNow()
-}
-
-func (s *Dispatcher) replanNow() {
 	s.lock()
 	for all := s.old(); len(all) > 0; all = s.old() {
 		generation := s.declared
@@ -85,12 +80,27 @@ func (s *Dispatcher) replanNow() {
 		return
 	}
 	s.later(func() {
-		s.requeue(context.Background(), inOrder(caught), true)
+		s.requeue(context.Background(), caught, true)
 		s.lock()
+		s.thaws, s.replanning = true, false
 		s.thaw()
 		s.unlock()
-		s.replan() // what has changed meanwhile
+		s.Replan(0) // what has changed meanwhile
 	})
+}
+
+// freeze returns the stale calls that have slots or positions, caught, and whether any call is stale. If so, no queue makes requests until
+// those have moved, and the requests under way are answered: see thaw. The caller holds mu.
+func (s *Dispatcher) freeze() (caught []*Call, stale bool) {
+	caught = s.catchAll((*Call).isStale)
+	stale = len(caught) > 0
+	for _, q := range s.queues.byStack {
+		stale = stale || q.isStale()
+	}
+	if stale {
+		s.frozen, s.thaws = true, false
+	}
+	return caught, stale
 }
 
 // old returns the calls that are not bound yet by the policies that hold now. Others are known only to their owners. After Close there are

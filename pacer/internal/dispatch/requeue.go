@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // maxMoving is how many calls give back what they have before those after them do: what they get is never where the later ones are, so the
@@ -20,9 +21,9 @@ const maxMoving = MaxBatch
 // (see catchUp), and the next heartbeat brings resumptions.
 func (s *Dispatcher) requeue(ctx context.Context, caught []*Call, allFirst bool) {
 	ctx = context.WithoutCancel(ctx)
-	n := max(1, len(caught))
-	if !allFirst && !s.anyStale(caught) {
-		n = maxMoving
+	n := maxMoving
+	if allFirst {
+		n = max(1, len(caught))
 	}
 	for some := range slices.Chunk(caught, n) {
 		s.giveUpSlots(ctx, some)
@@ -43,10 +44,6 @@ func (s *Dispatcher) requeue(ctx context.Context, caught []*Call, allFirst bool)
 
 // requeueAlone is requeue for a caught call whose owner is in this goroutine, and may give up meanwhile.
 func (s *Dispatcher) requeueAlone(ctx context.Context, c *Call) {
-	if s.Direct { // it takes no time
-		s.requeue(ctx, []*Call{c}, false)
-		return
-	}
 	s.busy.Go(func() { s.requeue(ctx, []*Call{c}, false) })
 }
 
@@ -54,17 +51,14 @@ func (s *Dispatcher) requeueAlone(ctx context.Context, c *Call) {
 // the call must still reserve again.
 func (s *Dispatcher) giveUpSlots(ctx context.Context, caught []*Call) {
 	var old []store.Batch
-	places := make(map[uint64]int) // by the stack's hash
 	for _, c := range caught {
 		switch g := &c.grant[0]; {
 		case g.OK:
-			hash := c.stack.Hash(s.queues.seed)
-			i, found := places[hash]
-			if !found || !old[i].Stack.Same(&c.stack) {
-				i = len(old)
-				places[hash], old = i, append(old, store.Batch{Stack: c.stack})
+			if n := len(old); n == 0 || !old[n-1].Stack.Same(&c.stack) {
+				old = append(old, store.Batch{Stack: c.stack})
 			}
-			old[i].Grants = append(old[i].Grants, *g)
+			last := &old[len(old)-1]
+			last.Grants = append(last.Grants, *g)
 		case g.Queued:
 			s.leaveStoreQueue(c)
 		}
@@ -72,11 +66,40 @@ func (s *Dispatcher) giveUpSlots(ctx context.Context, caught []*Call) {
 	s.cancelAll(ctx, old)
 }
 
-// anyStale reports whether one of some calls is.
-func (s *Dispatcher) anyStale(all []*Call) bool {
+// catchAll catches the calls that wait, are not moving, and for which a condition holds, in the order of their slots. The caller holds mu.
+func (s *Dispatcher) catchAll(is func(*Call) bool) (caught []*Call) {
+	now := time.Now()
+	for c := range s.waiting {
+		if s.isAsleep(c) && is(c) {
+			s.catchInPlace(c, now)
+			caught = append(caught, c)
+		}
+	}
+	return inOrder(caught)
+}
+
+// local returns the calls with slots to come that this process granted locally, caught. They give them up for slots of the fleet, or for
+// places in its queue. A call that cannot have one in time is refused: its own is one that others may get.
+func (s *Dispatcher) local() []*Call {
 	s.lock()
 	defer s.unlock()
-	return slices.ContainsFunc(all, (*Call).isStale)
+	return s.catchAll(func(c *Call) bool { return s.exchangeable(&c.grant[0]) })
+}
+
+// catchInPlace catches a call, and bounds the slot that it gets for a local one.
+func (s *Dispatcher) catchInPlace(c *Call, now time.Time) {
+	if slot := c.requested.Add(c.grant[0].Wait()); s.exchangeable(&c.grant[0]) && !s.mayBeSooner(c, slot, now) {
+		c.notBefore = slot
+	}
+	c.catch()
+}
+
+// mayBeSooner reports whether a call that holds a local slot may have an earlier one of the fleet. As a rule it may not: others count on
+// theirs, and may be about to go. A call in the window of a queue that a rate makes wait may, if its slot is far: if every process kept to its
+// turns, there would be too little room between them for the calls of others.
+func (s *Dispatcher) mayBeSooner(c *Call, slot, now time.Time) bool {
+	l := c.limit(c.grant[0].Binds)
+	return c.queue != nil && l != nil && l.Spec.Algorithm == specs.GCRA && slot.After(now.Add(s.way.Reach()))
 }
 
 // askAgain polls once more, for a call that is marked as moving.
@@ -98,7 +121,7 @@ func (s *Dispatcher) askAgain(ctx context.Context, c *Call) {
 		later.catch()
 	}
 	c.widen()
-	s.settleUp(c)
+	s.owed.settleUp(c)
 	s.unlock()
 	c.request[0].Reach = s.way.Lead()
 	calls, grants := [1]store.Call{c.asks(began, c.notBefore)}, [1]store.Grant{}
@@ -188,7 +211,7 @@ func (s *Dispatcher) answer(c *Call, call *store.Call, grant *store.Grant, began
 		s.sleep(c, grant.Binds, grant.Now, began, grant.Wait()/2)
 	case !grant.OK && !grant.Queued:
 		c.grant[0] = *grant
-		s.end(c, s.notYetAt(c, began))
+		s.end(c, c.notYet(began))
 		return
 	default:
 		c.grant[0], c.requested = *grant, began
@@ -209,32 +232,12 @@ func (s *Dispatcher) answer(c *Call, call *store.Call, grant *store.Grant, began
 // brings news need not wait until thousands have moved. With a store in memory it takes no time, and runs at once.
 func (s *Dispatcher) later(do func()) {
 	s.lock()
-	if s.Member == nil || s.IsClosed() {
-		s.unlock()
+	now := s.Member == nil || s.IsClosed()
+	if !now {
+		s.moves.Add(do)
+	}
+	s.unlock()
+	if now {
 		do()
-		return
 	}
-	defer s.unlock()
-	if s.todo = append(s.todo, do); s.doing {
-		return
-	}
-	s.doing = true
-	s.busy.Go(func() {
-		for do := s.nextToDo(); do != nil; do = s.nextToDo() {
-			do()
-		}
-	})
-}
-
-// nextToDo returns the next function to run; nil if there is none.
-func (s *Dispatcher) nextToDo() func() {
-	s.lock()
-	defer s.unlock()
-	if len(s.todo) == 0 {
-		s.doing = false
-		return nil
-	}
-	do := s.todo[0]
-	s.todo = s.todo[1:]
-	return do
 }

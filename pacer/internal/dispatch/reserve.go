@@ -18,12 +18,12 @@ func (s *Dispatcher) Reserve(ctx context.Context, c *Call, r *Request) error {
 		} else if !goes {
 			return s.chargeInOrder(ctx, c)
 		}
-	} else if err := s.charge(ctx, c); err != nil {
+	} else if err := s.reserve(ctx, &c.stack, c.request[:], c.grant[:]); err != nil {
 		return err
 	} else if g := &c.grant[0]; g.OK || g.Queued {
 		s.granted(c)
 	} else {
-		return s.notYet(c)
+		return c.notYet(time.Time{})
 	}
 	return s.keep(ctx, c)
 }
@@ -32,10 +32,10 @@ func (s *Dispatcher) Reserve(ctx context.Context, c *Call, r *Request) error {
 func (s *Dispatcher) keep(ctx context.Context, c *Call) error {
 	err := ctx.Err()
 	if err == nil && c.byDeadline && c.due.After(c.latest) && c.grant[0].Wait() > 0 && !c.grant[0].Queued {
-		err = s.notYet(c)
+		err = c.notYet(time.Time{})
 	}
 	if err != nil {
-		_ = s.cancel(ctx, c)
+		_ = s.cancel(ctx, c, false)
 	}
 	return err
 }
@@ -51,7 +51,7 @@ func (s *Dispatcher) Free(ctx context.Context, c *Call, r *store.Call) error {
 		OK: r.NotBefore <= c.request[0].MaxWait,
 	}
 	if !c.grant[0].OK {
-		return s.notYet(c)
+		return c.notYet(time.Time{})
 	}
 	return nil
 }
@@ -64,7 +64,7 @@ func (s *Dispatcher) chargeNow(ctx context.Context, c *Call, r *Request) (goes b
 	}
 	most := c.request[0].MaxWait
 	c.request[0].MaxWait = 0
-	err = s.charge(ctx, c)
+	err = s.reserve(ctx, &c.stack, c.request[:], c.grant[:])
 	c.request[0].MaxWait = most
 	if err != nil {
 		return false, err
@@ -101,11 +101,6 @@ func (s *Dispatcher) prepare(ctx context.Context, c *Call, r *Request) {
 	c.grant[0].Charges = c.room[:0]
 }
 
-// charge reserves a slot.
-func (s *Dispatcher) charge(ctx context.Context, c *Call) error {
-	return s.reserve(ctx, &c.stack, c.request[:], c.grant[:])
-}
-
 // Calls that wait are in a queue of their process, one for each stack, and hold no slot. The first call of the queue makes a request, for
 // itself and for those behind it that fit. So ten thousand callers of a process have a few dozen slots between them, and a tenant with one
 // call waits behind slots, not behind the queues of others.
@@ -126,33 +121,14 @@ func (s *Dispatcher) chargeInOrder(ctx context.Context, c *Call) error {
 	}
 	defer s.busy.Done()
 	s.sendOwn(own) //nolint:contextcheck // it has the values of the calls in it
-	for {
-		if err := s.until(ctx, c, s.turn); err != nil {
-			return err
-		}
-		switch asks, err := s.hasLeft(ctx, c); {
-		case err != nil:
-			return err
-		case asks:
-			s.askAgain(ctx, c)
-		case s.IsClosed():
-			_ = s.cancel(ctx, c)
-			return store.ErrClosed
-		default:
-			return s.keep(ctx, c)
-		}
+	if err := s.until(ctx, c, s.turn); err != nil {
+		return err
 	}
-}
-
-// hasLeft reports whether a call has left the process for the store's queue, and has to poll for itself. It is then caught.
-func (s *Dispatcher) hasLeft(ctx context.Context, c *Call) (bool, error) {
-	s.lock()
-	defer s.unlock()
-	if c.state != reserved || c.grant[0].OK || c.grant[0].Queued || ctx.Err() != nil || s.IsClosed() {
-		return false, c.err
+	if s.IsClosed() {
+		_ = s.cancel(ctx, c, false)
+		return store.ErrClosed
 	}
-	c.catch()
-	return true, nil
+	return s.keep(ctx, c)
 }
 
 // join adds a call to the queue of its stack. If it returns a request, the call is busy: its goroutine sends that.
@@ -164,21 +140,17 @@ func (s *Dispatcher) join(c *Call) (own *request, err error) {
 		return nil, store.ErrClosed
 	}
 	q, now := s.queueOf(c), time.Now()
-	if q.deferred && s.takeIdle(q, c) {
-		s.busy.Add(1)
-		return nil, nil //nolint:nilnil // it has what it needs
-	}
 	// The first call behind a slot that is far ahead makes a request, too, if the distance of the next slot is not known yet: it may be too
 	// far.
 	n, _ := s.askFor(q, now, 1)
-	asks := !q.deferred && s.frozen == 0 && !q.asking && q.length == 0 && (n > 0 || q.window.Gap() == 0)
+	asks := !q.deferred && !s.frozen && !q.asking && len(q.line) == 0 && (n > 0 || q.window.Gap() == 0)
 	if !asks {
-		if err := s.tooFar(q, c, now, q.length); err != nil {
+		if err := s.tooFar(q, c, now, len(q.line)); err != nil {
 			return nil, err
 		}
 	}
 	s.busy.Add(1)
-	if s.enqueue(q, c); asks {
+	if q.enqueue(c); asks {
 		s.submit(q)
 	}
 	s.look(q)

@@ -78,7 +78,11 @@ func (s *Dispatcher) sendOwn(r *request) {
 		defer s.unlock()
 		s.answered(r)
 	}()
-	ctx := s.unending(r.asks[0].ctx)
+	ctx := r.asks[0].ctx
+	if !s.Direct {
+		ctx = context.WithoutCancel(ctx)
+		defer func() { s.way.Took(time.Since(r.began)) }()
+	}
 	for i := range r.batches {
 		b := &r.batches[i]
 		b.Grants = slices.Grow(b.Grants[:0], len(b.Calls))[:len(b.Calls)]
@@ -90,19 +94,15 @@ func (s *Dispatcher) sendOwn(r *request) {
 		b := &r.batches[0]
 		r.errs[0] = s.Store.Reserve(ctx, b.Stack, b.Calls, b.Grants)
 	}
-	s.tookSince(r.asks[0].began)
 }
 
-// reserve waits for the store's decision about calls of one stack. The end of the context does not cut that short: the store may have
-// charged the calls already, and a charge whose answer is not read is lost.
+// reserve waits for the store's decision about one call. The end of the context does not cut that short: the store may have charged the call
+// already, and a charge whose answer is not read is lost.
 func (s *Dispatcher) reserve(ctx context.Context, stack *store.Stack, calls []store.Call, grants []store.Grant) error {
-	if s.Member == nil { // one that is not shared serves no other calls in the same request
-		began := time.Now()
-		err := s.Store.Reserve(s.unending(ctx), *stack, calls, grants)
-		s.tookSince(began)
-		return storeError(err)
+	if s.Direct { // it answers without blocking
+		return storeError(s.Store.Reserve(ctx, *stack, calls, grants))
 	}
-	a := &ask{ctx: ctx, stack: *stack, hash: stack.Hash(s.queues.seed), calls: calls, grants: grants, done: make(chan struct{}, 1)}
+	a := &ask{ctx: ctx, stack: *stack, hash: stack.Hash(s.queues.seed), call: &calls[0], grant: &grants[0], done: make(chan struct{}, 1)}
 	s.lock()
 	if s.IsClosed() {
 		s.unlock()
@@ -113,21 +113,6 @@ func (s *Dispatcher) reserve(ctx context.Context, stack *store.Stack, calls []st
 	s.sendOwn(s.unlockFor(isOwn)) //nolint:contextcheck // it has the values of the calls in it
 	<-a.done
 	return storeError(a.err)
-}
-
-// unending returns the context of a request: a direct store answers without blocking.
-func (s *Dispatcher) unending(ctx context.Context) context.Context {
-	if s.Direct {
-		return ctx
-	}
-	return context.WithoutCancel(ctx)
-}
-
-// tookSince records the round trip that began at an instant.
-func (s *Dispatcher) tookSince(began time.Time) {
-	if !s.Direct {
-		s.way.Took(time.Since(began))
-	}
 }
 
 // lockSettled takes mu when no move is under way, because the slot is not known until then.
@@ -143,9 +128,7 @@ func (s *Dispatcher) lockSettled(c *Call) {
 	}
 }
 
-// A shared store gets few requests: an ask whose stack is not on the wire goes at once, unless enough requests are under way; later ones
-// share the next one, whatever their stacks. So sharing never adds a wait while there is little to request. A request serves many calls, so
-// it does not end with one of them.
+// Sharing never adds a wait while there is little to request. A request serves many calls, so it does not end with one of them.
 
 // Bounds of requests.
 const (
@@ -170,10 +153,11 @@ func (s *Dispatcher) nextRequest() *request {
 	} else {
 		r = &request{places: make(map[uint64]int)}
 	}
-	kept, now := w.waiting[:0], time.Now()
+	r.began = time.Now()
+	kept := w.waiting[:0]
 	for i, a := range w.waiting {
-		n, has := s.sizeOf(a, now)
-		if !has {
+		n := s.sizeOf(a, r.began)
+		if n == 0 {
 			continue
 		}
 		if len(r.asks) > 0 && (s.Member == nil || r.calls+n > w.load || r.charges+n*len(a.stack.Limits) > maxCharges) {
@@ -184,11 +168,7 @@ func (s *Dispatcher) nextRequest() *request {
 			kept = append(kept, a)
 			continue
 		}
-		if a.queue != nil && len(a.calls) == 0 {
-			s.fill(a.queue, now, n)
-		}
-		a.began = now
-		s.carry(r, a)
+		s.carry(r, a, n)
 	}
 	clear(w.waiting[len(kept):])
 	if w.waiting = kept; len(r.asks) == 0 {
@@ -199,24 +179,24 @@ func (s *Dispatcher) nextRequest() *request {
 	return r
 }
 
-// sizeOf returns how many calls an ask has, and whether it has any. Without one, its queue stops making requests. The caller holds mu.
-func (s *Dispatcher) sizeOf(a *ask, now time.Time) (n int, has bool) {
+// sizeOf returns the number of calls of an ask; 0 if there is none: then its queue stops making requests. The caller holds mu.
+func (s *Dispatcher) sizeOf(a *ask, now time.Time) int {
 	q := a.queue
-	switch n = len(a.calls) - a.sure; {
-	case q == nil || n > 0:
-		return n, true
-	case q.length == 0 || s.frozen > 0:
+	switch {
+	case q == nil:
+		return 1
+	case len(q.line) == 0 || s.frozen:
 		q.asking = false
-		s.dropIfIdle(q)
-		return 0, false
+		q.rest()
+		return 0
 	}
-	n, _ = s.askFor(q, now, q.length)
-	return n, true
+	n, _ := s.askFor(q, now, len(q.line))
+	return max(1, min(n, s.asks.load))
 }
 
 // carry adds an ask to a request. The request has copies of everything, because it may outlive the callers that wait for it. The caller
 // holds mu.
-func (s *Dispatcher) carry(r *request, a *ask) {
+func (s *Dispatcher) carry(r *request, a *ask, n int) {
 	i, found := r.places[a.hash]
 	if !found {
 		i = len(r.batches)
@@ -233,50 +213,63 @@ func (s *Dispatcher) carry(r *request, a *ask) {
 			r.charges += len(a.stack.Limits)
 		}
 	}
-	b, calls := &r.batches[i], a.calls[a.sure:]
-	calls = calls[:min(len(calls), max(1, s.asks.load-r.calls))]
-	r.asks = append(r.asks, carried{a, i, len(b.Calls), len(b.Calls) + len(calls)})
-	for _, c := range calls {
-		c.Costs = slices.Clone(c.Costs)
-		b.Calls = append(b.Calls, c)
+	b := &r.batches[i]
+	from := len(b.Calls)
+	if a.queue != nil {
+		a.ctx = a.queue.line[0].ctx
+		b.Calls = s.fill(a.queue, b.Calls, r.began, n)
+	} else {
+		b.Calls = append(b.Calls, *a.call)
 	}
-	r.calls, r.charges = r.calls+len(calls), r.charges+len(calls)*len(a.stack.Limits)
+	for j := range b.Calls[from:] {
+		b.Calls[from+j].Costs = slices.Clone(b.Calls[from+j].Costs)
+	}
+	r.asks = append(r.asks, carried{a, i, from, len(b.Calls)})
+	r.calls, r.charges = r.calls+n, r.charges+n*len(a.stack.Limits)
 }
 
-// answered delivers the answers of a request to the calls that wait for it. The caller holds mu.
+// answered delivers the answers of a request to the calls that wait for it. Calls that the store left undecided are sent again. The caller
+// holds mu.
 func (s *Dispatcher) answered(r *request) {
 	w := &s.asks
 	w.under--
 	w.over.Broadcast()
-	s.loaded(r)
 	for hash := range r.places {
 		delete(w.wire, hash)
 	}
 	var again []*ask
+	decided, failed := 0, false
 	for _, c := range r.asks {
-		a := c.ask
-		if !a.take(&r.batches[c.batch], c, r.errs[c.batch]) {
-			again = append(again, a)
+		b, err := &r.batches[c.batch], r.errs[c.batch]
+		grants := b.Grants[c.from:c.to]
+		if n := slices.IndexFunc(grants, func(g store.Grant) bool { return g.Deferred }); err != nil {
+			grants = nil
+		} else if n >= 0 {
+			grants = grants[:n]
+		}
+		decided, failed = decided+len(grants), failed || err != nil
+		switch {
+		case c.queue != nil:
+			s.answerAll(c.queue, b.Calls[c.from:c.to], grants, r.began, err)
 			continue
+		case err != nil:
+			c.err = err
+		case len(grants) == 0:
+			again = append(again, c.ask)
+			continue
+		default:
+			set(c.grant, &grants[0])
 		}
-		if a.err != nil && a.sure > 0 {
-			w.under++ // until that is done
-			rest := []store.Batch{{Stack: a.stack.Clone(), Grants: store.Granted(a.grants[:a.sure])}}
-			go func() {
-				s.cancelAll(a.ctx, rest)
-				s.lock()
-				defer s.unlock()
-				w.under--
-				w.over.Broadcast()
-			}()
-		}
-		if a.queue != nil {
-			s.answerAll(a.queue)
-		} else {
-			a.done <- struct{}{}
-		}
+		c.done <- struct{}{}
 	}
 	w.waiting = slices.Insert(w.waiting, 0, again...)
+	switch { // the next request has as many calls as the store decides
+	case failed:
+	case decided < r.calls:
+		w.load = max(minCalls, decided)
+	case decided >= w.load:
+		w.load = min(MaxBatch, w.load+w.load/4)
+	}
 	if !s.punctual {
 		return // the member may still use it
 	}
@@ -284,40 +277,4 @@ func (s *Dispatcher) answered(r *request) {
 	clear(r.asks)
 	r.asks, r.batches, r.calls, r.charges = r.asks[:0], r.batches[:0], 0, 0
 	w.spare = append(w.spare, r)
-}
-
-// loaded bounds the next request to the calls that the store decides. The caller holds mu.
-func (s *Dispatcher) loaded(r *request) {
-	decided := 0
-	for i := range r.batches {
-		if r.errs[i] != nil {
-			return
-		}
-		n := len(r.batches[i].Grants)
-		for n > 0 && r.batches[i].Grants[n-1].Deferred {
-			n--
-		}
-		decided += n
-	}
-	switch w := &s.asks; {
-	case decided < r.calls:
-		w.load = max(minCalls, decided)
-	case decided >= w.load:
-		w.load = min(MaxBatch, w.load+w.load/4)
-	}
-}
-
-// take takes the store's answer, and reports whether that is all of it: otherwise some calls must be sent again.
-func (a *ask) take(b *store.Batch, c carried, err error) bool {
-	if a.err = err; err != nil {
-		return true
-	}
-	for i := c.from; i < c.to && !b.Grants[i].Deferred; i++ {
-		to := &a.grants[a.sure]
-		charges := append(to.Charges[:0], b.Grants[i].Charges...) //nolint:gocritic // the grant's own room
-		*to = b.Grants[i]
-		to.Charges = charges
-		a.sure++
-	}
-	return a.sure == len(a.grants)
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies/specs"
@@ -18,13 +19,14 @@ type Dispatcher struct {
 	Config
 	counts
 
-	punctual bool           // requests end in time by themselves
-	made     time.Time      // a little earlier, so that no call waits since 0
-	way      Way            // the round trip to the store
-	clock    storeClock     // the store's
-	news     subscription   // receives the store's news
-	closed   chan struct{}  // closed under mu
-	busy     sync.WaitGroup // calls that wait, and goroutines that move them. Add to it under mu, unless closed
+	punctual bool                    // requests end in time by themselves
+	made     time.Time               // a little earlier, so that no call waits since 0
+	way      Way                     // the round trip to the store
+	clock    storeClock              // the store's
+	news     subscription            // see Listen
+	closed   chan struct{}           // closed under mu
+	busy     sync.WaitGroup          // calls that wait, and goroutines that move them. Add to it under mu, unless closed
+	moves    *batch.Requests[func()] // see later
 
 	mu sync.Mutex
 	state
@@ -45,11 +47,9 @@ type state struct {
 	queues  queues
 	looks   []*queue // that have changed, and whose first calls may need a request: see look
 	asks    asks
-	changed map[store.Key]changed // what this process received of limits; of all of them, by the empty key
-	todo    []func()              // see later
-	doing   bool
-	owed    map[flow]int64 // see owe
-	flying  int64          // the cost of calls that went and are not answered, and whose answers will be reported
+	changed knowledge
+	owed    debts
+	flying  int64 // the cost of calls that went and are not answered, and whose answers will be reported
 }
 
 // asleep are the calls whose owners wait.
@@ -66,7 +66,8 @@ type plan struct {
 	declared   int64         // the generation of the policies that hold
 	generation int64         // of those that hold for the calls that wait
 	replanning bool          // the former are about to hold for them, too: see replan
-	frozen     int           // must be over before queues make requests: see freeze
+	frozen     bool          // no queue makes requests: see freeze
+	thaws      bool          // as soon as the requests under way are answered: see thaw
 	arrival    store.Instant // of the last call that was bound anew
 }
 
@@ -137,10 +138,9 @@ type holding struct {
 
 // A place is where a call is in its process, and how its owner is woken.
 type place struct {
-	queue      *queue        // that holds it, or whose window has its slot, until the slot comes; nil if none
-	prev, next *Call         // in the queue
-	moving     chan struct{} // closed when a move that is under way is done; nil if none is
-	wake       chan struct{} // wakes its owner when it was moved; nil before it waits
+	queue  *queue        // that holds it, or whose window has its slot, until the slot comes; nil if none
+	moving chan struct{} // closed when a move that is under way is done; nil if none is
+	wake   chan struct{} // wakes its owner when it was moved; nil before it waits
 }
 
 // noted is what the owner of a call, and hooks, know of its wait.
@@ -154,6 +154,7 @@ type noted struct {
 
 type callState uint8
 
+// The states of the package's drawing. A call that is moving, from requeue to its queue or for a poll, stays reserved meanwhile.
 const (
 	reserved  callState = iota // has a slot, or a position in the store's queue
 	queued                     // is in the queue of its process, and has nothing
@@ -210,21 +211,6 @@ func (c *Call) moved() {
 	c.signal()
 }
 
-// A call may be bound by any one of some choices of limits, such as those of one of several credentials: see [store.Call].AnyOf. As long
-// as it has no slot, all of them are its stack: so calls with the same choices share a queue, and each request for them carries all of
-// their limits. When the store has granted it a slot, the limits of that choice are its stack, and so it concerns no other choice any more.
-// When it gives the slot up for another one, it has all of its choices again.
-//
-// If the limits count calls in flight, a call that waits for a permit stands in one queue of the store, of one choice, and has all of its
-// choices whenever it polls. No permit of another choice stays idle meanwhile, as far as this process knows:
-//
-//   - A permit that is passed on goes to the first call, whichever choice that stands for: see passing.go.
-//   - If one goes back to the store, and no call of this process stands in its queue, the first that stands in another one polls.
-//   - If a call's choice is paused while it is queued, the call polls.
-//
-// Permits that other processes give back to an empty queue are found when the call polls for other reasons, within a second if it is among
-// the first.
-
 // choices are what a call has besides the choice that binds it.
 type choices struct {
 	limits []store.Limit
@@ -239,7 +225,6 @@ type queues struct {
 	seed    maphash.Seed
 	byStack map[uint64]*queue
 	swept   int                 // how many queues there were after idle ones were last removed
-	spare   []*queue            // not in use, kept for what they have allocated
 	pools   map[*queue]struct{} // those whose calls have choices and are queued in the store
 }
 
@@ -247,28 +232,21 @@ type queues struct {
 type queue struct {
 	hash   uint64
 	limits []store.Limit
-	line
+	all    *atomic.Int64 // calls in all queues
 	outlook
 	deferral
 
+	line    []*Call // calls that have nothing, in order of arrival
+	out     []*Call // calls that have left the line, for a slot to come or for the store's queue, and have not gone yet, in order
 	ask     ask     // of its first calls
 	carried []*Call // by a request that is under way, for that
 	asking  bool    // its first calls have a request, or are about to
-	thaws   bool    // when that is answered, others may go: see thaw
 	changed bool    // see look
-}
-
-// A line is calls in order of arrival.
-type line struct {
-	head, tail *Call
-	length     int
-	all        *atomic.Int64 // calls in all queues
 }
 
 // outlook describes the next slots of a queue.
 type outlook struct {
 	window   Window
-	held     []*Call     // calls with a slot that is still to come; none of a deferred stack: see out
 	timer    *time.Timer // starts a request when the furthest slot comes within reach
 	last     store.Grant // the last answer, and what binds the calls that have to wait
 	lastCost int64       // what its call costs; 0 if that differs from limit to limit
@@ -281,13 +259,15 @@ type deferral struct {
 	passes   bool // the process passes permits on
 	inOrder  bool // its calls are queued for permits, in order of arrival
 	inStore  StoreQueue
-	out      []*Call         // calls that have left the queue, and have not gone yet, in order
 	idle     []*leases.Lease // permits to be passed on, kept until a call of out has its answer
 }
 
 // A pause can arrive between the moment when the store granted a slot and the moment when its owner begins to wait. So an owner that
 // begins to wait looks at the pauses, and a pause looks at the calls that wait, under one lock. All comparisons are between instants of the
 // store's clock.
+
+// knowledge is what this process received of limits; of all of them, by the empty key.
+type knowledge map[store.Key]changed
 
 // changed is what this process received of a limit. News may overtake each other, and the answer to a request.
 type changed struct {
@@ -298,25 +278,32 @@ type changed struct {
 	again int64         // the latest change after which slots must be requested anew
 }
 
-// A subscription receives changes that other processes report, from when the first call waits until the Dispatcher is closed. A call that
-// does not have to wait needs no changes: its store knows them.
+// debts are what flows owe: see owe.
+type debts map[flow]int64
+
+// A flow is a tenant's share of a limit.
+type flow struct {
+	store.Key
+
+	id int64
+}
+
+// A subscription receives changes that other processes report.
 type subscription struct {
 	once sync.Once
 	stop func() // nil if there is none
 }
 
-// An ask is calls of one stack about which the store must decide, and its answer.
+// An ask is calls of one stack about which the store must decide.
 type ask struct {
-	ctx    context.Context //nolint:containedctx // for its values
-	queue  *queue          // whose first calls these are: as many as its window allows when the request is made. Nil: the calls are known
-	stack  store.Stack
-	hash   uint64 // of the stack
-	calls  []store.Call
-	grants []store.Grant // as many
-	sure   int           // how many of them are decided
-	began  time.Time     // when the request was made
-	err    error
-	done   chan struct{} // signals the answer to the caller; nil for a queue
+	ctx   context.Context //nolint:containedctx // for its values
+	queue *queue          // whose first calls these are: as many as its window allows when the request is made. Nil: it is one call
+	stack store.Stack
+	hash  uint64 // of the stack
+	call  *store.Call
+	grant *store.Grant // the answer to the call
+	err   error
+	done  chan struct{} // signals the answer
 }
 
 // asks are those that wait for a request, and those under way.
@@ -331,6 +318,7 @@ type asks struct {
 
 // A request is one run of the store's program, for one ask or several.
 type request struct {
+	began   time.Time
 	asks    []carried
 	batches []store.Batch
 	errs    []error        // of the batches

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/telemetry"
@@ -19,7 +20,7 @@ func (s *Dispatcher) wait(ctx context.Context, c *Call) error {
 	})
 	if s.IsClosed() {
 		s.unlock()
-		_ = s.cancel(ctx, c)
+		_ = s.cancel(ctx, c, false)
 		return store.ErrClosed
 	}
 	if s.mayGoNow(ctx, c) {
@@ -35,19 +36,46 @@ func (s *Dispatcher) wait(ctx context.Context, c *Call) error {
 	s.enter(c)
 	defer s.leave(c)
 	err := s.until(ctx, c, s.next)
+	if err != nil {
+		s.giveUp(ctx, c)
+	}
 	s.waitDone(ctx, c, err)
 	return err
 }
 
+// giveUp gives back what a call has. If the call is moving, in several requests, one after the other, its owner does not wait for that.
+func (s *Dispatcher) giveUp(ctx context.Context, c *Call) {
+	s.lock()
+	moving := c.moving != nil
+	if moving {
+		s.busy.Go(func() {
+			telemetry.Guard("a store", func() { _ = s.cancel(context.WithoutCancel(ctx), c, false) })
+		})
+	}
+	s.unlock()
+	if !moving {
+		_ = s.cancel(ctx, c, false)
+	}
+}
+
+// A step decides what a call does now: sleep for a positive delay, do something under no lock and decide again, give up with an error, or go on
+// (0, nil, nil). It is called under mu.
+type step func(ctx context.Context, c *Call) (delay time.Duration, do func(), err error)
+
 // until runs a call's next step, and sleeps for the time that it returns, until it returns 0.
-func (s *Dispatcher) until(ctx context.Context, c *Call, next func(context.Context, *Call) (time.Duration, error)) error {
+func (s *Dispatcher) until(ctx context.Context, c *Call, next step) error {
 	var timer *time.Timer
 	for {
-		delay, err := next(ctx, c)
-		if err != nil || delay <= 0 {
+		s.lock()
+		delay, do, err := next(ctx, c)
+		s.unlock()
+		switch {
+		case do != nil:
+			do()
+			continue
+		case err != nil || delay <= 0:
 			return err
-		}
-		if delay == untilAnswered {
+		case delay == untilAnswered:
 			<-c.wake
 			continue
 		}
@@ -71,120 +99,90 @@ func (s *Dispatcher) until(ctx context.Context, c *Call, next func(context.Conte
 
 // mayGoNow reports whether a call has nothing to wait for. The caller holds mu.
 func (s *Dispatcher) mayGoNow(ctx context.Context, c *Call) bool {
-	if c.free {
-		return c.state == reserved && ctx.Err() == nil && !time.Now().Before(c.due)
-	}
 	now := time.Now()
 	_, asks := c.asksAgain()
-	return !asks && c.state == reserved && c.moving == nil && ctx.Err() == nil && !now.Before(c.due) && !s.overdue(c, now) && !s.paused(c) && !s.returning(c) &&
-		!s.exchangeable(&c.grant[0]) && !c.isStale()
+	return c.state == reserved && c.moving == nil && ctx.Err() == nil && !now.Before(c.due) &&
+		(c.free || !asks && !s.overdue(c, now) && !s.outdated(c, now) && !s.returning(c))
 }
 
-// next decides what a waiting call does now: sleep for a positive delay, go (0, nil), or give up with an error.
-func (s *Dispatcher) next(ctx context.Context, c *Call) (time.Duration, error) {
-	s.lock()
-	if c.moving != nil { // in several requests, one after the other: an owner that gives up does not wait for that
-		now := time.Now()
-		err := s.whyNot(ctx, c, now)
-		s.unlock()
-		if err != nil {
-			s.busy.Go(func() { // when the move is done
-				telemetry.Guard("a store", func() { _ = s.cancel(context.WithoutCancel(ctx), c) })
-			})
-			return 0, err
-		}
-		if !c.latest.IsZero() && now.Before(c.latest) {
-			return c.latest.Sub(now), nil
-		}
-		return store.Forever, nil
-	}
-	if c.inQueue() {
-		s.unlock()
-		if delay, err := s.turn(ctx, c); err != nil || delay > 0 {
-			return delay, err
-		}
-		return s.next(ctx, c)
-	}
-	if c.state != reserved {
-		err := c.err
-		s.unlock()
-		return 0, cmp.Or(err, ErrSpent)
-	}
+// next is the step of a call that waits.
+func (s *Dispatcher) next(ctx context.Context, c *Call) (time.Duration, func(), error) {
 	now := time.Now()
-	if err := s.whyNot(ctx, c, now); err != nil {
-		s.unlock()
-		_ = s.cancel(ctx, c)
-		return 0, err
-	}
-	if s.outdated(c, now) {
-		if !c.grant[0].Queued || c.isStale() {
-			s.catchInPlace(c, now)
-			s.unlock()
-			s.requeueAlone(ctx, c)
-			return s.next(ctx, c)
+	if c.moving != nil || c.state == reserved {
+		if err := s.whyNot(ctx, c, now); err != nil {
+			return 0, nil, err
 		}
+	}
+	switch {
+	case c.moving != nil:
+		return c.left(now), nil, nil
+	case c.inQueue():
+		return s.turn(ctx, c)
+	case c.state != reserved:
+		return 0, nil, cmp.Or(c.err, ErrSpent)
+	case !s.outdated(c, now):
+	case c.grant[0].Queued && !c.isStale():
 		c.due = now
+	default:
+		s.catchInPlace(c, now)
+		return 0, func() { s.requeueAlone(ctx, c) }, nil
 	}
-	if at, asks := c.asksAgain(); asks {
-		if delay := at.Sub(now); delay > 0 {
-			if !c.latest.IsZero() && c.grant[0].Queued {
-				delay = min(delay, max(1, c.latest.Sub(now)))
-			}
-			s.waits(ctx, c, now, c.due.Sub(now))
-			s.unlock()
-			return delay, nil
-		}
-		c.catch()
-		s.unlock()
-		s.askAgain(ctx, c)
-		return s.next(ctx, c)
-	}
+	at, asks := c.asksAgain()
 	delay := c.due.Sub(now)
-	if delay > 0 {
-		s.waits(ctx, c, now, delay)
-		s.unlock()
-		return delay, nil
-	}
-	if s.returning(c) {
-		s.waits(ctx, c, now, returnPause)
-		s.unlock()
-		return returnPause, nil
-	}
-	if s.overdue(c, now) {
+	switch {
+	case asks && !at.After(now):
 		c.catch()
-		s.unlock()
-		s.requeueAlone(ctx, c)
-		return s.next(ctx, c)
+		return 0, func() { s.askAgain(ctx, c) }, nil
+	case asks:
+		s.waits(ctx, c, now, delay)
+		if delay = at.Sub(now); c.grant[0].Queued {
+			delay = min(delay, max(1, c.left(now)))
+		}
+		return delay, nil, nil
+	case delay <= 0 && s.returning(c):
+		delay = returnPause
+	case delay <= 0 && s.overdue(c, now):
+		c.catch()
+		return 0, func() { s.requeueAlone(ctx, c) }, nil
+	case delay <= 0:
+		s.use(c)
+		return 0, nil, nil
 	}
-	s.use(c)
-	s.unlock()
-	return 0, nil
+	s.waits(ctx, c, now, delay)
+	return delay, nil, nil
 }
 
-// turn returns how long a call may sleep in the queue of its process, or the error with which it stops; (0, nil) if it has left the queue.
-func (s *Dispatcher) turn(ctx context.Context, c *Call) (time.Duration, error) {
-	s.lock()
-	defer s.unlock()
+// left returns for how long a call may wait from now on; Forever if that has no bound, or is over.
+func (c *Call) left(now time.Time) time.Duration {
+	if !now.Before(c.latest) {
+		return store.Forever
+	}
+	return c.latest.Sub(now)
+}
+
+// turn is the step of a call in the queue of its process. It goes on when it has a slot, or a position in the store's queue.
+func (s *Dispatcher) turn(ctx context.Context, c *Call) (time.Duration, func(), error) {
 	if !c.inQueue() {
-		return 0, c.err
+		if c.state == reserved && !c.grant[0].OK && !c.grant[0].Queued && ctx.Err() == nil && !s.IsClosed() { // it polls for itself
+			c.catch()
+			return 0, func() { s.askAgain(ctx, c) }, nil
+		}
+		return 0, nil, c.err
 	}
 	q, now := c.queue, time.Now()
 	cause := s.gaveUp(ctx, c, now)
 	switch {
-	case cause != nil && c.state == asked, cause == errTimeout && q.asking && len(q.carried) == 0 && q.head == c: //nolint:errorlint // returned unwrapped
-		return untilAnswered, nil // which comes soon
+	case cause != nil && c.state == asked, cause == errTimeout && q.asking && len(q.carried) == 0 && q.line[0] == c: //nolint:errorlint // returned unwrapped
+		return untilAnswered, nil, nil // which comes soon
 	case cause != nil:
-		return 0, s.refuse(q, c, cause)
-	case c.state == queued && (c.since == 0 || s.frozen == 0): // otherwise its answer comes soon
+		return 0, nil, s.refuse(q, c, cause)
+	case c.state == queued && (c.since == 0 || !s.frozen): // otherwise its answer comes soon
 		if c.since == 0 {
 			c.grant[0].Binds, c.grant[0].Paused = q.last.Binds, q.last.Paused
 		}
 		s.waits(ctx, c, now, s.estimate(q, c, now, int(c.grant[0].Ahead)))
 	}
-	if c.latest.IsZero() {
-		return store.Forever, nil
-	}
-	return c.latest.Sub(now), nil
+	return c.left(now), nil, nil
 }
 
 // untilAnswered is the delay of a call that sleeps until it is woken, whatever happens.
@@ -194,13 +192,10 @@ const untilAnswered = store.Forever + 1
 func (s *Dispatcher) enter(c *Call) {
 	s.lockBound(c, s.replanned)
 	defer s.unlock()
-	if s.waiting == nil {
-		s.waiting = make(map[*Call]struct{})
-	}
 	s.waiting[c] = struct{}{}
 	if id := c.request[0].ID; id != 0 {
-		s.nameByID(c)
-		if s.wasWoken(c) {
+		s.byID[id] = c
+		if c.grant[0].Queued && slices.Contains(s.earlyWakes[:], id) { // before this process knew that it is queued
 			c.due = time.Now()
 		}
 	}
@@ -220,31 +215,22 @@ func (s *Dispatcher) leave(c *Call) {
 	delete(s.byID, c.request[0].ID)
 }
 
-// hasGone counts a call as gone, and as over, if nobody waits for its slot and the slot has come: its owner slept until then. It reports
-// whether that is so.
-func (s *Dispatcher) hasGone(ctx context.Context, c *Call) bool {
-	s.lockSettled(c)
-	_, waits := s.waiting[c]
-	gone := c.state == reserved && !waits && !c.grant[0].Queued && !time.Now().Before(c.due)
-	if gone {
-		s.useIfReserved(ctx, c)
-	}
-	lease := c.lease
-	s.unlock()
-	if gone {
-		s.Leases.Release(lease)
-	}
-	return gone
-}
-
-// cancel gives a slot back, or a position in a queue. It uses the context's values, but neither its deadline nor its end.
-func (s *Dispatcher) cancel(ctx context.Context, c *Call) error {
+// cancel gives a slot back, or a position in a queue. It uses the context's values, but neither its deadline nor its end. If the call may have
+// gone, because nobody waits for its slot and the slot has come, it counts as gone, and as over: its owner slept until then.
+func (s *Dispatcher) cancel(ctx context.Context, c *Call, mayHaveGone bool) error {
 	s.lockSettled(c)
 	if q := c.queue; c.inQueue() {
 		_ = s.refuse(q, c, nil)
 	}
 	if c.state != reserved {
 		s.unlock()
+		return nil
+	}
+	if _, waits := s.waiting[c]; mayHaveGone && !waits && !c.grant[0].Queued && !time.Now().Before(c.due) {
+		s.useIfReserved(ctx, c)
+		lease := c.lease
+		s.unlock()
+		s.Leases.Release(lease)
 		return nil
 	}
 	taken := s.yield(c)
@@ -272,8 +258,8 @@ func (s *Dispatcher) cancel(ctx context.Context, c *Call) error {
 	return nil
 }
 
-// Listen starts to listen to the store, if nothing did before. Only calls that wait, and the maker of the Dispatcher, may call it: Drain
-// looks at the subscription when they are gone.
+// Listen starts to listen to the store, if nothing did before, until Drain. Only calls that wait, and the maker of the Dispatcher, may call it:
+// Drain looks at the subscription when they are gone.
 func (s *Dispatcher) Listen() {
 	s.news.once.Do(func() {
 		if n, ok := s.Store.(store.Notifier); ok {

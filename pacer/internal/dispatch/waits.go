@@ -92,45 +92,35 @@ func (s *Dispatcher) admitted(ctx context.Context, c *Call) {
 	}
 }
 
-// notYet makes the error for the slot in the call's grant, which is too far away. The caller holds mu, if another goroutine knows the
-// call.
-func (s *Dispatcher) notYet(c *Call) error { return s.refusal(c) }
-
-// notYetAt is notYet for a call that was in the queue until a request carried it, which began at a time.
-func (s *Dispatcher) notYetAt(c *Call, began time.Time) error { return s.refusalAt(c, began) }
-
-func (s *Dispatcher) refusal(c *Call) *NotYetError {
+// notYet makes the error for the slot in the call's grant, which is too far away. If the call was in the queue, it waited there until some
+// time; otherwise that is zero. The caller holds mu, if another goroutine knows the call.
+func (c *Call) notYet(until time.Time) *NotYetError {
 	g, call := &c.grant[0], &c.request[0]
-	ahead := g.Ahead
+	ahead, waited := g.Ahead, time.Duration(0)
 	if g.Paused > 0 {
 		ahead = int64(max(0, g.At.Sub(g.Paused)) / readings.Apart)
+	}
+	if !until.IsZero() && !c.latest.IsZero() && call.MaxWait < store.Forever {
+		waited = max(0, call.MaxWait-c.latest.Sub(until))
 	}
 	return &NotYetError{
 		Wait: Wait{
 			Limit: c.limit(g.Binds), Cost: call.CostOf(g.Binds), Paused: g.Paused > 0,
 			Queued: g.Queued, Ahead: ahead, For: g.Wait(),
 		},
-		Until: g.Paused, MaxWait: call.MaxWait, ByDeadline: c.byDeadline, AtLeast: g.AtLeast, NoShare: g.Binds == store.BindsStore,
+		Until: g.Paused, MaxWait: call.MaxWait, Waited: waited, ByDeadline: c.byDeadline, AtLeast: g.AtLeast, NoShare: g.Binds == store.BindsStore,
 	}
 }
 
-func (s *Dispatcher) refusalAt(c *Call, began time.Time) *NotYetError {
-	r := s.refusal(c)
-	if !c.latest.IsZero() && c.request[0].MaxWait < store.Forever {
-		r.Waited = max(0, c.request[0].MaxWait-c.latest.Sub(began))
-	}
-	return r
-}
-
-// refusalIn returns why a call does not go whose slot is about this far away. The caller holds mu.
-func (s *Dispatcher) refusalIn(q *queue, c *Call, now time.Time, wait time.Duration) *NotYetError {
+// notYetIn is notYet for a call in a queue, whose slot is about this far away. The caller holds mu.
+func (s *Dispatcher) notYetIn(q *queue, c *Call, now time.Time, wait time.Duration) *NotYetError {
 	g := &c.grant[0]
 	g.Binds, g.Paused, g.Queued = q.last.Binds, q.last.Paused, false
 	g.Now, g.At = 0, store.Instant(wait.Microseconds())
 	if g.Paused < s.storeTime(now) {
 		g.Paused = 0
 	}
-	r := s.refusalAt(c, now)
+	r := c.notYet(now)
 	r.About = true
 	return r
 }
@@ -162,7 +152,7 @@ func (s *Dispatcher) least(q *queue, c *Call, now time.Time, ahead int) time.Dur
 	for i := range q.limits {
 		l, cost := &q.limits[i].Spec, c.request[0].CostOf(i)
 		each := int64(1) << (bits.Len64(uint64(cost)) - 1) //nolint:gosec // a cost is positive; no other call of the queue costs less
-		at = max(at, earliest(l, from, from, each*int64(len(q.held)+ahead)+cost))
+		at = max(at, earliest(l, from, from, each*int64(len(q.out)+ahead)+cost))
 		if q.last.At > from && q.lastCost > 0 && c.request[0].Costs == nil && cost >= q.lastCost {
 			before := ahead
 			if q.last.OK { // the last call that was answered has its slot, and is not in the queue
@@ -215,7 +205,7 @@ func (s *Dispatcher) tooFar(q *queue, c *Call, now time.Time, ahead int) error {
 	if wait <= c.latest.Sub(now) {
 		return nil
 	}
-	return s.refusalIn(q, c, now, wait)
+	return s.notYetIn(q, c, now, wait)
 }
 
 // gaveUp returns why the owner of a call waits no longer; nil if it does.
@@ -236,7 +226,7 @@ func (s *Dispatcher) whyNot(ctx context.Context, c *Call, now time.Time) error {
 	cause, queued := s.gaveUp(ctx, c, now), c.grant[0].Queued
 	switch {
 	case queued && (cause == errTimeout || c.byDeadline && errors.Is(cause, context.DeadlineExceeded)): //nolint:errorlint // as it was made
-		return s.notYet(c) // this error explains why it had to wait so long
+		return c.notYet(time.Time{}) // this error explains why it had to wait so long
 	case cause == errTimeout: //nolint:errorlint // as it was made
 		return nil // it has its slot
 	}

@@ -80,7 +80,7 @@ func (w *Store) sendLate(ctx context.Context, calls int, batches []store.Batch) 
 func (w *Store) giveBackLate(batches []store.Batch) {
 	for i := range batches {
 		if b := &batches[i]; b.Stack.Epoch.IsZero() || b.Stack.Epoch.Began == w.knownEpoch().Began {
-			w.cancels.Add(batch.Refunds(context.Background(), &b.Stack, store.Granted(b.Grants)))
+			w.cancels.Add(batch.Refunds(context.Background(), &b.Stack, store.Granted(b.Grants))...)
 		}
 	}
 }
@@ -108,17 +108,15 @@ func (w *Store) received(b *store.Batch) error {
 }
 
 // sendCancels gives refunds back in one request. Grants that may not have been given back stay charged until they are past.
-func (w *Store) sendCancels(all []*batch.Refund) []error {
+func (w *Store) sendCancels(all []*batch.Refund) {
 	batches, places := w.cancels.Batches(all)
 	failed := w.giveBack(all[0].Ctx, batches)
-	errs := make([]error, len(all))
 	for i, r := range all {
-		if errs[i] = failed[places[i]]; errors.Is(errs[i], store.ErrUnreachable) {
+		if r.Err = failed[places[i]]; errors.Is(r.Err, store.ErrUnreachable) {
 			w.local.drop(&r.Stack, r.Grants)
-			errs[i] = nil
+			r.Err = nil
 		}
 	}
-	return errs
 }
 
 // giveBack gives grants back to the store, in one request, and returns the error of each batch. The batches must stay as they are: the

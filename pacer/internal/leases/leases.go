@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/store"
@@ -27,16 +28,15 @@ type Config struct {
 type Leases struct {
 	config Config
 
-	mu        sync.Mutex
-	inFlight  map[int64]*Lease // by the call's ID
-	over      []*Lease         // to be given back
-	reporting bool             // a goroutine gives back
-	closed    bool
-	renewal   *time.Timer // nil while nothing is in flight
-	due       time.Time   // when that is
-	running   sync.WaitGroup
+	mu       sync.Mutex
+	inFlight map[int64]*Lease // by the call's ID
+	closed   bool
+	renewal  *time.Timer // nil while nothing is in flight
+	due      time.Time   // when that is
+	running  sync.WaitGroup
 
-	turn chan struct{} // holds the one that reports
+	over *batch.Requests[*Lease] // that give back
+	turn chan struct{}           // holds the one that reports
 }
 
 // A Lease is a call's right to its permits.
@@ -68,7 +68,9 @@ type Passing struct {
 
 // New returns an empty set of leases.
 func New(c Config) *Leases {
-	return &Leases{config: c, inFlight: make(map[int64]*Lease), turn: make(chan struct{}, 1)}
+	s := &Leases{config: c, inFlight: make(map[int64]*Lease), turn: make(chan struct{}, 1)}
+	s.over = batch.New(1, func(all []*Lease) int { return len(all) }, s.leave)
+	return s
 }
 
 // Take records that a call was granted its permits, those of the limits that count calls in flight. It returns nil if there are none.
@@ -124,58 +126,51 @@ func (s *Leases) remove(f *Lease) {
 	}
 }
 
-// WhileAlive sets the function that reports whether a call is still running.
-func (s *Leases) WhileAlive(f *Lease, alive func() bool) {
-	if f == nil {
-		return
+// with does something about a lease under mu, unless it is nil.
+func (s *Leases) with(f *Lease, do func()) {
+	if f != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		do()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f.alive = alive
 }
+
+// WhileAlive sets the function that reports whether a call is still running.
+func (s *Leases) WhileAlive(f *Lease, alive func() bool) { s.with(f, func() { f.alive = alive }) }
 
 // LetRunOut ends the renewals of a call that nobody releases: its permits return when its lease runs out.
 func (s *Leases) LetRunOut(f *Lease) { s.WhileAlive(f, func() bool { return false }) }
 
 // Holds reports whether a call still has its permits: it is not over, and its lease has not run out.
-func (s *Leases) Holds(f *Lease) bool {
-	if f == nil {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !f.done
+func (s *Leases) Holds(f *Lease) (holds bool) {
+	s.with(f, func() { holds = !f.done })
+	return holds
 }
 
 // Forget forgets a call whose permits were given back otherwise.
 func (s *Leases) Forget(f *Lease) {
-	if f == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f.done = true
-	s.remove(f)
+	s.with(f, func() {
+		f.done = true
+		s.remove(f)
+	})
 }
 
 // Release records that a call is over: after the guard, its permits are passed on or given back.
 func (s *Leases) Release(f *Lease) {
-	if f == nil {
-		return
+	ends := false
+	s.with(f, func() {
+		switch guarded := f.guard > 0 && !s.closed; {
+		case f.done:
+		case guarded:
+			f.timer = time.AfterFunc(f.guard, func() { s.end(f) })
+		default:
+			ends = true
+		}
+		f.done = true
+	})
+	if ends {
+		s.end(f)
 	}
-	s.mu.Lock()
-	if f.done {
-		s.mu.Unlock()
-		return
-	}
-	f.done = true
-	if f.guard > 0 && !s.closed {
-		f.timer = time.AfterFunc(f.guard, func() { s.end(f) })
-		s.mu.Unlock()
-		return
-	}
-	s.mu.Unlock()
-	s.end(f)
 }
 
 // end passes the permits of a call on, or gives them back.
@@ -188,60 +183,43 @@ func (s *Leases) end(f *Lease) {
 // GiveBack gives back the permits of a call that is over, unless they were given back or passed on before.
 func (s *Leases) GiveBack(f *Lease) {
 	s.mu.Lock()
-	if s.inFlight[f.ID] != f {
-		s.mu.Unlock()
-		return
-	}
+	is := s.inFlight[f.ID] == f
 	s.remove(f)
 	s.mu.Unlock()
-	s.Leave(f.ID, f.Limits)
+	if is {
+		s.Leave(f.ID, f.Limits)
+	}
 }
 
 // Leave reports that a call is over, or has left the store's queue.
 func (s *Leases) Leave(id int64, limits []store.Limit) {
+	one := &Lease{ID: id, Limits: limits}
 	s.mu.Lock()
-	s.over = append(s.over, &Lease{ID: id, Limits: limits})
-	switch {
-	case s.reporting: // it takes this along
-		s.mu.Unlock()
-	case s.config.Direct || s.closed:
-		s.mu.Unlock()
-		s.report()
-	default:
-		s.reporting = true
-		s.running.Add(1)
-		s.mu.Unlock()
-		go func() {
-			defer s.running.Done()
-			s.report()
-		}()
+	now := s.config.Direct || s.closed
+	if !now { // before Close waits for it
+		s.over.Add(one)
+	}
+	s.mu.Unlock()
+	if now {
+		s.leave([]*Lease{one})
 	}
 }
 
-// report reports calls that are over, until there are none. Renewals take turns with it, however many calls end meanwhile.
-func (s *Leases) report() {
-	for s.reportSome() {
-	}
+func (s *Leases) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
 }
 
-// reportSome reports calls that are over, and returns false if there are none.
-func (s *Leases) reportSome() bool {
+// leave reports calls that are over.
+func (s *Leases) leave(over []*Lease) { s.send(store.NoteRelease, func() []*Lease { return over }) }
+
+// send sends a note of a kind about each permit of some calls. Renewals and releases take turns, however many calls end meanwhile. A store
+// that panics still gets the next reports.
+func (s *Leases) send(kind store.NoteKind, calls func() []*Lease) {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
-	s.mu.Lock()
-	over, closed := s.over, s.closed
-	s.over = nil
-	s.reporting = s.reporting && len(over) > 0
-	s.mu.Unlock()
-	if len(over) > 0 {
-		s.send(over, store.NoteRelease, closed)
-	}
-	return len(over) > 0
-}
-
-// send sends a note of a kind about each permit of some calls. A store that panics still gets the next reports.
-func (s *Leases) send(all []*Lease, kind store.NoteKind, closed bool) {
-	telemetry.Guard("a store", func() { s.config.Report(pack(all, kind), closed) })
+	telemetry.Guard("a store", func() { s.config.Report(pack(calls(), kind), s.isClosed()) })
 }
 
 // Close gives back the pending permits, and ends the renewals.
@@ -270,6 +248,7 @@ func (s *Leases) Close() {
 		s.end(f)
 	}
 	s.running.Wait()
+	s.over.Wait()
 }
 
 // Held reports which calls of this process hold permits.

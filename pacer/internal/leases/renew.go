@@ -27,9 +27,7 @@ func (s *Leases) renew() {
 	s.running.Add(1)
 	s.mu.Unlock()
 	defer s.running.Done()
-	s.turn <- struct{}{}
-	defer func() { <-s.turn }()
-	s.send(s.live(), store.NoteRenew, false)
+	s.send(store.NoteRenew, s.live)
 }
 
 // patience is how long a renewal waits for functions of WhileAlive.
