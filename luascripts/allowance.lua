@@ -182,10 +182,13 @@ local function blind(o, now, n)
   return o.till == 0 and now or math.max(o.start, o.at - 1)
 end
 
+-- cancel gives a slot back, and returns whether calls that found no room may go: the last early slot is given back.
 function allowance.cancel(o, now, slot, n, made)
   turn(o, now)
+  local early = o.early > 0
   drop(o, slot, n, made)
   if ispaced(o, now) and slot >= now and made >= o.at then o.next_ = math.max(0, o.next_ - taking(o, now, n)) end
+  return early and o.early == 0 and o.starved > 0 and o.open + o.older < o.low - 1
 end
 
 -- news returns the kind of change to publish, if the rest has changed; nil for none.

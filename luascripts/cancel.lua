@@ -13,9 +13,10 @@
 -- TTL    as in reserve.lua; a key that means nothing any more is deleted
 --
 -- The elapsed part is not given back: nobody could use it. An interval that is free already stays free. Queued calls whose turn it may be
--- are woken, as in report.lua.
+-- are woken, as in report.lua. So are calls that found no room in an allowance which now has some.
 
 local all, up, now = stack()
+local news = false
 
 while nextarg <= #ARGV do
   local entries, refs = all, arg() - 1
@@ -27,7 +28,11 @@ while nextarg <= #ARGV do
   for _ = 1, many do
     for i = 1, #entries do
       local from, to, made = arg(), arg(), arg()
-      if not entries[i].turned then entries[i].run.cancel(entries[i], now, from, to, made) end
+      local o = entries[i]
+      if not o.turned and o.run.cancel(o, now, from, to, made) then
+        queues().say(C.ChangeResumed, 0, o.key)
+        news = true
+      end
     end
   end
   for i = 1, #entries do
@@ -35,14 +40,13 @@ while nextarg <= #ARGV do
   end
 end
 
-local queued = false
 for i = 1, #all do
   local o = all[i]
   o.run.write(o, now)
   if o.kind and o.freed then
     queues().call(o, now)
-    queued = true
+    news = true
   end
 end
-if queued then queues().publish(up, now) end
+if news then queues().publish(up, now) end
 return { now }

@@ -143,14 +143,17 @@ func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Gr
 
 // wake notifies listeners of queued calls that must poll again. The caller holds no lock.
 func (m *Store) wake(stack *store.Stack, ids []int64) {
-	if len(ids) == 0 {
-		return
+	if len(ids) > 0 {
+		m.notify(stack.Upstream, woken(ids))
 	}
-	changes := make([]store.Change, len(ids))
-	for i, id := range ids {
-		changes[i] = store.Change{Kind: store.Wake, ID: id}
+}
+
+// woken returns the changes that make calls poll.
+func woken(ids []int64) (changes []store.Change) {
+	for _, id := range ids {
+		changes = append(changes, store.Change{Kind: store.Wake, ID: id})
 	}
-	m.notify(stack.Upstream, changes)
+	return changes
 }
 
 // notify notifies the listeners. The caller holds no lock.
@@ -201,12 +204,14 @@ func (m *Store) close(o *opened) {
 
 // Cancel implements [store.Store].
 func (m *Store) Cancel(_ context.Context, stack store.Stack, grants []store.Grant) error {
-	called, err := m.cancel(stack, grants)
-	m.wake(&stack, called)
+	changes, err := m.cancel(stack, grants)
+	if len(changes) > 0 {
+		m.notify(stack.Upstream, changes)
+	}
 	return err
 }
 
-func (m *Store) cancel(stack store.Stack, grants []store.Grant) (called []int64, err error) {
+func (m *Store) cancel(stack store.Stack, grants []store.Grant) (changes []store.Change, err error) {
 	var o opened
 	entries, err := m.open(nil, &o, &stack, 0, false)
 	if err != nil {
@@ -215,16 +220,18 @@ func (m *Store) cancel(stack store.Stack, grants []store.Grant) (called []int64,
 	defer m.close(&o) // charges on another grid are not given back
 	for i := range grants {
 		for j, c := range grants[i].Charges {
-			e := &entries[j]
-			e.Account.Cancel(&e.Limit, o.now, engine.Charge(c))
+			e, l := &entries[j], &stack.Limits[j]
+			if e.Account.Cancel(&e.Limit, o.now, engine.Charge(c)) {
+				changes = append(changes, store.Change{Kind: store.Resumed, Policy: l.Policy, Scope: l.Scope, Now: store.Instant(o.now)})
+			}
 		}
 	}
-	if len(grants) > 0 {
-		for i := range entries {
-			called = append(called, entries[i].Next(o.now, 0)...)
+	for i := range entries {
+		if len(grants) > 0 {
+			changes = append(changes, woken(entries[i].Next(o.now, 0))...)
 		}
 	}
-	return called, nil
+	return changes, nil
 }
 
 // Report implements [store.Store].
@@ -269,9 +276,7 @@ func (m *Store) apply(stack store.Stack, notes []store.Note) (at store.Instant, 
 		if !slices.ContainsFunc(notes, func(n store.Note) bool { return n.Kind == store.NoteRelease && n.Limit == i }) {
 			continue
 		}
-		for _, id := range entries[i].Next(o.now, 0) {
-			changes = append(changes, store.Change{Kind: store.Wake, ID: id})
-		}
+		changes = append(changes, woken(entries[i].Next(o.now, 0))...)
 	}
 	return store.Instant(o.now), changed, changes, nil
 }

@@ -102,6 +102,22 @@ func allowanceCases() []Case {
 			s.Go(st, 2, 0)
 			s.Go(st, 1, time.Minute)
 		}},
+		{"allowance/early", "when the last slot that has become too early is given back, listeners receive that calls may go", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			g := s.Go(st, 1, 0)
+			changed(t, s, st, 0, left(&g, 1, 10*time.Second))
+			used := s.Go(st, 1, 0)
+			a, b := s.Go(st, 1, 10*time.Second), s.Go(st, 1, 10100*ms)
+			s.At(100 * ms)
+			changed(t, s, st, 1, left(&used, 1, 10*time.Second))
+			if g := s.Ask(st, store.Call{Cost: 1}); g.OK {
+				t.Fatal("one is left, and the early slots are two")
+			}
+			s.Go(st, 1, 10100*ms)
+			s.notifies(t, store.Resumed, nil, func() { s.Cancel(st, a) })
+			s.notifies(t, store.Resumed, []int64{0}, func() { s.Cancel(st, b) })
+			s.Go(st, 1, 100*ms)
+		}},
 		{"allowance/over", "a reading of a window that is over says nothing of the next one", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
 			a, b := s.Go(st, 1, 0), s.Go(st, 1, 0)

@@ -164,14 +164,16 @@ func (a *Allowance) drop(slot, n, made int64) {
 	}
 }
 
-// Cancel implements [Account].
-func (a *Allowance) Cancel(_ *Limit, now int64, c Charge) {
+// Cancel implements [Account]. When until moves, the processes give up their early slots one after the other, and those of the last ones leave
+// no room to the first. So there is more when the last early slot is given back.
+func (a *Allowance) Cancel(_ *Limit, now int64, c Charge) (more bool) {
 	a.turn(now)
-	a.opened(now)
+	open, early := a.opened(now), a.early > 0
 	a.drop(c.From, c.To, c.Made)
 	if a.isPaced(now) && c.From >= now && c.Made >= a.at { // it has its place in the line of now
 		a.next = max(0, a.next-a.taking(now, c.To))
 	}
+	return early && a.early == 0 && a.starved && open < a.low-1
 }
 
 // Paused returns until when nothing is left; 0 if something is.

@@ -100,10 +100,11 @@ func (f *Concurrency) Commit(*Limit, int64, Placement, int64) (Charge, int64) {
 }
 
 // Cancel implements [Account].
-func (f *Concurrency) Cancel(_ *Limit, _ int64, c Charge) {
+func (f *Concurrency) Cancel(_ *Limit, _ int64, c Charge) (more bool) {
 	if id, has := c.permit(); has {
 		f.Release(id)
 	}
+	return false
 }
 
 // forget drops the past.

@@ -31,8 +31,9 @@ type Account interface { //nolint:interfacebloat // one method for each thing th
 	// start and still conform. The placement must come from Earliest, for the same limit, now and cost, and the account must not have
 	// changed since.
 	Commit(l *Limit, now int64, p Placement, n int64) (Charge, int64)
-	// Cancel gives a charge back. Giving the same charge back twice is harmless for a GCRA and bounded for a Window.
-	Cancel(l *Limit, now int64, c Charge)
+	// Cancel gives a charge back, and reports whether calls that found no room may now go earlier: see Allowance. Giving the same charge back
+	// twice is harmless for a GCRA and bounded for a Window.
+	Cancel(l *Limit, now int64, c Charge) (more bool)
 	// Settle corrects the charge of a call that was made at a cost and turned out to cost something else: it gives the
 	// difference back, or charges it, even beyond the limit.
 	Settle(l *Limit, now int64, c Charge, cost, actual int64)

@@ -181,10 +181,11 @@ func (g *GCRA) Commit(l *Limit, now int64, p Placement, n int64) (Charge, int64)
 }
 
 // Cancel implements [Account].
-func (g *GCRA) Cancel(l *Limit, now int64, c Charge) {
+func (g *GCRA) Cancel(l *Limit, now int64, c Charge) (more bool) {
 	if !g.reset.covers(c, now) {
 		g.giveBack(l, now, c.interval(), c.interval().from)
 	}
+	return false
 }
 
 // giveBack gives back the part of a charged interval that lies after an instant.

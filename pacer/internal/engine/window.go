@@ -184,10 +184,11 @@ func (w *Window) tidy(l *Limit, now int64) {
 }
 
 // Cancel implements [Account].
-func (w *Window) Cancel(l *Limit, now int64, c Charge) {
+func (w *Window) Cancel(l *Limit, now int64, c Charge) (more bool) {
 	if begin, n := c.bucket(); !w.reset.covers(c, now) {
 		w.giveBack(l, now, begin, n)
 	}
+	return false
 }
 
 // giveBack gives n calls of a bucket back.
