@@ -162,7 +162,7 @@ end
 local function drop(o, slot, n, made)
   o.dirty = true
   local ahead = made == 0 or made >= o.start -- those that were ahead when till passed are open
-  if ahead and o.early > 0 and slot >= o.edge and made < o.at then
+  if ahead and o.early > 0 and slot >= o.edge and (made < o.at or made == o.at and o.ahead == 0) then
     o.early = math.max(0, o.early - n)
   elseif ahead and o.till > 0 and slot >= o.till and o.ahead > 0 then
     o.ahead = math.max(0, o.ahead - n)

@@ -152,7 +152,8 @@ func (a *Allowance) begin(l *Limit, now int64) {
 func (a *Allowance) drop(slot, n, made int64) {
 	ahead := made == 0 || made >= a.start // those that were ahead when until passed are open
 	switch {
-	case ahead && a.early > 0 && slot >= a.edge && made < a.at: // even if its slot is not before until: that may have moved by less than Apart
+	case ahead && a.early > 0 && slot >= a.edge && (made < a.at || made == a.at && a.ahead == 0):
+		// Even if its slot is not before until: that may have moved by less than Apart. Of two events of one instant, either was first.
 		a.early = max(0, a.early-n)
 	case ahead && a.until > 0 && slot >= a.until && a.ahead > 0:
 		a.ahead = max(0, a.ahead-n)

@@ -139,3 +139,17 @@ func TestASlotOfBeforeTheTurnIsGivenBack(t *testing.T) {
 	a.Cancel(limit, now, far)
 	require.Equal(t, now, a.Earliest(limit, now, now, 1, 0).At)
 }
+
+// A slot that was granted in the instant of an answer, and before it, is given back as one that has become too early.
+func TestASlotOfTheInstantOfAnAnswerIsGivenBack(t *testing.T) {
+	t.Parallel()
+	a, limit := &engine.Allowance{}, &engine.Limit{Spec: &specs.Spec{Limit: specs.MaxLimit}}
+	a.Answer(limit, epoch, engine.Answered{Slot: epoch, Left: 0, Reset: 10 * numbers.Second})
+	now := epoch + 100_000
+	c, _ := a.Commit(limit, now, engine.Placement{At: epoch + 10*numbers.Second}, 1)
+	c.Made = now
+	a.Answer(limit, now, engine.Answered{Slot: now, Left: 1, Reset: 10 * numbers.Second})
+	require.Greater(t, a.Earliest(limit, now, now, 1, 0).At, now)
+	require.True(t, a.Cancel(limit, now, c), "a call that found no room may go")
+	require.Equal(t, now, a.Earliest(limit, now, now, 1, 0).At)
+}
