@@ -1,6 +1,6 @@
 -- allowance.lua: the rest of a limit, as stated by the upstream. The reasoning is in package engine, allowance.go.
 --
--- KEYS   key: of the account: a string of integers: until low at open older mark before ahead early edge starved start since width most oks step span next maybe states
+-- KEYS   key: of the account: a string of integers: until low at open older mark before ahead early edge moved starved start since width most oks step span next maybe states
 --        dated own waits rate ends zero first recent reported period known, the last two of which may be negative, as in allowance.go
 -- ARGV   limit: the most that it states
 --        first: how much may be open before the first statement, if no policy limits calls; 0: any number
@@ -9,7 +9,7 @@
 local allowance = {}
 
 local fields = {
-  'till', 'low', 'at', 'open', 'older', 'mark_', 'before', 'ahead', 'early', 'edge', 'starved', 'start', 'since', 'width', 'most', 'oks', 'step', 'span', 'next_',
+  'till', 'low', 'at', 'open', 'older', 'mark_', 'before', 'ahead', 'early', 'edge', 'moved', 'starved', 'start', 'since', 'width', 'most', 'oks', 'step', 'span', 'next_',
   'maybe', 'said', 'dated', 'own', 'waits', 'rate', 'ends', 'zero', 'first', 'recent', 'reported', 'period', 'known',
 }
 
@@ -162,15 +162,16 @@ end
 local function drop(o, slot, n, made)
   o.dirty = true
   local ahead = made == 0 or made >= o.start -- those that were ahead when till passed are open
-  if ahead and o.early > 0 and slot >= o.edge and (made < o.at or made == o.at and o.ahead == 0) then
+  if ahead and o.early > 0 and slot >= o.edge and (made < o.moved or made == o.moved and o.ahead == 0) then
     o.early = math.max(0, o.early - n)
   elseif ahead and o.till > 0 and slot >= o.till and o.ahead > 0 then
     o.ahead = math.max(0, o.ahead - n)
   elseif slot >= o.mark_ then
     local young = math.min(o.open, n)
     o.open, o.older = o.open - young, math.max(0, o.older - n + young)
-  elseif slot >= o.before then
-    o.older = math.max(0, o.older - n)
+  elseif slot >= o.before then -- or it was early until just now
+    local older = math.min(o.older, n)
+    o.older, o.open = o.older - older, math.max(0, o.open - n + older)
   end
 end
 
@@ -300,7 +301,7 @@ local function set(o, now, left, till, gated, was)
   local later = o.till > 0 and till > o.till and o.ahead > 0
   if later then
     if o.early == 0 or o.till < o.edge then o.edge = o.till end
-    o.early, o.ahead = o.early + o.ahead, 0
+    o.early, o.ahead, o.moved = o.early + o.ahead, 0, now
   end
   local spent = left <= o.open + o.older + o.early and (later or o.till == 0)
   o.till = till
@@ -352,7 +353,7 @@ function allowance.answer(o, now, slot, cost, left, wait, flags)
   local was, refused = o.low - 1 - open, flags % 2 == C.AnswerRefused
   o.since, o.dirty = now, true
   if slot ~= 0 or cost > 0 and not refused then o.reported = 1 end
-  if slot == 0 then slot = blind(o, now, cost) else drop(o, slot, cost, slot) end
+  if slot == 0 then slot = blind(o, now, cost) else drop(o, slot, cost, 0) end
   local old = slot < o.start
   if not refused and not old then went(o, slot, cost) end
   if refused and (left == 0 and teaches and o.said == 0 or left < 0 and (wait > 0 or guessed)) then

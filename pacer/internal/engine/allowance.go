@@ -28,9 +28,9 @@ type Allowance struct {
 	open, older  int64 // cost of calls with slots in [mark, until) and in [before, mark) that are not answered
 	mark, before int64
 	ahead, early int64 // cost of calls with slots from until on, and from an earlier until on: edge
-	edge         int64
-	starved      bool // a call found no room before until
-	reported     bool // answers to calls are reported
+	edge, moved  int64 // and when those last became early
+	starved      bool  // a call found no room before until
+	reported     bool  // answers to calls are reported
 
 	start int64 // when until last passed
 	since int64 // when an answer last came
@@ -152,7 +152,7 @@ func (a *Allowance) begin(l *Limit, now int64) {
 func (a *Allowance) drop(slot, n, made int64) {
 	ahead := made == 0 || made >= a.start // those that were ahead when until passed are open
 	switch {
-	case ahead && a.early > 0 && slot >= a.edge && (made < a.at || made == a.at && a.ahead == 0):
+	case ahead && a.early > 0 && slot >= a.edge && (made < a.moved || made == a.moved && a.ahead == 0):
 		// Even if its slot is not before until: that may have moved by less than Apart. Of two events of one instant, either was first.
 		a.early = max(0, a.early-n)
 	case ahead && a.until > 0 && slot >= a.until && a.ahead > 0:
@@ -160,8 +160,9 @@ func (a *Allowance) drop(slot, n, made int64) {
 	case slot >= a.mark: // or it was not known, and taken to be older: see Answered
 		young := min(a.open, n)
 		a.open, a.older = a.open-young, max(0, a.older-n+young)
-	case slot >= a.before:
-		a.older = max(0, a.older-n)
+	case slot >= a.before: // or it was early until just now
+		older := min(a.older, n)
+		a.older, a.open = a.older-older, max(0, a.open-n+older)
 	}
 }
 

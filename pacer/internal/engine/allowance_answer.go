@@ -37,7 +37,7 @@ func (a *Allowance) Answer(l *Limit, now int64, r Answered) News {
 	if a.since = now; r.Slot == 0 {
 		r.Slot = a.blind(now, r.Cost)
 	} else {
-		a.drop(r.Slot, r.Cost, r.Slot)
+		a.drop(r.Slot, r.Cost, 0)
 	}
 	old := r.Slot < a.start
 	if !r.Refused && !old {
@@ -143,7 +143,7 @@ func (a *Allowance) set(now, n, until int64, gated bool, left int64) News {
 		if a.early == 0 || a.until < a.edge {
 			a.edge = a.until
 		}
-		a.early, a.ahead = a.early+a.ahead, 0
+		a.early, a.ahead, a.moved = a.early+a.ahead, 0, now
 	}
 	spent := n <= a.open+a.older+a.early && (later || a.until == 0) // calls may hold slots before until
 	if a.until = until; spent {

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -152,4 +153,63 @@ func TestASlotOfTheInstantOfAnAnswerIsGivenBack(t *testing.T) {
 	require.Greater(t, a.Earliest(limit, now, now, 1, 0).At, now)
 	require.True(t, a.Cancel(limit, now, c), "a call that found no room may go")
 	require.Equal(t, now, a.Earliest(limit, now, now, 1, 0).At)
+}
+
+// Calls that wait hold slots, move when an answer changes what is left or when there is more, and go. Once all are answered or have given up,
+// the whole rest is free, whatever happened in between.
+func TestAnAllowanceLosesNothing(t *testing.T) {
+	t.Parallel()
+	stated := 0
+	for seed := range uint64(2000) {
+		rng := rand.New(rand.NewPCG(seed, 42))
+		a, now, limit := &engine.Allowance{}, epoch, &engine.Limit{Spec: &specs.Spec{Limit: specs.MaxLimit}}
+		var waits, gone []engine.Charge
+		commit := func() {
+			p := a.Earliest(limit, now, now, 1, 0)
+			c, _ := a.Commit(limit, now, p, 1)
+			c.Made = now
+			if p.At <= now {
+				gone = append(gone, c)
+			} else {
+				waits = append(waits, c)
+			}
+		}
+		answer := func(i int, left, reset int64) {
+			c := gone[i]
+			gone = slices.Delete(gone, i, i+1)
+			a.Answer(limit, now, engine.Answered{Slot: c.From, Cost: 1, Left: left, Reset: reset})
+		}
+		for range 150 { // calls that are not answered are forgotten after 10 s
+			now += 1 + rng.Int64N(100_000)
+			for i := len(waits) - 1; i >= 0; i-- { // those whose slots have come
+				if waits[i].From <= now {
+					gone, waits = append(gone, waits[i]), slices.Delete(waits, i, i+1)
+				}
+			}
+			switch k := rng.IntN(10); {
+			case k < 4:
+				commit()
+			case k < 7 && len(gone) > 0:
+				answer(rng.IntN(len(gone)), rng.Int64N(4), (1+rng.Int64N(3))*numbers.Second+rng.Int64N(2)*50_000)
+			case len(waits) > 0: // it moves
+				i := rng.IntN(len(waits))
+				a.Cancel(limit, now, waits[i])
+				waits = slices.Delete(waits, i, i+1)
+				commit()
+			}
+		}
+		for _, c := range waits {
+			a.Cancel(limit, now, c)
+		}
+		for len(gone) > 0 {
+			now++
+			answer(0, 3, 10*numbers.Second)
+		}
+		if in := a.Inspect(limit, now); now < in.Full {
+			require.Equal(t, in.Pace, in.Remaining, "seed %d", seed)
+			require.Zero(t, in.Backlog, "seed %d", seed)
+			stated++
+		}
+	}
+	require.Greater(t, stated, 1000)
 }
