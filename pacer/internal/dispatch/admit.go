@@ -195,7 +195,7 @@ func (s *Dispatcher) grant(q *queue, a *Answer, c *Call, call *store.Call, g *st
 			return false
 		}
 		set(&c.grant[0], g)
-		c.state, c.err = givenBack, c.notYet(began)
+		s.end(c, c.notYet(began))
 		return true
 	}
 	set(&c.grant[0], g)

@@ -13,9 +13,6 @@ func (q *queue) enqueue(c *Call) {
 	c.grant[0] = store.Grant{
 		Queued: true, Ahead: int64(len(q.line)), Binds: q.last.Binds, Paused: q.last.Paused, Charges: c.grant[0].Charges[:0], Choice: c.request[0].First,
 	}
-	if c.wake == nil {
-		c.wake = make(chan struct{}, 1)
-	}
 	q.insert(c)
 }
 
@@ -36,8 +33,31 @@ func (s *Dispatcher) askAnew(c *Call) {
 	s.queueOf(c).enqueue(c)
 }
 
-// leaveQueue records that a call's slot is no longer to come: it was used or given back. The caller holds mu.
+// enter adds a call to those that wait. The caller holds mu.
+func (s *Dispatcher) enter(c *Call) {
+	c.waits, s.waiting[c] = true, struct{}{}
+	s.nameByID(c)
+	if c.wake == nil {
+		c.wake = make(chan struct{}, 1)
+	}
+}
+
+// nameByID adds a call that waits to those that are found by ID. The caller holds mu.
+func (s *Dispatcher) nameByID(c *Call) {
+	if id := c.request[0].ID; c.waits && id != 0 {
+		s.byID[id] = c
+	} else {
+		delete(s.byID, id)
+	}
+}
+
+// leaveQueue records that a call waits no longer: its slot was used or given back. The caller holds mu.
 func (s *Dispatcher) leaveQueue(c *Call) {
+	if c.waits {
+		delete(s.waiting, c)
+		c.waits = false
+		s.nameByID(c)
+	}
 	q := c.queue
 	if q == nil {
 		return

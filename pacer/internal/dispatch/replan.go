@@ -106,19 +106,11 @@ func (s *Dispatcher) freeze() (caught []*Call, stale bool) {
 // old returns the calls that are not bound yet by the policies that hold now. Others are known only to their owners. After Close there are
 // none. The caller holds mu.
 func (s *Dispatcher) old() (all []*Call) {
-	add := func(c *Call) {
+	for c := range s.waiting {
 		if c.isOld(s.declared) && !s.IsClosed() {
 			c.caught = true // it must not serve as another call meanwhile
 			all = append(all, c)
 		}
-	}
-	for c := range s.waiting {
-		if c.state == reserved {
-			add(c)
-		}
-	}
-	for _, q := range s.queues.byStack {
-		q.each(add)
 	}
 	return all
 }
