@@ -33,6 +33,14 @@ func (s *Dispatcher) askAnew(c *Call) {
 	s.queueOf(c).enqueue(c)
 }
 
+// comeBack puts a call that has nothing in the queue of its stack. The caller holds mu.
+func (s *Dispatcher) comeBack(c *Call) {
+	s.rebind(c)
+	q := s.queueOf(c)
+	q.insert(c)
+	s.look(q)
+}
+
 // enter adds a call to those that wait. The caller holds mu.
 func (s *Dispatcher) enter(c *Call) {
 	c.waits, s.waiting[c] = true, struct{}{}
@@ -130,37 +138,5 @@ func (s *Dispatcher) useIfReserved(ctx context.Context, c *Call) {
 		s.use(c)
 		c.went = c.due.Sub(s.made)
 		s.admitted(ctx, c)
-	}
-}
-
-// thaw ends the freeze when the calls that were caught have moved, and no request under way carries calls of a queue. Then stale calls wait in
-// the queues of their new stacks, in order of arrival, and all reserve again. The caller holds mu.
-func (s *Dispatcher) thaw() {
-	if !s.thaws {
-		return
-	}
-	for _, q := range s.queues.byStack {
-		if len(q.carried) > 0 {
-			return
-		}
-	}
-	s.frozen, s.thaws = false, false
-	var all []*Call
-	for _, q := range s.queues.byStack {
-		if !q.isStale() {
-			s.look(q)
-			continue
-		}
-		all = append(all, q.line...)
-		s.queued.Add(-int64(len(q.line)))
-		q.line = nil
-		s.retire(q)
-	}
-	slices.SortFunc(all, byArrival)
-	for _, c := range all {
-		s.rebind(c)
-		q := s.queueOf(c)
-		q.insert(c)
-		s.look(q)
 	}
 }

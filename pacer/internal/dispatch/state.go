@@ -63,8 +63,7 @@ type plan struct {
 	declared   int64         // the generation of the policies that hold
 	generation int64         // of those that hold for the calls that wait
 	replanning bool          // the former are about to hold for them, too: see replan
-	frozen     bool          // no queue makes requests: see freeze
-	thaws      bool          // as soon as the requests under way are answered: see thaw
+	frozen     bool          // no queue makes requests, because stale calls move
 	arrival    store.Instant // of the last call that was bound anew
 }
 
