@@ -40,9 +40,9 @@ func TestCancelsShareRequests(t *testing.T) {
 			sending--
 			n := 0
 			for _, r := range all {
-				n += len(r.Grants) * len(r.Stack.Limits)
-				given += len(r.Grants)
-				if r.Stack.Limits[0].Scope == "7" {
+				n += len(r.Value.Grants) * len(r.Value.Stack.Limits)
+				given += len(r.Value.Grants)
+				if r.Value.Stack.Limits[0].Scope == "7" {
 					r.Err = failing
 				}
 			}
@@ -53,7 +53,7 @@ func TestCancelsShareRequests(t *testing.T) {
 		begun := time.Now()
 		for i := range 2000 {
 			wg.Go(func() {
-				err := c.GiveBack(batch.Refunds(t.Context(), stackOf(i%10), grant))
+				_, err := c.Do(t.Context(), batch.Refunds(stackOf(i%10), grant)...)
 				if i%10 == 7 {
 					require.ErrorIs(t, err, failing)
 				} else {
@@ -67,7 +67,7 @@ func TestCancelsShareRequests(t *testing.T) {
 		require.Less(t, len(sizes), 60)
 		require.Equal(t, 4, most)
 		require.LessOrEqual(t, time.Since(begun), 160*time.Millisecond, "a fourth of the requests, one after the other")
-		c.Add(batch.Refunds(t.Context(), stackOf(0), grant)...)
+		c.Send(t.Context(), batch.Refunds(stackOf(0), grant)...)
 		c.Wait()
 		require.Equal(t, 2001, given)
 	})
@@ -90,10 +90,10 @@ func TestRedemptionsShareRequests(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			sending--
-			interval := all[0].Booking.Limits[0].Spec.Interval
+			interval := all[0].Value.Limits[0].Spec.Interval
 			for _, x := range all {
-				require.Equal(t, interval, x.Booking.Limits[0].Spec.Interval, "in one request, limits of a key are alike")
-				if x.Answer.Record = x.Booking.ID; x.Booking.ID == "7" {
+				require.Equal(t, interval, x.Value.Limits[0].Spec.Interval, "in one request, limits of a key are alike")
+				if x.Answer.Record = x.Value.ID; x.Value.ID == "7" {
 					x.Err = failing
 				}
 			}
@@ -108,7 +108,7 @@ func TestRedemptionsShareRequests(t *testing.T) {
 				wg.Go(func() {
 					b := b(i)
 					b.ID = strconv.Itoa(i)
-					answers, err := r.Redeem(t.Context(), []store.Booking{b})
+					answers, err := r.Do(t.Context(), b)
 					if i == 7 {
 						require.ErrorIs(t, err, failing)
 						return
@@ -133,7 +133,7 @@ func TestRedemptionsShareRequests(t *testing.T) {
 			require.LessOrEqual(t, len(sizes), 2+1000/c.within)
 			require.Equal(t, 1, most)
 		}
-		answers, err := r.Redeem(t.Context(), []store.Booking{{ID: "1", Limits: limits(1)}, {ID: "7", Limits: limits(1)}})
+		answers, err := r.Do(t.Context(), store.Booking{ID: "1", Limits: limits(1)}, store.Booking{ID: "7", Limits: limits(1)})
 		require.ErrorIs(t, err, failing)
 		require.Nil(t, answers)
 		r.Wait()

@@ -1,5 +1,5 @@
-// Package batch makes one request of many: [Requests] does so for any values. Here it serves grants that are given back at the same time,
-// bookings that are redeemed at the same time, and settings that are changed at the same time; in package leases, permits that come back.
+// Package batch makes one request of many: [Requests] does so for any values, [Answered] for those whose owners wait. Here they serve grants
+// that are given back at the same time, bookings that are redeemed, and settings that are changed; in package leases, permits that come back.
 // (Package dispatch does that for reservations.)
 //
 // # Cancels

@@ -1,41 +1,19 @@
 package batch
 
 import (
-	"context"
-
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies/specs"
 )
 
 // Redemptions batches changes of the records of bookings, one request at a time.
-type Redemptions struct{ *Requests[*Redemption] }
+type Redemptions = Answered[store.Booking, store.Redemption]
 
 // A Redemption is a change of one record.
-type Redemption struct {
-	owned
+type Redemption = Waited[store.Booking, store.Redemption]
 
-	Booking store.Booking
-	Answer  store.Redemption
-}
-
-// NewRedemptions returns Redemptions that send makes. It sets the answer of each, or its error.
-func NewRedemptions(send func([]*Redemption)) *Redemptions {
-	return &Redemptions{newWaited(1, enoughRedeemed, send)}
-}
-
-// Redeem makes changes, and waits for that. It returns the first error.
-func (r *Redemptions) Redeem(ctx context.Context, bookings []store.Booking) ([]store.Redemption, error) {
-	all, answers := make([]*Redemption, len(bookings)), make([]store.Redemption, len(bookings))
-	for i := range bookings {
-		all[i] = &Redemption{owned: ownedBy(ctx), Booking: bookings[i]}
-	}
-	if err := do(r.Requests, all); err != nil {
-		return nil, err
-	}
-	for i, x := range all {
-		answers[i] = x.Answer
-	}
-	return answers, nil
+// NewRedemptions returns Redemptions that are made by send, which sets the answer of each, or its error.
+func NewRedemptions(send func([]*Redemption)) Redemptions {
+	return NewAnswered(1, enoughRedeemed, send)
 }
 
 // enoughRedeemed returns how many changes fit in a request: a record, a refund to a limit, and reading a limit take the store about as
@@ -43,7 +21,7 @@ func (r *Redemptions) Redeem(ctx context.Context, bookings []store.Booking) ([]s
 func enoughRedeemed(all []*Redemption) (n int) {
 	specs, work := make(map[store.Key]*specs.Spec), 0
 	for ; n < len(all); n++ {
-		b := &all[n].Booking
+		b := &all[n].Value
 		work += 1 + len(b.Refund)
 		for i := range b.Limits {
 			l := &b.Limits[i]

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"cmp"
 	"context"
 	"sync"
 )
@@ -75,47 +76,46 @@ func (r *Requests[T]) next() []T {
 	return all
 }
 
-// owned is what a value has whose owner waits for its answer.
-type owned struct {
-	Ctx context.Context //nolint:containedctx // for its values
-	Err error
+// A Waited is a value whose owner waits for its answer.
+type Waited[T, A any] struct {
+	Ctx    context.Context //nolint:containedctx // for its values
+	Value  T
+	Answer A
+	Err    error
 
 	done chan struct{}
 }
 
-func ownedBy(ctx context.Context) owned { return owned{Ctx: ctx, done: make(chan struct{})} }
+// Answered are Requests of values whose owners wait for their answers.
+type Answered[T, A any] struct{ *Requests[*Waited[T, A]] }
 
-func (o *owned) answer() { close(o.done) }
-
-// wait waits for the answer, and returns its error.
-func (o *owned) wait() error {
-	<-o.done
-	return o.Err
-}
-
-// waited is a value that is owned.
-type waited interface {
-	answer()
-	wait() error
-}
-
-// newWaited is New for a send that sets the answers of values.
-func newWaited[T waited](most int, enough func([]T) int, send func([]T)) *Requests[T] {
-	return New(most, enough, func(all []T) {
+// NewAnswered is New for a send that sets the answer of each value, or its error.
+func NewAnswered[T, A any](most int, enough func([]*Waited[T, A]) int, send func([]*Waited[T, A])) Answered[T, A] {
+	return Answered[T, A]{New(most, enough, func(all []*Waited[T, A]) {
 		send(all)
 		for _, one := range all {
-			one.answer()
+			close(one.done)
 		}
-	})
+	})}
 }
 
-// do sends values, and waits for that. It returns the first error.
-func do[T waited](r *Requests[T], all []T) (err error) {
-	r.Add(all...)
-	for _, one := range all {
-		if failed := one.wait(); err == nil {
-			err = failed
-		}
+// Send sends values, and does not wait for their answers.
+func (r Answered[T, A]) Send(ctx context.Context, values ...T) (all []*Waited[T, A]) {
+	for _, v := range values {
+		all = append(all, &Waited[T, A]{Ctx: ctx, Value: v, done: make(chan struct{})})
 	}
-	return err
+	r.Add(all...)
+	return all
+}
+
+// Do sends values, and waits for their answers. It returns these, or the first error.
+func (r Answered[T, A]) Do(ctx context.Context, values ...T) (answers []A, err error) {
+	for _, one := range r.Send(ctx, values...) {
+		<-one.done
+		answers, err = append(answers, one.Answer), cmp.Or(err, one.Err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return answers, nil
 }

@@ -147,7 +147,7 @@ func (s *Dispatcher) answerAll(q *queue, calls []store.Call, grants []store.Gran
 		}
 	}
 	for _, c := range slices.Backward(left) {
-		q.insert(c)
+		s.comeBack(c)
 	}
 	for _, c := range q.carried {
 		if c.moving != nil {
@@ -167,7 +167,6 @@ func (s *Dispatcher) answerAll(q *queue, calls []store.Call, grants []store.Gran
 	}
 	clear(q.carried)
 	q.carried, q.asking = q.carried[:0], false
-	s.thaw()
 	s.look(q)
 }
 
@@ -195,7 +194,7 @@ func (s *Dispatcher) grant(q *queue, a *Answer, c *Call, call *store.Call, g *st
 			return false
 		}
 		set(&c.grant[0], g)
-		c.state, c.err = givenBack, c.notYet(began)
+		s.end(c, c.notYet(began))
 		return true
 	}
 	set(&c.grant[0], g)

@@ -152,15 +152,13 @@ func (s *Dispatcher) Echoes() bool {
 	return ok
 }
 
-// isAsleep reports whether the owner of a call with a slot or a position sleeps, and no request for it is under way. Before it sleeps, only
-// the owner knows the call. The caller holds mu.
-func (s *Dispatcher) isAsleep(c *Call) bool {
-	_, asleep := s.waiting[c]
-	return asleep && c.state == reserved && c.moving == nil
+// isAsleep reports whether a call waits with a slot or a position, and no request for it is under way. The caller holds mu.
+func (c *Call) isAsleep() bool {
+	return c.waits && c.state == reserved && c.moving == nil && (c.grant[0].OK || c.grant[0].Queued)
 }
 
 // isQueued reports whether a call sleeps in the store's queue. The caller holds mu.
-func (s *Dispatcher) isQueued(c *Call) bool { return s.isAsleep(c) && c.grant[0].Queued }
+func (c *Call) isQueued() bool { return c.isAsleep() && c.grant[0].Queued }
 
 // unreached reports whether a call has no slot only because the windows of a calendar are not known so far ahead. It polls when half of the
 // time to the slot is over: a few times, however far away that is.

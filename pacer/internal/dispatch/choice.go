@@ -169,9 +169,7 @@ func (s *Dispatcher) rebind(c *Call) {
 	call.ID, call.Reach, call.Slot, call.Held, call.Owed = 0, 0, 0, nil, nil
 	if r.HasQueue {
 		call.ID, call.Reach, call.Since = newID(), s.way.Lead(), s.sinceArrival(c)
-		if _, waits := s.waiting[c]; waits {
-			s.byID[call.ID] = c
-		}
+		s.nameByID(c)
 	}
 	c.grant[0].Binds, c.binding = store.BindsNothing, binding{binds: store.BindsNothing}
 }

@@ -71,21 +71,20 @@ func (s *Dispatcher) Flying() int64 {
 // Waiting returns how many calls wait for each limit.
 func (s *Dispatcher) Waiting() map[store.Key]int64 {
 	all := make(map[store.Key]int64)
-	add := func(limits []store.Limit, binds int, n int64) {
+	add := func(limits []store.Limit, binds int) {
 		if binds >= 0 && binds < len(limits) { // otherwise only NotBefore holds it
-			all[limits[binds].Key()] += n
+			all[limits[binds].Key()]++
 		}
 	}
 	s.lock()
 	defer s.unlock()
 	for c := range s.waiting {
-		if c.since != 0 && !c.inQueue() { // otherwise it is about to wait, or counted below
-			add(c.stack.Limits, c.waitsFor(), 1)
-		}
-	}
-	for _, q := range s.queues.byStack {
-		if len(q.line) > 0 {
-			add(q.limits, q.last.Binds, int64(len(q.line)))
+		switch {
+		case c.since == 0: // it is about to wait
+		case c.inQueue():
+			add(c.queue.limits, c.queue.last.Binds)
+		default:
+			add(c.stack.Limits, c.waitsFor())
 		}
 	}
 	return all

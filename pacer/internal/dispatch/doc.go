@@ -62,7 +62,7 @@
 // Each call knows under which generation of the policies it was last bound. [Dispatcher.Replan] begins another one: the calls are bound
 // anew, under no lock, and those whose limits are the same stay where they are. Stale calls with slots give them back and go to the queues
 // of their new stacks, while no queue makes requests ("frozen"). Then all of them are queued anew, in order of arrival. A slot
-// to come that a request under way grants to a stale call is given back. The old queues serve the calls that they have, and no others.
+// to come that a request under way grants to a stale call is given back, and the call is queued anew when that request is answered.
 // Changes that come meanwhile are one change, whose turn comes then.
 //
 // # The reach
@@ -104,7 +104,7 @@
 //
 // # Invariants
 //
-//   - Calls of one queue are requested in order of arrival, also when they are bound anew.
+//   - Calls of one queue are requested in order of arrival. One that is bound anew while a request carries it may come later, by H.
 //   - No call fails because it is bound anew: one that cannot be keeps the limits that it has.
 //   - At most one request of a stack is under way, with at most [MaxBatch] calls, and at most [MaxAhead] of them if they have to wait.
 //   - A slot or position that a call gives up goes to the calls behind it; only the last one goes back to the store.

@@ -81,7 +81,7 @@ func (s *Dispatcher) apply(changes []store.Change) (caught []*Call, news []store
 	defer s.unlock()
 	news, fresh, again := s.changed.record(s.changes.Add(1), changes)
 	for c := range s.waiting {
-		if c.grant[0].Queued && (boundByAny(c.stack.Limits, again) || c.standsBy(fresh)) {
+		if !c.inQueue() && c.grant[0].Queued && (boundByAny(c.stack.Limits, again) || c.standsBy(fresh)) {
 			c.retry()
 		}
 	}
@@ -101,18 +101,15 @@ func (s *Dispatcher) wake(id int64) {
 	s.lock()
 	defer s.unlock()
 	if c := s.byID[id]; c != nil {
-		if q := c.queue; q != nil && s.isQueued(c) {
-			turn := func(o *Call) bool { return s.isQueued(o) || q.inOrder && s.lacksPermits(o) }
+		if q := c.queue; q != nil && c.isQueued() {
+			turn := func(o *Call) bool { return o.isQueued() || q.inOrder && s.lacksPermits(o) }
 			if i := slices.IndexFunc(q.out, turn); q.out[i] != c {
 				s.swap(q.out[i], c) // it is the turn of the first
 				c = q.out[i]
 			}
 		}
 		c.retry()
-		return
 	}
-	s.earlyWakes[s.earlyWake%len(s.earlyWakes)] = id
-	s.earlyWake++
 }
 
 // retryAll makes all queued calls poll: a wake-up may not have been received.

@@ -70,7 +70,7 @@ func (s *Dispatcher) takeIdle(q *queue, c *Call, now time.Time) bool {
 // pass gives permits to the first queued call, and reports whether there is one. The caller holds mu.
 func (s *Dispatcher) pass(q *queue, f *leases.Lease, now time.Time) bool {
 	i := slices.IndexFunc(q.out, func(c *Call) bool {
-		return s.isQueued(c) && (c.latest.IsZero() || now.Before(c.latest)) && c.choiceOf(f.Limits) >= 0
+		return c.isQueued() && (c.latest.IsZero() || now.Before(c.latest)) && c.choiceOf(f.Limits) >= 0
 	})
 	if i < 0 {
 		return false
@@ -106,7 +106,7 @@ func (s *Dispatcher) inherit(c *Call, f *leases.Lease, now time.Time) {
 // hasRequests reports whether a call that has left the queue has no permit yet, and waits for an answer of the store or is about to
 // sleep. The caller holds mu.
 func (s *Dispatcher) hasRequests(q *queue) bool {
-	return slices.ContainsFunc(q.out, func(c *Call) bool { return c.state == reserved && c.lease == nil && !s.isQueued(c) })
+	return slices.ContainsFunc(q.out, func(c *Call) bool { return c.state == reserved && c.lease == nil && !c.isQueued() })
 }
 
 // yield gives what a call gives up in the store, a slot or a position in a queue, to those of the process that wait behind it: each gets
@@ -127,7 +127,7 @@ func (s *Dispatcher) yield(c *Call) (taken bool) {
 	for _, o := range q.out {
 		behind = behind || o == c
 		sooner := behind && o.grant[0].Queued || g.OK && o.grant[0].OK && c.due.Before(o.due)
-		if o != c && s.isAsleep(o) && sooner && fits(o) {
+		if o != c && o.isAsleep() && sooner && fits(o) {
 			s.swap(c, o)
 		}
 	}
@@ -139,9 +139,6 @@ func (s *Dispatcher) yield(c *Call) (taken bool) {
 	q.remove(heir)
 	q.takeOut(heir)
 	s.swap(c, heir)
-	if !s.isAsleep(heir) {
-		delete(s.byID, heir.request[0].ID) // until it sleeps
-	}
 	return true
 }
 
@@ -160,9 +157,7 @@ func (s *Dispatcher) swap(a, b *Call) {
 	for _, c := range []*Call{a, b} {
 		c.caught = true
 		c.narrow()
-		if c.request[0].ID != 0 {
-			s.byID[c.request[0].ID] = c
-		}
+		s.nameByID(c)
 		c.signal() // it goes, or polls, at another time
 	}
 }
@@ -171,10 +166,10 @@ func (s *Dispatcher) swap(a, b *Call) {
 // polls. The caller holds mu.
 func (s *Dispatcher) retryFor(q *queue, k store.Key) {
 	key, now := map[store.Key]bool{k: true}, time.Now()
-	if !boundByAny(q.limits, key) || slices.ContainsFunc(q.out, func(c *Call) bool { return s.isQueued(c) && c.standsFor(key) }) {
+	if !boundByAny(q.limits, key) || slices.ContainsFunc(q.out, func(c *Call) bool { return c.isQueued() && c.standsFor(key) }) {
 		return
 	}
-	if i := slices.IndexFunc(q.out, func(c *Call) bool { return s.isQueued(c) && c.due.After(now) }); i >= 0 {
+	if i := slices.IndexFunc(q.out, func(c *Call) bool { return c.isQueued() && c.due.After(now) }); i >= 0 {
 		q.out[i].retry()
 	}
 }

@@ -224,6 +224,25 @@ func TestWakeUps(t *testing.T) {
 	})
 }
 
+// A call that is queued before its owner waits polls when the wait begins: it may have been woken before.
+func TestACallThatIsWokenBeforeItsWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &fake{way: 40 * ms, permits: 1}
+		s.held = map[int64]bool{7: true} // of another process
+		r := newRig(t, s, nil)
+		r.Listen()
+		q, c := request(inFlight), new(dispatch.Call)
+		q.WillWait = false
+		require.NoError(t, r.Reserve(t.Context(), c, q))
+		_, _, _ = s.Report(t.Context(), store.Stack{}, []store.Note{{Kind: store.NoteRelease, Value: 7}})
+		begin := time.Now()
+		require.NoError(t, c.Wait(t.Context()))
+		require.Equal(t, 40*ms, time.Since(begin).Round(ms))
+		r.leases.Release(c.Lease())
+	})
+}
+
 // A queued call that gives up leaves the store's queue, and its error has how long it waited if its time was over.
 func TestLeavingTheStoresQueue(t *testing.T) {
 	t.Parallel()

@@ -13,9 +13,6 @@ func (q *queue) enqueue(c *Call) {
 	c.grant[0] = store.Grant{
 		Queued: true, Ahead: int64(len(q.line)), Binds: q.last.Binds, Paused: q.last.Paused, Charges: c.grant[0].Charges[:0], Choice: c.request[0].First,
 	}
-	if c.wake == nil {
-		c.wake = make(chan struct{}, 1)
-	}
 	q.insert(c)
 }
 
@@ -36,8 +33,39 @@ func (s *Dispatcher) askAnew(c *Call) {
 	s.queueOf(c).enqueue(c)
 }
 
-// leaveQueue records that a call's slot is no longer to come: it was used or given back. The caller holds mu.
+// comeBack puts a call that has nothing in the queue of its stack. The caller holds mu.
+func (s *Dispatcher) comeBack(c *Call) {
+	s.rebind(c)
+	q := s.queueOf(c)
+	q.insert(c)
+	s.look(q)
+}
+
+// enter adds a call to those that wait. The caller holds mu.
+func (s *Dispatcher) enter(c *Call) {
+	c.waits, s.waiting[c] = true, struct{}{}
+	s.nameByID(c)
+	if c.wake == nil {
+		c.wake = make(chan struct{}, 1)
+	}
+}
+
+// nameByID adds a call that waits to those that are found by ID. The caller holds mu.
+func (s *Dispatcher) nameByID(c *Call) {
+	if id := c.request[0].ID; c.waits && id != 0 {
+		s.byID[id] = c
+	} else {
+		delete(s.byID, id)
+	}
+}
+
+// leaveQueue records that a call waits no longer: its slot was used or given back. The caller holds mu.
 func (s *Dispatcher) leaveQueue(c *Call) {
+	if c.waits {
+		delete(s.waiting, c)
+		c.waits = false
+		s.nameByID(c)
+	}
 	q := c.queue
 	if q == nil {
 		return
@@ -110,37 +138,5 @@ func (s *Dispatcher) useIfReserved(ctx context.Context, c *Call) {
 		s.use(c)
 		c.went = c.due.Sub(s.made)
 		s.admitted(ctx, c)
-	}
-}
-
-// thaw ends the freeze when the calls that were caught have moved, and no request under way carries calls of a queue. Then stale calls wait in
-// the queues of their new stacks, in order of arrival, and all reserve again. The caller holds mu.
-func (s *Dispatcher) thaw() {
-	if !s.thaws {
-		return
-	}
-	for _, q := range s.queues.byStack {
-		if len(q.carried) > 0 {
-			return
-		}
-	}
-	s.frozen, s.thaws = false, false
-	var all []*Call
-	for _, q := range s.queues.byStack {
-		if !q.isStale() {
-			s.look(q)
-			continue
-		}
-		all = append(all, q.line...)
-		s.queued.Add(-int64(len(q.line)))
-		q.line = nil
-		s.retire(q)
-	}
-	slices.SortFunc(all, byArrival)
-	for _, c := range all {
-		s.rebind(c)
-		q := s.queueOf(c)
-		q.insert(c)
-		s.look(q)
 	}
 }

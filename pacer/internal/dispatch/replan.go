@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 )
 
 // bindAnew finds out how the policies that hold now bind some old calls. It calls functions of users, under no lock.
@@ -72,7 +73,12 @@ func (s *Dispatcher) replan() {
 	s.replanning = false
 	if s.generation < s.declared && !s.IsClosed() {
 		s.generation = s.declared
-		caught, s.replanning = s.freeze()
+		caught = s.catchAll((*Call).isStale)
+		s.frozen = len(caught) > 0
+		for _, q := range s.queues.byStack {
+			s.frozen = s.frozen || q.isStale()
+		}
+		s.replanning = s.frozen
 	}
 	moves := s.replanning
 	s.unlock()
@@ -81,44 +87,40 @@ func (s *Dispatcher) replan() {
 	}
 	s.later(func() {
 		s.requeue(context.Background(), caught, true)
-		s.lock()
-		s.thaws, s.replanning = true, false
 		s.thaw()
-		s.unlock()
 		s.Replan(0) // what has changed meanwhile
 	})
 }
 
-// freeze returns the stale calls that have slots or positions, caught, and whether any call is stale. If so, no queue makes requests until
-// those have moved, and the requests under way are answered: see thaw. The caller holds mu.
-func (s *Dispatcher) freeze() (caught []*Call, stale bool) {
-	caught = s.catchAll((*Call).isStale)
-	stale = len(caught) > 0
+// thaw ends the freeze: stale calls wait in the queues of their new stacks, in order of arrival, and all reserve again. Calls that a request
+// under way carries come after its answer, if they have to wait on.
+func (s *Dispatcher) thaw() {
+	s.lock()
+	defer s.unlock()
+	s.frozen, s.replanning = false, false
+	var all []*Call
 	for _, q := range s.queues.byStack {
-		stale = stale || q.isStale()
+		if s.look(q); q.isStale() {
+			all = append(all, q.line...)
+			s.queued.Add(-int64(len(q.line)))
+			q.line = nil
+			s.retire(q)
+		}
 	}
-	if stale {
-		s.frozen, s.thaws = true, false
+	slices.SortFunc(all, byArrival)
+	for _, c := range all {
+		s.comeBack(c)
 	}
-	return caught, stale
 }
 
 // old returns the calls that are not bound yet by the policies that hold now. Others are known only to their owners. After Close there are
 // none. The caller holds mu.
 func (s *Dispatcher) old() (all []*Call) {
-	add := func(c *Call) {
+	for c := range s.waiting {
 		if c.isOld(s.declared) && !s.IsClosed() {
 			c.caught = true // it must not serve as another call meanwhile
 			all = append(all, c)
 		}
-	}
-	for c := range s.waiting {
-		if c.state == reserved {
-			add(c)
-		}
-	}
-	for _, q := range s.queues.byStack {
-		q.each(add)
 	}
 	return all
 }

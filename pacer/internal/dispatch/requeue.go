@@ -70,7 +70,7 @@ func (s *Dispatcher) giveUpSlots(ctx context.Context, caught []*Call) {
 func (s *Dispatcher) catchAll(is func(*Call) bool) (caught []*Call) {
 	now := time.Now()
 	for c := range s.waiting {
-		if s.isAsleep(c) && is(c) {
+		if c.isAsleep() && is(c) {
 			s.catchInPlace(c, now)
 			caught = append(caught, c)
 		}
@@ -196,7 +196,7 @@ func (s *Dispatcher) neighbours(c *Call) (before time.Time, later *Call) {
 
 // lacksPermits reports whether a call sleeps until its slot and has no permits yet. The caller holds mu.
 func (s *Dispatcher) lacksPermits(c *Call) bool {
-	return s.isAsleep(c) && c.grant[0].OK && !c.grant[0].Local && !c.hasPermits()
+	return c.isAsleep() && c.grant[0].OK && !c.grant[0].Local && !c.hasPermits()
 }
 
 // answer applies the store's answer to a call that is moving. The caller holds mu.

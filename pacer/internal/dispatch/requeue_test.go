@@ -343,6 +343,35 @@ func TestResyncGivesQueuedCallsEarlierSlots(t *testing.T) {
 	}
 }
 
+// anew binds a call by other limits, from generation 1 on.
+type anew []store.Limit
+
+func (limits anew) Bind() dispatch.Bound {
+	q := request(limits)
+	q.Generation = 1
+	return dispatch.Bound{Request: *q, OK: true, Keep: func() {}}
+}
+
+// A call that a request carries while it is bound anew gives back the slot that it gets, and goes to the queue of its new limits.
+func TestACallIsBoundAnewWhileItIsOnTheWire(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &fake{way: 100 * ms, gap: time.Second}
+		r := newRig(t, s, nil)
+		_, err := r.wait(t.Context(), "", request(rate))
+		require.NoError(t, err)
+		s.history()
+		time.AfterFunc(50*ms, func() { r.Replan(1) })
+		q := request(rate)
+		q.Binder = anew{{Policy: "other"}}
+		c, err := r.wait(t.Context(), "", q)
+		require.NoError(t, err)
+		require.Equal(t, "other", c.Policy())
+		require.Equal(t, 2, s.charged())
+		require.ElementsMatch(t, []string{"reserve 1", "cancel 1", "reserve 1"}, s.history())
+	})
+}
+
 // After news that may have been missed, the process reads which limits are paused.
 func TestMissedNews(t *testing.T) {
 	t.Parallel()

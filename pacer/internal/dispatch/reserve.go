@@ -31,11 +31,16 @@ func (s *Dispatcher) Reserve(ctx context.Context, c *Call, r *Request) error {
 // keep gives the slot of a call back whose answer took too long.
 func (s *Dispatcher) keep(ctx context.Context, c *Call) error {
 	err := ctx.Err()
-	if err == nil && c.byDeadline && c.due.After(c.latest) && c.grant[0].Wait() > 0 && !c.grant[0].Queued {
-		err = c.notYet(time.Time{})
+	if err == nil && c.byDeadline {
+		err = under(c, func() error {
+			if c.due.After(c.latest) && c.grant[0].Wait() > 0 && !c.grant[0].Queued {
+				return c.notYet(time.Time{})
+			}
+			return nil
+		})
 	}
 	if err != nil {
-		_ = s.cancel(ctx, c, false)
+		s.giveUp(ctx, c)
 	}
 	return err
 }
@@ -125,7 +130,7 @@ func (s *Dispatcher) chargeInOrder(ctx context.Context, c *Call) error {
 		return err
 	}
 	if s.IsClosed() {
-		_ = s.cancel(ctx, c, false)
+		s.giveUp(ctx, c)
 		return store.ErrClosed
 	}
 	return s.keep(ctx, c)
@@ -150,7 +155,8 @@ func (s *Dispatcher) join(c *Call) (own *request, err error) {
 		}
 	}
 	s.busy.Add(1)
-	if q.enqueue(c); asks {
+	q.enqueue(c)
+	if s.enter(c); asks {
 		s.submit(q)
 	}
 	s.look(q)

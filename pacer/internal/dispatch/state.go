@@ -52,13 +52,10 @@ type state struct {
 	flying  int64 // the cost of calls that went and are not answered, and whose answers will be reported
 }
 
-// asleep are the calls whose owners wait.
+// asleep are the calls whose owners wait, from when they enter a queue or begin to wait until they have gone or have got nothing.
 type asleep struct {
 	waiting map[*Call]struct{}
 	byID    map[int64]*Call // of them, those that may be in the store's queue
-	// The last calls that were woken and are none of those: calls of other processes, or calls that are about to be queued.
-	earlyWakes [64]int64
-	earlyWake  int
 }
 
 // A plan holds which policies bind the calls.
@@ -66,8 +63,7 @@ type plan struct {
 	declared   int64         // the generation of the policies that hold
 	generation int64         // of those that hold for the calls that wait
 	replanning bool          // the former are about to hold for them, too: see replan
-	frozen     bool          // no queue makes requests: see freeze
-	thaws      bool          // as soon as the requests under way are answered: see thaw
+	frozen     bool          // no queue makes requests, because stale calls move
 	arrival    store.Instant // of the last call that was bound anew
 }
 
@@ -123,6 +119,7 @@ type flags struct {
 	answered   bool // the answer was reported
 	paid       bool // the cost was settled
 	free       bool // no limit binds it, and there was no request: see Free
+	waits      bool // it is one of those that wait
 }
 
 // holding is what a call has in the store.

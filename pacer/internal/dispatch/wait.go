@@ -3,7 +3,6 @@ package dispatch
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/telemetry"
@@ -14,7 +13,7 @@ import (
 func (s *Dispatcher) wait(ctx context.Context, c *Call) error {
 	s.lockBound(c, func() int64 {
 		if time.Now().Before(c.due) {
-			return 0
+			return s.generation
 		}
 		return s.declared // the answer has brought other policies
 	})
@@ -31,10 +30,13 @@ func (s *Dispatcher) wait(ctx context.Context, c *Call) error {
 	}
 	s.busy.Add(1)
 	defer s.busy.Done()
+	if !c.waits {
+		s.enter(c)
+		if c.grant[0].Queued { // it may have been woken before
+			c.due = time.Now()
+		}
+	}
 	s.unlock()
-
-	s.enter(c)
-	defer s.leave(c)
 	err := s.until(ctx, c, s.next)
 	if err != nil {
 		s.giveUp(ctx, c)
@@ -188,33 +190,6 @@ func (s *Dispatcher) turn(ctx context.Context, c *Call) (time.Duration, func(), 
 // untilAnswered is the delay of a call that sleeps until it is woken, whatever happens.
 const untilAnswered = store.Forever + 1
 
-// enter adds a call to those that wait.
-func (s *Dispatcher) enter(c *Call) {
-	s.lockBound(c, s.replanned)
-	defer s.unlock()
-	s.waiting[c] = struct{}{}
-	if id := c.request[0].ID; id != 0 {
-		s.byID[id] = c
-		if c.grant[0].Queued && slices.Contains(s.earlyWakes[:], id) { // before this process knew that it is queued
-			c.due = time.Now()
-		}
-	}
-	if c.wake == nil {
-		c.wake = make(chan struct{}, 1)
-	}
-	if q := c.queue; q != nil {
-		s.passIdle(q)
-	}
-}
-
-// leave is the end of enter.
-func (s *Dispatcher) leave(c *Call) {
-	s.lock()
-	defer s.unlock()
-	delete(s.waiting, c)
-	delete(s.byID, c.request[0].ID)
-}
-
 // cancel gives a slot back, or a position in a queue. It uses the context's values, but neither its deadline nor its end. If the call may have
 // gone, because nobody waits for its slot and the slot has come, it counts as gone, and as over: its owner slept until then.
 func (s *Dispatcher) cancel(ctx context.Context, c *Call, mayHaveGone bool) error {
@@ -226,7 +201,7 @@ func (s *Dispatcher) cancel(ctx context.Context, c *Call, mayHaveGone bool) erro
 		s.unlock()
 		return nil
 	}
-	if _, waits := s.waiting[c]; mayHaveGone && !waits && !c.grant[0].Queued && !time.Now().Before(c.due) {
+	if mayHaveGone && !c.waits && !c.grant[0].Queued && !time.Now().Before(c.due) {
 		s.useIfReserved(ctx, c)
 		lease := c.lease
 		s.unlock()

@@ -63,9 +63,9 @@ type Store struct {
 	local       localStore
 	once        operations
 	punctual    bool // the store's operations end when their contexts do
-	cancels     *batch.Cancels
-	redemptions *batch.Redemptions
-	changes     *batch.Changes
+	cancels     batch.Cancels
+	redemptions batch.Redemptions
+	changes     batch.Changes
 
 	state    atomic.Int32 // a state
 	epoch    atomic.Pointer[store.Epoch]

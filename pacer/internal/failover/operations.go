@@ -186,7 +186,7 @@ func (w *Store) Cancel(ctx context.Context, stack store.Stack, grants []store.Gr
 
 // CancelAll implements [store.Bulk].
 func (w *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
-	var theirs []*batch.Refund
+	var theirs []store.Batch
 	for i := range batches {
 		stack := &batches[i].Stack
 		var mine, rest []store.Grant
@@ -204,12 +204,13 @@ func (w *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 				return err
 			}
 			for j := range known {
-				theirs = append(theirs, batch.Refunds(ctx, &known[j].Stack, known[j].Grants)...)
+				theirs = append(theirs, batch.Refunds(&known[j].Stack, known[j].Grants)...)
 			}
 		}
-		theirs = append(theirs, batch.Refunds(ctx, stack, rest)...)
+		theirs = append(theirs, batch.Refunds(stack, rest)...)
 	}
-	return w.cancels.GiveBack(theirs)
+	_, err := w.cancels.Do(ctx, theirs...)
+	return err
 }
 
 func (w *Store) owe(d debt) {

@@ -80,7 +80,7 @@ func (w *Store) sendLate(ctx context.Context, calls int, batches []store.Batch) 
 func (w *Store) giveBackLate(batches []store.Batch) {
 	for i := range batches {
 		if b := &batches[i]; b.Stack.Epoch.IsZero() || b.Stack.Epoch.Began == w.knownEpoch().Began {
-			w.cancels.Add(batch.Refunds(context.Background(), &b.Stack, store.Granted(b.Grants))...)
+			w.cancels.Send(context.Background(), batch.Refunds(&b.Stack, store.Granted(b.Grants))...)
 		}
 	}
 }
@@ -109,11 +109,11 @@ func (w *Store) received(b *store.Batch) error {
 
 // sendCancels gives refunds back in one request. Grants that may not have been given back stay charged until they are past.
 func (w *Store) sendCancels(all []*batch.Refund) {
-	batches, places := w.cancels.Batches(all)
+	batches, places := batch.Batches(all)
 	failed := w.giveBack(all[0].Ctx, batches)
 	for i, r := range all {
 		if r.Err = failed[places[i]]; errors.Is(r.Err, store.ErrUnreachable) {
-			w.local.drop(&r.Stack, r.Grants)
+			w.local.drop(&r.Value.Stack, r.Value.Grants)
 			r.Err = nil
 		}
 	}

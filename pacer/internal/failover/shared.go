@@ -115,14 +115,18 @@ func (w *Store) Settings(ctx context.Context, upstream string) (*store.Settings,
 // Set implements [store.Settable]. Changes that come while one is under way share the next request: each request begins an epoch, which all
 // processes have to heed.
 func (w *Store) Set(ctx context.Context, upstream string, changes []store.Setting) (*store.Settings, error) {
-	return w.changes.Set(ctx, upstream, changes)
+	all, err := w.changes.Do(ctx, batch.Set{Upstream: upstream, Settings: slices.Clone(changes)})
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
 }
 
 // sendChanges makes changes in one request, or each in its own if there is no room for all of them.
 func (w *Store) sendChanges(all []*batch.Change) {
 	send := func(some []*batch.Change) (*store.Settings, error) {
 		return w.set(some[0].Ctx, "set", func(ctx context.Context, s store.Settable) (*store.Settings, error) {
-			return s.Set(ctx, some[0].Upstream, batch.Merged(some))
+			return s.Set(ctx, some[0].Value.Upstream, batch.Merged(some))
 		})
 	}
 	settings, err := send(all)
@@ -223,14 +227,14 @@ func (w *Store) Redeem(ctx context.Context, _ string, all []store.Booking) ([]st
 			w.forgets(&store.Stack{Limits: b.Limits}, []store.Grant{{Charges: b.Refund}})
 		}
 	}
-	return w.redemptions.Redeem(ctx, copied)
+	return w.redemptions.Do(ctx, copied...)
 }
 
 // sendRedemptions changes records in one request. If one of them is at fault, the others do not suffer from it.
 func (w *Store) sendRedemptions(all []*batch.Redemption) {
 	began, bookings := w.Now(), make([]store.Booking, len(all))
 	for i, x := range all {
-		bookings[i] = x.Booking
+		bookings[i] = x.Value
 	}
 	answer := make(chan []store.Redemption, 1)
 	err := w.reach(all[0].Ctx, "redeem", func(ctx context.Context) error {

@@ -55,7 +55,6 @@ type Lease struct {
 	asking  bool        // that is called, and has not returned
 	ended   bool        // it returned false
 	done    bool
-	timer   *time.Timer // of the guard
 }
 
 // Passing is what passing a lease on needs.
@@ -162,7 +161,7 @@ func (s *Leases) Release(f *Lease) {
 		switch guarded := f.guard > 0 && !s.closed; {
 		case f.done:
 		case guarded:
-			f.timer = time.AfterFunc(f.guard, func() { s.end(f) })
+			time.AfterFunc(f.guard, func() { s.end(f) })
 		default:
 			ends = true
 		}
@@ -205,12 +204,6 @@ func (s *Leases) Leave(id int64, limits []store.Limit) {
 	}
 }
 
-func (s *Leases) isClosed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.closed
-}
-
 // leave reports calls that are over.
 func (s *Leases) leave(over []*Lease) { s.send(store.NoteRelease, func() []*Lease { return over }) }
 
@@ -219,7 +212,11 @@ func (s *Leases) leave(over []*Lease) { s.send(store.NoteRelease, func() []*Leas
 func (s *Leases) send(kind store.NoteKind, calls func() []*Lease) {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
-	telemetry.Guard("a store", func() { s.config.Report(pack(calls(), kind), s.isClosed()) })
+	all := calls()
+	s.mu.Lock()
+	closed := s.closed
+	s.mu.Unlock()
+	telemetry.Guard("a store", func() { s.config.Report(pack(all, kind), closed) })
 }
 
 // Close gives back the pending permits, and ends the renewals.
@@ -241,10 +238,7 @@ func (s *Leases) Close() {
 		}
 	}
 	s.mu.Unlock()
-	for _, f := range done {
-		if f.timer != nil {
-			f.timer.Stop()
-		}
+	for _, f := range done { // its guard may end later, and does nothing then
 		s.end(f)
 	}
 	s.running.Wait()
