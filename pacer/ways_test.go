@@ -48,7 +48,7 @@ func blindly(ctx context.Context, p *pacer.Pacer, call func(context.Context) (po
 }
 
 // A refusal is known to be stray only by the call that it is about. So a program that reports on its reservations uses as much of a strict
-// limit as one that uses Do. README.md describes that each refusal pauses one that reports on no call.
+// limit as one that uses Do. docs/tutorial.md describes that each refusal pauses one that reports on no call.
 func TestReportsOnReservationsUseWhatDoUses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -96,13 +96,13 @@ func (r *Rules) isShort(a *Answer) (short bool) {
 
 // ofUpstream returns the allowance that a reading is about which no policy is about.
 func (r *Rules) ofUpstream(n *Notes, m *Memory, a *Answer, f *policies.Feedback) int {
-	tag := r.tag(f)
+	tag := r.tag(m, a, f)
 	scope := ApartFrom(leftMark+tag, r.bound)
 	if left, counted := f.Left().Value(); scope == "" && counted {
 		scope = m.watch(leftMark+tag, a, left, f.Reset)
 	}
-	if scope != "" && a.Scopes != nil {
-		if value := a.Scopes.Carried()[scope]; value != "" {
+	if scope != "" {
+		if value := a.carried()[scope]; value != "" {
 			return n.index(AllowanceOf(store.Limit{Scope: store.EscapeScope(value)}), tag+apartMark+scope)
 		}
 	}
@@ -112,14 +112,18 @@ func (r *Rules) ofUpstream(n *Notes, m *Memory, a *Answer, f *policies.Feedback)
 // maxTags bounds the allowances of an upstream that no policy is about: a header must not make keys without end.
 const maxTags = 8
 
-// tag distinguishes the limits of an upstream that no policy is about: by their names or else their numbers. All beyond maxTags are one.
-func (r *Rules) tag(f *policies.Feedback) string {
+// tag distinguishes the limits of an upstream that no policy is about: by their names, or else their numbers, or else which of two is reset
+// sooner. All beyond maxTags are one.
+func (r *Rules) tag(m *Memory, a *Answer, f *policies.Feedback) string {
 	tag := ""
-	if limit, limited := f.Limit.Value(); limited {
-		tag = "." + strconv.FormatInt(limit, 10)
-	}
-	if len(f.Policies) > 0 && policies.ValidName(f.Policies[0]) {
+	limit, limited := f.Limit.Value()
+	switch {
+	case len(f.Policies) > 0 && policies.ValidName(f.Policies[0]):
 		tag = "." + f.Policies[0]
+	case limited:
+		tag = "." + strconv.FormatInt(limit, 10)
+	case m.isSooner(a, f.Reset, slices.Contains(r.bound, leftMark+soonerTag)):
+		tag = soonerTag
 	}
 	tags := 0
 	for _, name := range r.bound {

@@ -44,11 +44,12 @@
 //
 // # Limits that readings hide
 //
-// Some upstreams have two limits and state the one of which the smaller part is left, without its name and number. Then a reading does not
-// show how much of the other is left, nor even that there is one, until replies change over to it. Calls that are under way by then may
-// be too many: up to as many as there are callers, each time. By the time that the other one shows, the calls have gone, and an allowance does
-// not remember for the next window after how many that was. Policies with both numbers help. Of a limit that only bare refusals show, while
-// another is stated, a pace is learned; since the guessed end of a refusal is part of it, it is too slow at first.
+// Some upstreams have two limits and state the one of which the smaller part is left, without its name and number. But the reset of one limit
+// never comes nearer. If a later call of the same kind receives one in half the time, there are two limits, and the one that is reset sooner
+// has an allowance of its own: "/left.sooner". So calls that are under way at a change from one to the other are too many only until it is
+// known. Of a limit that only bare refusals show, while another is stated, a pace is learned; since the guessed end of a refusal is part of
+// it, it is too slow at first. Nothing but a refusal shows such a limit: at first as many calls are refused as are on their way, up to the
+// limit itself, and later one each time that the pace has grown beyond it. At exactly the limit, jitter brings half of the calls too early.
 //
 // # Invariants
 //

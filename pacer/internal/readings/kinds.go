@@ -1,6 +1,7 @@
 package readings
 
 import (
+	"maps"
 	"strings"
 	"time"
 
@@ -88,6 +89,38 @@ func (m *Memory) watch(name string, a *Answer, left int64, reset time.Duration) 
 		}
 	}
 	return scope
+}
+
+// soonerTag is of the limit of two without a name or a number that is reset sooner.
+const soonerTag = ".sooner"
+
+// resets are those of one or two limits that readings state without a name or a number.
+type resets struct {
+	answered, later store.Instant // when a reading first stated the later reset of two, and that reset
+	values          map[string]string
+	sooner          time.Duration // the longest that was stated until the other one; 0: one limit explains all
+}
+
+// isSooner reports whether a reading is about the limit of two that is reset sooner; known is whether the fleet knows that there are two. The
+// reset of one limit never comes nearer: if a later call of the same kind states one in half the time, there are two.
+func (m *Memory) isSooner(a *Answer, reset time.Duration, known bool) bool {
+	if a.Grant == nil || a.Grant.Local || reset <= 0 {
+		return false
+	}
+	values := a.carried()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, now := &m.resets, a.Grant.At.Add(a.Took)
+	left := r.later.Sub(now)
+	switch {
+	case left <= 0 && reset <= r.sooner,
+		reset < left-tolerance && (known || r.sooner > 0 || reset < left/2 && a.Grant.At >= r.answered && maps.Equal(values, r.values)):
+		r.sooner = max(r.sooner, reset)
+		return true
+	case left <= 0 || reset > left+tolerance:
+		r.answered, r.later, r.values = now, now.Add(reset), values
+	}
+	return false
 }
 
 // apartMark is between the name of an allowance of the upstream's and the scope whose values are counted apart.

@@ -23,6 +23,7 @@ type Memory struct {
 	stated map[store.Key]*stated // of allowances
 
 	sampled map[string]*sampled // by name of an allowance that fits no policy
+	resets  resets
 }
 
 // sent is a lower limit, and when the store received it.

@@ -369,6 +369,48 @@ func TestWhichAllowanceAReadingIsAbout(t *testing.T) {
 	require.Empty(t, b.said(named(count(5, 5, 0), "daily")), "counts are not wanted")
 }
 
+// carried are the values of a call's scopes.
+type carried map[string]string
+
+func (c carried) Carried() map[string]string { return c }
+
+// The reset of one limit never comes nearer. If a later call of the same kind states that it does, by half, there are two limits, and the one
+// that is reset sooner has an allowance of its own.
+func TestTwoLimitsWithoutANameOrANumber(t *testing.T) {
+	t.Parallel()
+	const later, sooner = "/left", "/left.sooner"
+	b := newBench(t, peak)
+	state := func(want string, at, reset time.Duration, tenant string) {
+		t.Helper()
+		b.Scopes, b.Took = carried{"tenant": tenant}, 100*time.Millisecond
+		b.Grant = &store.Grant{At: store.Instant(at.Microseconds()), Charges: make([]store.Charge, 1)}
+		said := b.said(policies.Feedback{Remaining: policies.Reported(50), Reset: reset})
+		require.Len(t, said, 1)
+		require.Contains(t, said, want)
+	}
+	for _, c := range []struct {
+		want      string
+		at, reset time.Duration
+		tenant    string
+	}{
+		{later, 0, time.Minute, "a"},
+		{later, 50 * time.Millisecond, 10 * time.Second, "a"}, // under way with the first
+		{later, time.Second, 30 * time.Second, "a"},           // not by half
+		{later, 2 * time.Second, 10 * time.Second, "b"},       // tenants may be counted apart
+		{sooner, 3 * time.Second, 10 * time.Second, "a"},
+		{later, 4 * time.Second, 55 * time.Second, "a"},
+		{sooner, 4 * time.Second, 40 * time.Second, "b"},
+		{later, 57 * time.Second, 3 * time.Second, "a"},
+		{sooner, 61 * time.Second, 10 * time.Second, "a"},
+		{later, 61 * time.Second, time.Minute, "a"},
+	} {
+		state(c.want, c.at, c.reset, c.tenant)
+	}
+	b.known, b.rules = readings.Memory{}, readings.NewRules([]policies.Policy{peak}, time.Hour, true, sooner)
+	state(later, 0, time.Minute, "a")
+	state(sooner, 50*time.Millisecond, 10*time.Second, "b") // the fleet knows that there are two
+}
+
 // An answer's feedback goes to each allowance that binds the call, with the slot and the cost that were charged.
 func TestEachAllowanceReceivesAnAnswer(t *testing.T) {
 	t.Parallel()

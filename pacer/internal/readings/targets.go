@@ -67,6 +67,14 @@ type Answer struct {
 	Blind int64 // the known cost of a call that was answered; 0 if there was none
 }
 
+// carried returns the values of the call's scopes; nil if they are not known.
+func (a *Answer) carried() map[string]string {
+	if a.Scopes == nil {
+		return nil
+	}
+	return a.Scopes.Carried()
+}
+
 // An UnboundError means that feedback names a policy that does not bind the call.
 type UnboundError struct {
 	Policy string
