@@ -16,8 +16,8 @@ import (
 	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
-// A stranger is an upstream to a fleet without policies.
-type stranger struct {
+// An undeclared is an upstream to a fleet without policies.
+type undeclared struct {
 	limits []upstreamtest.Limit
 	every  int
 	form   string
@@ -29,7 +29,7 @@ type stranger struct {
 type limits = []upstreamtest.Limit
 
 // play returns the percentage that a fleet used after the first of six windows, and how many calls were refused in a window.
-func (u *stranger) play(t *testing.T) (used int, refused float64) {
+func (u *undeclared) play(t *testing.T) (used int, refused float64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, time.March, 3, 0, 0, 0, 0, time.UTC))) // an instant of the year 2000 is none
@@ -52,7 +52,7 @@ func TestLimitsAreLearnedWithoutPolicies(t *testing.T) {
 	fixed, first, log, bucket := upstreamtest.Fixed, upstreamtest.FromFirst, upstreamtest.Sliding, upstreamtest.Bucket
 	var few, many atomic.Int64
 	t.Cleanup(func() { require.GreaterOrEqual(t, few.Load(), many.Load()*8/10) }) // when all have ended
-	for name, u := range map[string]stranger{
+	for name, u := range map[string]undeclared{
 		"by the clock":                       {limits{fixed(300, time.Minute)}, 1, "ceil", 300, time.Minute, nil},
 		"by the clock, an instant":           {limits{fixed(500, time.Hour)}, 1, "epoch", 500, time.Hour, nil},
 		"by the clock, each tenth":           {limits{fixed(400, 10*time.Minute)}, 10, "ceil", 400, 10 * time.Minute, nil},
@@ -99,25 +99,25 @@ func TestAHiddenLimitIsUsed(t *testing.T) {
 	t.Parallel()
 	fixed, log := upstreamtest.Fixed, upstreamtest.Sliding
 	for name, c := range map[string]struct {
-		stranger
+		undeclared
 
 		used    int     // at least
 		refused float64 // at most
 	}{
 		"a sliding one and one of the clock": { // 50 were refused before
-			stranger{limits{log(50, 10*time.Second), fixed(200, time.Minute)}, 1, "", 200, time.Minute, &stating{says: statesLeft}}, 90, 10,
+			undeclared{limits{log(50, 10*time.Second), fixed(200, time.Minute)}, 1, "", 200, time.Minute, &stating{says: statesLeft}}, 90, 10,
 		},
 		"two of the clock": { // 25
-			stranger{limits{fixed(100, time.Minute), fixed(500, 10*time.Minute)}, 1, "", 500, 10 * time.Minute, &stating{says: statesLeft}}, 90, 10,
+			undeclared{limits{fixed(100, time.Minute), fixed(500, 10*time.Minute)}, 1, "", 500, 10 * time.Minute, &stating{says: statesLeft}}, 90, 10,
 		},
 		"a sliding one without a reset": { // 40 % were used before
-			stranger{limits{log(300, time.Minute)}, 1, "", 300, time.Minute, &stating{says: statesRest}}, 50, 30,
+			undeclared{limits{log(300, time.Minute)}, 1, "", 300, time.Minute, &stating{says: statesRest}}, 50, 30,
 		},
 		"one that is not stated": {
-			stranger{limits{log(20, 10*time.Second), fixed(100, time.Minute)}, 1, "", 100, time.Minute, &stating{says: statesLast}}, 50, 10,
+			undeclared{limits{log(20, 10*time.Second), fixed(100, time.Minute)}, 1, "", 100, time.Minute, &stating{says: statesLast}}, 50, 10,
 		},
 		"four at once": { // 29 % were used where three calls taught a pace
-			stranger{limits{fixed(300, time.Minute), upstreamtest.InFlight(4)}, 1, "ceil", 300, time.Minute, nil}, 80, 20,
+			undeclared{limits{fixed(300, time.Minute), upstreamtest.InFlight(4)}, 1, "ceil", 300, time.Minute, nil}, 80, 20,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -42,7 +42,7 @@ func byClient(t *testing.T, p *pacer.Pacer, api *upstreamtest.Upstream) func() e
 
 // ask makes one call, and reads its answer.
 func ask(ctx context.Context, api *upstreamtest.Upstream) (policies.Reading, error) {
-	resp, err := api.RoundTrip(must(http.NewRequestWithContext(ctx, http.MethodGet, "http://api.test/", http.NoBody))) //nolint:bodyclose // it is empty
+	resp, err := api.RoundTrip(must(http.NewRequestWithContext(ctx, http.MethodGet, "http://api.test/", http.NoBody)))
 	if err != nil || resp.StatusCode == http.StatusOK {
 		return policies.Reading{}, err
 	}

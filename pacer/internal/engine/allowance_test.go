@@ -181,9 +181,9 @@ func TestAnAllowanceLosesNothing(t *testing.T) {
 		}
 		for range 150 { // calls that are not answered are forgotten after 10 s
 			now += 1 + rng.Int64N(100_000)
-			for i := len(waits) - 1; i >= 0; i-- { // those whose slots have come
-				if waits[i].From <= now {
-					gone, waits = append(gone, waits[i]), slices.Delete(waits, i, i+1)
+			for i, c := range slices.Backward(waits) { // those whose slots have come
+				if c.From <= now {
+					gone, waits = append(gone, c), slices.Delete(waits, i, i+1)
 				}
 			}
 			switch k := rng.IntN(10); {
