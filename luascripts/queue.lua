@@ -91,6 +91,12 @@ local function lengthof(o, cost)
   return math.min(math.min(cost * o.t, C.MaxDebt), C.MaxTagged) * C.TagMicro
 end
 
+-- owedof returns by how much longer a call counts that owes so much. Of permits, that is for how long it counts.
+local function owedof(o, owed)
+  if not owed or owed == 0 then return 0 end
+  return o.t and lengthof(o, owed) or math.max(0, math.min(owed, C.MaxTagged)) * C.TagHeld - C.TagStep
+end
+
 -- turn returns whether a call of fair shares has its turn within that time, and how long it need not poll because of those before it.
 function queue.turn(o, c, rank, at, within)
   if rank == 0 then return true, 0 end
@@ -105,7 +111,7 @@ end
 -- advance records where the flow's next call begins, and the length of the shortest call so far.
 local function advance(o, c, at, i)
   local length = lengthof(o, c.costof(i))
-  local step = math.max(0, length + (o.t and c.owed[i] and lengthof(o, c.owed[i]) or 0))
+  local step = math.max(0, length + owedof(o, c.owed[i]))
   step = (step - step % c.weight) / c.weight
   redis.call('ZADD', o.flows, at - at % C.TagUnit + math.max(C.TagUnit, step - step % C.TagUnit), c.flow)
   redis.call('ZADD', o.flows, 'GT', -length, -1)

@@ -31,7 +31,8 @@
 --          slot: its slot (µs since the epoch; 0: none)
 --          reach: µs
 --          held: what the call gives back first: 0, or the number of accounts, and for each its charge and when that was made, as in cancel.lua
---          owed: 0, or the number of accounts, and for each how much more earlier calls of the flow cost than they were charged
+--          owed: 0, or the number of accounts, and for each how much more earlier calls of the flow cost than they were charged; of permits,
+--          for how long the call counts (µs; 0: not known)
 -- Reply  now, then for each call or some at once, in order (slots: µs since the epoch; slacks: µs):
 --          n > 0, slack, charges            n calls go now; these are the charges of the first (see below); the slack is
 --                                           that of the windows (0 for a rate whose windows are exact), −1 if there is none

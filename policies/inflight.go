@@ -191,7 +191,8 @@ func (p Policy) cut(s specs.Spec) specs.Spec {
 //
 // While calls queue, the next slot goes to the first call by start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996): while two
 // tenants both have queued calls, what each gets in proportion to its weight differs by no more than one call of each, plus the calls that
-// have just got a slot. A call that finds no queue starts at once. Calls must carry the scope.
+// have just got a slot. Of permits, it is the time for which calls have them that is divided: a process assumes what is usual for the tenant,
+// and the tenant's next call makes up the difference. A call that finds no queue starts at once. Calls must carry the scope.
 func (p Policy) Fair(scope string) Policy {
 	p.fair = scope
 	switch {

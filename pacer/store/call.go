@@ -35,7 +35,8 @@ type Call struct {
 	Flow   int64   // the party whose fair share the call uses, from 1
 	Weight int64   // of the flow, from 1
 	// Owed is how much more earlier calls of the flow cost each limit than they were charged. The call's fair share is computed as if the call
-	// cost that much more, or less. Nil means nothing.
+	// cost that much more, or less. Nil means nothing. Of permits, it is for how many microseconds the call counts: as long as it will probably
+	// have one, and as much more, or less, as earlier calls had theirs; 0: that is not known.
 	Owed []int64
 	// Reach is how long before its slot the call may be granted. It polls that early, and the answer has to arrive in time. At least 40 ms
 	// count; at least 10 ms if the call is queued only for permits and holds no slot, so that it gets its permits no earlier than it needs

@@ -257,6 +257,9 @@ func (h *history) ask(s *Session, set int) requested {
 			if c.AnyOf == nil && h.rng.IntN(4) == 0 { // earlier calls cost more, or less
 				for i := range st.Limits {
 					c.Owed = append(c.Owed, h.rng.Int64N(4)+1-c.CostOf(i))
+					if st.Limits[i].Spec.Algorithm == specs.Concurrency {
+						c.Owed[i] *= 100_000
+					}
 				}
 			}
 		}

@@ -82,7 +82,7 @@
 //
 //	reserve.go     a call that wants a slot, now, later, or in its turn; many that go now or not at all; slots that come from elsewhere
 //	dispatcher.go  all calls of a Pacer: their beginning and their end
-//	call.go        what the owner of a call can do, and what a settled one owes its fair share
+//	call.go        what the owner of a call can do
 //	wait.go        the steps of a call that waits: in its queue, then until it goes, or gives its slot back
 //	news.go        news from the store, and permits that come back
 //	replan.go      binding the calls that wait anew, when the policies change
@@ -94,6 +94,7 @@
 //	passing.go     permits, slots and positions that go from one call of the process to the next
 //	grant.go       what a grant means, and giving it back
 //	choice.go      calls that one of several choices of limits binds, or other policies than before
+//	owed.go        what calls cost more than they were charged, and for how long they have permits
 //	waits.go       for what a call waits, how long, and whether that is too long
 //	changes.go     what this process knows of pauses, resumptions and slower rates
 //	queue.go       the queue of a stack

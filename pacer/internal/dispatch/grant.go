@@ -71,7 +71,7 @@ func (s *Dispatcher) dropLease(c *Call) {
 // knows the call.
 func (s *Dispatcher) passing(c *Call) leases.Passing {
 	if c.queue == nil || !c.queue.passes || c.grant[0].Local || !s.Echoes() {
-		return leases.Passing{}
+		return leases.Passing{Flow: c.request[0].Flow, Since: c.requested, Assume: c.assumed}
 	}
 	p := leases.Passing{Queue: c.queue.hash, Since: c.requested, Part: 0.5 + rand.Float64()}
 	if c.choices != nil {

@@ -174,6 +174,7 @@ func (s *Dispatcher) Paused(limits []store.Limit) bool {
 // request under way, it keeps the permits until one of them has its answer. It returns false if the permits must go back to the store.
 func (s *Dispatcher) PassOn(f *leases.Lease) bool {
 	now := time.Now()
+	s.oweHeld(f, now.Sub(f.Passed.Since).Microseconds())
 	slice := f.Passed.Part * float64(min(maxSlice, sliceOfWays*s.way.Longest()))
 	if f.Passed.Queue == 0 || !s.Echoes() || now.Sub(f.Passed.Since) > time.Duration(slice) {
 		return false

@@ -129,6 +129,7 @@ type holding struct {
 	known     int64         // how many changes this process had received by then: the store knew of them. See outdated
 	due       time.Time     // when to go: the slot and jitter
 	lease     *leases.Lease // its permits; nil if it has none
+	assumed   int64         // for how many microseconds it will probably have them, if they are shared
 	choices   *choices      // that it has besides the one that binds it; nil if it has none, or no slot
 	err       error         // why it got nothing
 }
@@ -273,16 +274,6 @@ type changed struct {
 	ended store.Instant // when it decided on a resumption after that
 	pause int64         // the pause was this change
 	again int64         // the latest change after which slots must be requested anew
-}
-
-// debts are what flows owe: see owe.
-type debts map[flow]int64
-
-// A flow is a tenant's share of a limit.
-type flow struct {
-	store.Key
-
-	id int64
 }
 
 // A subscription receives changes that other processes report.

@@ -28,7 +28,7 @@ type Queue struct {
 }
 
 // lengthOf returns the length of a call of weight 1 in virtual time: the rate's time for its cost. Permits are alike, whatever a call
-// costs.
+// costs, but for how long it has them: see toll.
 func lengthOf(l *Limit, cost int64) int64 {
 	switch {
 	case l.Spec.Algorithm != specs.GCRA:
@@ -44,8 +44,12 @@ func (e *Entry) toll(c *Call, i int) (t toll) {
 	if e.fairly() {
 		t.length = lengthOf(&e.Limit, c.cost(i))
 	}
-	if c.Owed != nil && e.Limit.Spec.Algorithm == specs.GCRA { // permits cost what they did
+	switch {
+	case c.Owed == nil || c.Owed[i] == 0:
+	case e.Limit.Spec.Algorithm == specs.GCRA:
 		t.owed = lengthOf(&e.Limit, c.Owed[i])
+	case e.fairly():
+		t.owed = max(0, min(c.Owed[i], numbers.MaxTagged))*numbers.TagHeld - t.length
 	}
 	return t
 }

@@ -63,6 +63,8 @@ type Passing struct {
 	Limits []store.Limit // of that queue; nil if they are the lease's
 	Since  time.Time     // when the store granted the permits
 	Part   float64       // of a slice, one half to one and a half: so leases of the same moment end at different times
+	Flow   int64         // whose calls have their fair share of the permits; 0 for none
+	Assume int64         // for how many microseconds the call counted there
 }
 
 // New returns an empty set of leases.

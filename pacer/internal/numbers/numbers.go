@@ -180,6 +180,9 @@ const (
 	// TagStep is the length of a call of weight 1 that needs a permit: 2^53 of it last for nine thousand million calls in one queue, and a
 	// call of weight 100 has a hundred units. It is not round, because emulators of Redis cannot read scores that end in many zeros.
 	TagStep = 1_012_400
+	// TagHeld is the length of a microsecond for which a call of weight 1 has a permit, if that is known: 2^53 of it last for three hundred
+	// million seconds of all permits in one queue. A party with all permits, whose weight is 1000, has fifteen units for calls of 50 ms.
+	TagHeld = 30
 	// TagUnit is the unit of tags. The remainder orders calls of the same tag by arrival.
 	TagUnit = 100
 	// MaxFlows bounds the remembered flows. Flows with the least lead are dropped first: they may get their next call a little early.
@@ -226,7 +229,7 @@ func Named() map[string]int64 {
 		"WholeShare": WholeShare, "SameEpisode": SameEpisode, "StepFades": StepFades, "LittleLess": LittleLess,
 		"Allowance": Allowance, "Thousand": Thousand, "Second": Second, "TenSeconds": TenSeconds, "Minute": Minute, "TenMinutes": TenMinutes, "Hour": Hour, "Day": Day, "Month": Month, "Apart": Apart, "Generation": Generation, "AllowanceLives": AllowanceLives,
 		"LongestGuess": LongestGuess, "Lesson": Lesson, "Calms": Calms, "Calmly": Calmly, "MaxListed": MaxListed, "AnswerRefused": AnswerRefused, "AnswerGuessed": AnswerGuessed, "AnswerTeaches": AnswerTeaches, "AnswerOpen": AnswerOpen,
-		"LetGo": LetGo, "IdleWindows": IdleWindows, "IdleHalvings": IdleHalvings, "LineUnit": LineUnit, "Part": Part, "Keeps": Keeps, "TagStep": TagStep, "TagMicro": TagMicro, "MaxTagged": MaxTagged, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,
+		"LetGo": LetGo, "IdleWindows": IdleWindows, "IdleHalvings": IdleHalvings, "LineUnit": LineUnit, "Part": Part, "Keeps": Keeps, "TagStep": TagStep, "TagMicro": TagMicro, "MaxTagged": MaxTagged, "TagHeld": TagHeld, "TagUnit": TagUnit, "MaxFlows": MaxFlows, "CalledLives": CalledLives, "MostCalled": MostCalled,
 		"Near": Near, "PermitNear": PermitNear,
 		"SoonAgain": SoonAgain, "FrontAgain": FrontAgain, "FarAgain": FarAgain, "Front": Front, "WaitGrace": WaitGrace,
 	}
