@@ -10,7 +10,7 @@ import (
 func Returned(p *Pacer, dropped int) { (events{p}).FailedOver(failover.Change{Dropped: dropped}) }
 
 // Absences returns how often a Pacer was without its store.
-func Absences(p *Pacer) int { return p.member.(*failover.Store).Absences() }
+func Absences(p *Pacer) int { return p.member.(*failover.Store).Losses() }
 
 // Schedule returns how often a process of a fleet of n sends requests to the store.
 func Schedule(n int) (heartbeat, ttl, describe, check time.Duration) {

@@ -1,278 +1,206 @@
 package failover
 
 import (
-	"context"
 	"errors"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/charges"
+	"github.com/headway-go/headway/pacer/internal/link"
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// The first contact. A process that has never had an answer from its store does not know how many others there are, so it cannot know its
-// share of any limit: the only safe guess would be none. Unless its Config has how many there are, or lets calls through or refuses them,
-// its calls wait until the store answers. One goroutine makes the attempts, however many calls wait; each of them sleeps on one channel,
-// which is closed when contact is made or denied, so that a call costs nothing while it waits and nothing when it leaves.
+// A state is who decides.
+type state = int32
 
-// Bounds of attempts.
 const (
-	// firstContact is how many times StoreTimeout the very first attempt may take: it has to connect. Each further one may take twice
-	// as long, up to longestAttempt: on a machine that is too busy, or over a network that is slow, shorter ones would never succeed.
-	firstContact   = 4
-	longestAttempt = 8 * time.Second
-	// firstRetry is how long after a failed attempt the next one begins, later longer, up to lastRetry.
-	firstRetry = probeEvery + probeEvery/4
-	lastRetry  = time.Second
+	unknown state = iota // before the first contact
+	shared               // the store decides
+	local                // this process decides for itself
 )
 
-// contact is what a process does until its store has answered for the first time.
+// A contact is whether this process reaches its store, and so who decides.
 type contact struct {
-	mu       sync.Mutex
-	trying   bool          // a goroutine makes attempts
-	attempt  *attempt      // the one under way, or the last one
-	over     chan struct{} // closed when no call needs to wait any longer: contact is made, or denied
-	reported bool          // hooks know that there is none
+	*fleet
+
+	link    *link.Link
+	config  *Config
+	dropped func() int // slots and notes since its last call
+	kick    chan struct{}
+
+	state   atomic.Int32                    // a state
+	away    atomic.Pointer[charges.Absence] // the present time without the store; nil for none
+	failure atomic.Pointer[failure]         // why the state is local
+
+	mu        sync.Mutex
+	lostSince time.Time // when it lost the store, or first failed to reach it
+	losses    int       // how often it lost the store
 }
 
-// An attempt is one try to reach the store.
-type attempt struct {
-	first bool          // of its goroutine
-	done  chan struct{} // closed when it is over
-	err   error         // why it failed; nil if it did not
+// A failure is an error of the store, and when it was found.
+type failure struct {
+	err error
+	at  time.Time
 }
 
-// isOver reports whether the attempt is over.
-func (a *attempt) isOver() bool {
+// is reports whether the state is one.
+func (c *contact) is(s state) bool { return c.state.Load() == s }
+
+// enter sets who decides, and returns who did.
+func (c *contact) enter(s state) (was state) {
+	c.link.Try(0)
+	return c.state.Swap(s)
+}
+
+// fellBack reports whether the answer to an operation that began at an instant makes the state local.
+func (c *contact) fellBack(err error, began store.Instant) bool {
+	is := errors.Is(err, store.ErrUnreachable) || link.Forgot(err) != nil
+	if is {
+		c.fallBack(err, began)
+	}
+	return is
+}
+
+// fallBack makes the state local, because of an error of an operation that began at an instant.
+func (c *contact) fallBack(err error, began store.Instant) {
+	c.failed(err)
+	away := c.newAbsence(began)
+	c.mu.Lock() // the process may be about to return
+	was := c.enter(local)
+	if was == shared {
+		c.losses++
+		if link.Forgot(err) == nil { // otherwise it answers what is under way
+			c.link.Abandon()
+		}
+	}
+	if was != local && !errors.Is(err, errAtBarrier) {
+		c.change((*standing).lost)
+	}
+	c.away.CompareAndSwap(nil, away)
+	c.mu.Unlock()
+	if was != local {
+		c.reportLoss(err, false)
+	}
+	c.wake()
+}
+
+// wake has the goroutine of this process do now what there is to do.
+func (c *contact) wake() {
 	select {
-	case <-a.done:
-		return true
+	case c.kick <- struct{}{}:
 	default:
-		return false
 	}
 }
 
-// A noContactError means that the store has never answered, or not for long enough, and contains why the last attempt failed.
-type noContactError struct {
-	kind  error // store.ErrNoContact or store.ErrNoShare
-	cause error
-	end   error // context.DeadlineExceeded if that is why a call waits no longer
-}
-
-// Error implements error.
-func (e *noContactError) Error() string {
-	return e.kind.Error() + ": " + strings.TrimPrefix(e.cause.Error(), store.ErrUnreachable.Error()+": ")
-}
-
-// Unwrap returns what the error matches.
-func (e *noContactError) Unwrap() []error {
-	all := []error{e.kind, store.ErrUnreachable, e.cause}
-	if e.end != nil {
-		all = append(all, e.end)
+// goBack makes the state shared.
+func (c *contact) goBack() {
+	c.mu.Lock() // an operation may be about to fail
+	was, away := c.enter(shared), c.away.Swap(nil)
+	reported := !c.lostSince.IsZero()
+	c.mu.Unlock()
+	if away != nil && away.Over != nil {
+		close(away.Over)
 	}
-	return all
-}
-
-// canStartLocal reports whether this process may decide about calls without ever having had an answer from the store.
-func (w *Store) canStartLocal() bool {
-	if w.config.Mode != Local || w.config.Processes > 0 {
-		return true
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return !w.standing.sent.IsZero() // it has had an answer, though not everything went well
-}
-
-// Await implements [store.Member].
-func (w *Store) Await(ctx context.Context, latest time.Time, closed <-chan struct{}) error {
-	for {
-		if away := w.away.Load(); away != nil && away.over != nil {
-			if err := w.sleepUntil(ctx, latest, away.over, closed); err != nil {
-				return err
-			}
-			continue
-		}
-		if w.state.Load() != unknown {
-			return nil
-		}
-		a, over, err := w.beginContact(ctx)
-		if err != nil {
-			return err
-		}
-		if a.first && !a.isOver() { // every call waits for that as for any answer of the store
-			select {
-			case <-a.done:
-			case <-ctx.Done():
-				return w.leavesContact(ctx)
-			case <-closed:
-				return store.ErrClosed
-			}
-		}
-		if a.isOver() && w.deniedBy(a) {
-			return a.err
-		}
-		if w.state.Load() != unknown {
-			return nil
-		}
-		if err := w.sleepUntil(ctx, latest, over, closed); err != nil {
-			return err
-		}
+	if was == local || was == unknown && reported {
+		c.reportReturn()
 	}
 }
 
-// sleepUntil waits until contact is made or denied, or the process has a share.
-func (w *Store) sleepUntil(ctx context.Context, latest time.Time, over, closed <-chan struct{}) error {
-	var late <-chan time.Time
-	if !latest.IsZero() {
-		left := time.Until(latest)
-		if left <= 0 {
-			return w.noContact(nil)
-		}
-		timer := time.NewTimer(left)
-		defer timer.Stop()
-		late = timer.C
+// failed remembers why the store is out of reach.
+func (c *contact) failed(err error) {
+	if !errors.Is(err, link.ErrResting) {
+		c.failure.Store(&failure{err, time.Now()})
 	}
-	select {
-	case <-over:
-		if w.state.Load() == unknown {
-			w.contact.mu.Lock()
-			defer w.contact.mu.Unlock()
-			if a := w.contact.attempt; a.isOver() && w.deniedBy(a) {
-				return a.err
-			}
-		}
-		return nil
-	case <-late:
-		return w.noContact(nil)
-	case <-ctx.Done():
-		return w.leavesContact(ctx)
-	case <-closed:
-	case <-w.closing:
-	}
-	return store.ErrClosed
 }
 
-// leavesContact returns the error of a call whose context has ended.
-func (w *Store) leavesContact(ctx context.Context) error {
-	if err := ctx.Err(); !errors.Is(err, context.DeadlineExceeded) {
-		return err
+// resting returns for how long a store that has failed gets no request.
+func (c *contact) resting() time.Duration {
+	if f := c.failure.Load(); f != nil && errors.Is(f.err, store.ErrUnreachable) {
+		return time.Until(f.at.Add(probeEvery))
 	}
-	return w.noContact(ctx.Err())
+	return 0
 }
 
-// noContact returns the error of a call for which the store has not answered in time.
-func (w *Store) noContact(end error) error {
-	e := &noContactError{kind: store.ErrNoContact, cause: w.overdue(), end: end}
-	if w.state.Load() != unknown {
-		e.kind = store.ErrNoShare
+// newAbsence describes a time without the store that is noticed now, by an operation that began at an instant.
+func (c *contact) newAbsence(began store.Instant) *charges.Absence {
+	s := c.standing()
+	a := &charges.Absence{Processes: max(1, s.n, c.config.Processes), Rank: s.rank, Counted: s.hasShare(time.Now()), Since: began, Found: c.Now()}
+	if !a.Counted && c.config.Processes == 0 && c.config.Mode == Local {
+		a.Over = make(chan struct{})
 	}
-	if p := w.failure.Load(); p != nil {
-		e.cause = unreachable(*p)
-	}
-	return e
+	return a
 }
 
-// deniedBy reports whether an attempt that is over found a mistake in the configuration, which waiting does not mend.
-func (w *Store) deniedBy(a *attempt) bool {
-	return a.err != nil && !errors.Is(a.err, store.ErrUnreachable)
+// absence returns the present time without the store; one that begins now if there is none.
+func (c *contact) absence() *charges.Absence {
+	if a := c.away.Load(); a != nil {
+		return a
+	}
+	return c.newAbsence(c.Now())
 }
 
-// beginContact returns the attempt under way, or the last one, and a channel that is closed when no call needs to wait any longer. If
-// nobody tries, it begins to.
-func (w *Store) beginContact(ctx context.Context) (*attempt, <-chan struct{}, error) {
-	c := &w.contact
+// matures gives this process a share that had none when it lost the store, if heartbeats that were answered since bring it one.
+func (c *contact) matures() {
+	a := c.away.Load()
+	if a == nil || a.Over == nil {
+		return
+	}
+	if next := c.newAbsence(a.Since); next.Over == nil && c.away.CompareAndSwap(a, next) {
+		close(a.Over)
+	}
+}
+
+// refused returns the error of a process that refuses calls while the store is out of reach.
+func (c *contact) refused() error {
+	if f := c.failure.Load(); f != nil && errors.Is(f.err, store.ErrUnreachable) {
+		return f.err
+	}
+	return store.ErrUnreachable
+}
+
+// reportLoss reports that the store is lost, or that it has never answered. The latter is reported once, and so is that calls wait.
+func (c *contact) reportLoss(err error, never bool) {
+	away, change := c.absence(), Change{Lost: true, Never: never, Err: err}
+	c.mu.Lock()
+	isNew := c.lostSince.IsZero()
+	if isNew {
+		c.lostSince = time.Now()
+	}
+	c.mu.Unlock()
+	if !never && away.Over == nil {
+		change.Processes, isNew = away.Processes, true
+	}
+	if isNew {
+		c.config.Owner.FailedOver(change)
+	}
+}
+
+// reportReturn reports that the store is back.
+func (c *contact) reportReturn() {
+	change := Change{Processes: c.standing().n, Dropped: c.dropped()}
+	c.mu.Lock()
+	if !c.lostSince.IsZero() { // otherwise the loss is being reported just now
+		change.For = time.Since(c.lostSince)
+	}
+	c.lostSince = time.Time{}
+	c.mu.Unlock()
+	c.config.Owner.FailedOver(change)
+}
+
+// Losses returns how often this process lost the shared store.
+func (c *contact) Losses() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.trying || c.attempt != nil && w.state.Load() != unknown {
-		return c.attempt, c.over, nil
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.leaving {
-		return nil, nil, store.ErrClosed
-	}
-	w.finished = make(chan struct{}) // from here on, Close waits for makeContact and run
-	c.trying, c.over = true, make(chan struct{})
-	c.attempt = &attempt{first: true, done: make(chan struct{})}
-	go w.makeContact(context.WithoutCancel(ctx), c.attempt, w.finished) //nolint:gosec // it runs until the Pacer is closed, for all calls
-	return c.attempt, c.over, nil
+	return c.losses
 }
 
-// makeContact tries to reach the store until it answers, or the process need not wait for that, or must not. Then it runs on.
-func (w *Store) makeContact(ctx context.Context, a *attempt, finished chan<- struct{}) { //nolint:contextcheck // but for the first, its requests are nobody's
-	defer close(finished)
-	for n := 0; ; n++ {
-		err := w.attemptContact(ctx, n)
-		joined := w.state.Load() != unknown
-		denied := err != nil && !errors.Is(err, store.ErrUnreachable)
-		w.endAttempt(a, err, joined || denied)
-		switch {
-		case joined:
-			w.run()
-			return
-		case denied: // the next call begins anew
-			return
-		}
-		w.reportNoContact(err)
-		if a = w.nextAttempt(n); a == nil {
-			return
-		}
-		ctx = context.Background()
-	}
-}
-
-// attemptContact tries once. If it succeeds, or the process may decide without the store, the state is not unknown any more.
-func (w *Store) attemptContact(ctx context.Context, n int) error {
-	w.resyncing <- struct{}{}
-	defer func() { <-w.resyncing }()
-	w.budget.Store(int64(min(w.config.Timeout*firstContact<<min(n, 8), max(longestAttempt, w.config.Timeout*firstContact))))
-	began := w.Now()
-	if w.pending.Load() >= maxProbes { // of earlier attempts, whose client does not give up
-		return errResting
-	}
-	wait, err := w.join(ctx)
-	switch {
-	case err == nil && wait > 0:
-		w.fallBack(errAtBarrier, began)
-	case err == nil:
-		w.doubtSettings()
-		w.readSettings(ctx)
-	case errors.Is(err, store.ErrClosed), !errors.Is(err, store.ErrUnreachable) && w.store.Fault(err) != store.Unreachable:
-		return err // a mistake in the configuration: it has never worked
-	case w.canStartLocal():
-		w.fallBack(err, began)
-	default:
-		w.failed(err)
-		return unreachable(err)
-	}
-	return nil
-}
-
-// endAttempt records how an attempt ended, and lets those go on who wait for that.
-func (w *Store) endAttempt(a *attempt, err error, over bool) {
-	c := &w.contact
+// probePause returns how long after a failed attempt to return a process makes the next one: a sixteenth of the time since the loss.
+func (c *contact) probePause() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a.err = err
-	close(a.done)
-	if over {
-		c.trying = false
-		close(c.over)
+	if c.lostSince.IsZero() {
+		return probeEvery
 	}
-}
-
-// nextAttempt waits until the attempt after the n-th is due. It returns nil if the process leaves.
-func (w *Store) nextAttempt(n int) *attempt {
-	timer := time.NewTimer(max(firstRetry, roughly(min(firstRetry<<min(n, 8), lastRetry))))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-w.closing:
-		return nil
-	}
-	c := &w.contact
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.attempt = &attempt{done: make(chan struct{})}
-	return c.attempt
+	return min(max(time.Since(c.lostSince)/16, probeEvery), longestProbe)
 }

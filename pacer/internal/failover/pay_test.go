@@ -239,7 +239,7 @@ func TestASettlementWhoseAnswerIsLostIsNoLoss(t *testing.T) {
 			require.False(t, g.Local)
 		}
 		require.Len(t, s.changes(), 2)
-		require.Equal(t, 1, s.Absences())
+		require.Equal(t, 1, s.Losses())
 		s.Close()
 	})
 }

@@ -1,281 +1,151 @@
 package failover
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
-	"github.com/headway-go/headway/pacer/internal/readings"
+	"github.com/headway-go/headway/pacer/internal/charges"
+	"github.com/headway-go/headway/pacer/internal/link"
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// maxReporting is how many reports are on their way at the same time. A process that returns with thousands of keys from far away must
-// neither take long nor be all that the store works for.
-const maxReporting = 4
+const (
+	// maxBarrier bounds for how long a process waits for the others.
+	maxBarrier = 10 * time.Second
+	// maxProbes bounds how many requests may be without an answer while a store is tried again, if its client does not give up by itself.
+	maxProbes = 8
+)
 
-// resync returns to the shared store, or returns for how long the process still has to wait for the others.
-func (w *Store) resync(ctx context.Context) (time.Duration, error) {
-	w.resyncing <- struct{}{}
-	defer func() { <-w.resyncing }()
-	if w.state.Load() == shared {
+// errAtBarrier is why a process is local that joined while the others were about to return to the store.
+var errAtBarrier = errors.New("pacer: the processes of the fleet are just coming back to the store")
+
+// again returns to the shared store, or returns for how long the process still has to wait for the others.
+func (m *member) again(ctx context.Context) (time.Duration, error) {
+	m.turn <- struct{}{}
+	defer func() { <-m.turn }()
+	if m.is(shared) {
 		return 0, nil
 	}
-	if w.pending.Load() >= maxProbes {
-		return 0, errResting
-	}
-	wait, err := w.join(ctx)
+	wait, err := m.join(ctx)
 	if err != nil {
-		w.barrier.Store(0)
-		w.local.returned()
-		w.failed(err)
-		w.matures()
+		m.ended()
+		m.failed(err)
+		m.matures()
 	}
 	return wait, err
 }
 
-// join reports to the store everything that it should know, and makes it the one that decides. The caller holds resyncing.
+// ended is the end of a return, or of an attempt.
+func (m *member) ended() {
+	m.barrier.Store(0)
+	m.accounts.Returned()
+}
+
+// join reports to the store everything that it should know, and makes it the one that decides. The caller has filled turn.
 //
-// Processes that lost the store do not find it again at the same moment. If the first to return got all of the limits
-// while the others still spend their shares, the upstream would see too much. So they agree on a barrier: a time
-// until which they stay local, and at which all of them return.
-func (w *Store) join(ctx context.Context) (wait time.Duration, err error) {
-	if w.barrier.Load() == 0 {
-		if err := w.arrive(ctx); err != nil {
+// Processes that lost the store do not find it again at the same moment. If the first to return got all of the limits while the others still
+// spend their shares, the upstream would see too much. So they agree on a barrier: a time until which they stay local, and at which all of
+// them return.
+func (m *member) join(ctx context.Context) (wait time.Duration, err error) {
+	if m.barrier.Load() == 0 {
+		if err := m.arrive(ctx); err != nil {
 			return 0, err
 		}
 	}
-	if wait := store.Instant(w.barrier.Load()).Sub(w.Now()); wait > 0 {
+	if wait := store.Instant(m.barrier.Load()).Sub(m.Now()); wait > 0 {
 		return wait, nil
 	}
-	if err := w.settle(ctx, w.local.permits()); err != nil {
+	if err := m.payer.pay(ctx, m.config.Owner.Permits()); err != nil {
 		return 0, err
 	}
-	w.mu.Lock()       // an operation may be about to fail
-	w.absences.Add(1) // the next one is another
-	was, away := w.state.Swap(shared), w.away.Swap(nil)
-	w.mu.Unlock()
-	w.barrier.Store(0)
-	w.local.returned()
-	away.end()
-	if was == local || was == unknown && w.contact.wasReported() {
-		w.reportReturn()
+	m.goBack()
+	m.ended()
+	if listener := m.listener.Load(); listener != nil {
+		(*listener)(store.News{Changes: []store.Change{{Kind: store.Resync, Now: m.Now()}}})
 	}
-	if listener := w.listener.Load(); listener != nil {
-		(*listener)(store.News{Changes: []store.Change{{Kind: store.Resync, Now: w.Now()}}})
-	}
-	w.reportResumed()
+	m.settings.report()
 	return 0, nil
 }
 
 // arrive reports that the process has found the store, and what must be known there before any process is granted more, and sets the barrier.
-func (w *Store) arrive(ctx context.Context) error {
+func (m *member) arrive(ctx context.Context) error {
 	began := time.Now()
-	p, err := w.heartbeat(ctx, false, 0)
+	if m.link.Pending() >= maxProbes {
+		return link.ErrResting
+	}
+	p, err := m.heartbeats.send(ctx, 0)
 	if err != nil {
 		return err
 	}
 	took := time.Since(began)
-	if w.failure.Load() == nil && took > w.config.Timeout && p.Alive > 1 && w.config.Processes == 0 {
-		w.failed(w.overdue()) // others may have lost the store meanwhile: it can wait for them, as it has no share
+	if m.failure.Load() == nil && took > m.config.Timeout && p.Alive > 1 && m.config.Processes == 0 {
+		m.failed(m.link.Overdue()) // others may have lost the store meanwhile: it can wait for them, as it has no share
 	}
 	// Only now: a barrier that no process has received would be over for those that come next. One that is set may be over before this is
 	// answered.
-	if until := w.untilAllAreBack(); until > 0 && p.Barrier <= p.Now {
-		if took <= w.config.Timeout { // the store has been back for at least the time that the first one took
+	if until := m.untilAllAreBack(); until > 0 && p.Barrier <= p.Now {
+		if took <= m.config.Timeout { // the store has been back for at least the time that the first one took
 			until -= took
 		}
-		if p, err = w.heartbeat(ctx, false, until); err != nil {
+		if p, err = m.heartbeats.send(ctx, until); err != nil {
 			return err
 		}
 	}
-	known := w.knownEpoch() // zero at the first contact, when all that is known is what the heartbeat has just brought
-	forgotten := !known.IsZero() && p.Epoch.Began != known.Began || w.contradicted.Load()
-	if _, err := w.wasReset(ctx, p.Epoch); err != nil {
+	known := m.settings.known() // zero at the first contact, when all that is known is what the heartbeat has just brought
+	forgotten := !known.IsZero() && p.Epoch.Began != known.Began || m.heartbeats.contradicted.Load()
+	if _, err := m.settings.isKnown(ctx, p.Epoch); err != nil {
 		return err
 	}
-	if err := w.remind(ctx, p.Now, forgotten); err != nil {
+	if err := m.remind(ctx, p.Now, forgotten); err != nil {
 		return err
 	}
-	w.epoch.Store(&p.Epoch)
-	permits := w.local.permits()
-	if away := w.away.Load(); away != nil && away.over == nil && w.config.Mode == Local {
-		permits = append(permits, w.local.reserveShares(&w.ledger, permits, *away, int64(p.Barrier))...)
+	m.settings.epoch.Store(&p.Epoch)
+	permits := m.config.Owner.Permits()
+	if away := m.away.Load(); away != nil && away.Over == nil && m.config.Mode == Local {
+		permits = append(permits, m.accounts.ReserveShares(permits, away, int64(p.Barrier))...)
 	}
-	if _, err := w.sendReports(ctx, permits, nil); err != nil {
+	if _, err := m.payer.sendAll(ctx, charges.Debts(permits)); err != nil {
 		return err
 	}
-	if w.config.Mode == Local {
-		w.barrier.Store(min(int64(p.Barrier), int64(p.Now)+maxBarrier.Microseconds()))
+	if m.config.Mode == Local {
+		m.barrier.Store(min(int64(p.Barrier), int64(p.Now)+maxBarrier.Microseconds()))
 	}
 	return nil
 }
 
 // untilAllAreBack returns how long it takes at most until all who have lost the store know that it is back: a probe that fails, the pause
-// after it, and one that is answered. A process that has never been there does not know for how long they have lost it, and what their
-// pauses are; if its first attempt has found the store in time, it takes it that nobody has lost it.
-func (w *Store) untilAllAreBack() time.Duration {
-	pause := w.probePause()
+// after it, and one that is answered. At its first contact, a process assumes the longest pause, or no loss if the store answered in time.
+func (m *member) untilAllAreBack() time.Duration {
+	pause := m.probePause()
 	switch {
-	case w.config.Mode != Local || w.failure.Load() == nil:
+	case m.config.Mode != Local || m.failure.Load() == nil:
 		return 0
-	case w.knownEpoch().IsZero():
+	case m.settings.known().IsZero():
 		pause = longestProbe
 	}
-	return pause*5/4 + w.schedule().Spread + 2*w.config.Timeout
+	return pause*5/4 + m.schedule().Spread + 2*m.config.Timeout
 }
 
 // remind reports to the store what this process remembers, in case the store has forgotten it. If the store still has everything that its
 // rates granted this process, remind omits what they granted others, who may have given it back since.
-func (w *Store) remind(ctx context.Context, now store.Instant, forgotten bool) error {
-	missing, err := w.sendReports(ctx, w.ledger.messages(now, forgotten), nil)
-	if err == nil && missing > 0 && !forgotten {
-		_, err = w.sendReports(ctx, w.ledger.messages(now, true), nil)
-	}
-	if err == nil {
-		w.contradicted.Store(false)
-	}
-	return err
-}
-
-// payLast reports what the store does not know yet when the process leaves. It tries for the time that one request may take.
-func (w *Store) payLast(ctx context.Context) {
-	last := time.Now().Add(w.config.Timeout)
-	w.last.Store(&last)
-	for w.settle(ctx, nil) != nil && !w.isClosing() {
-		time.Sleep(min(probeEvery, time.Until(last))) // the store was lost a moment ago, or is not back yet
-	}
-}
-
-// settle is pay for all that has gone.
-func (w *Store) settle(ctx context.Context, running []readings.Report) error {
-	b := w.local.take()
-	err := w.pay(ctx, &b, running)
-	if err != nil {
-		w.local.put(b)
-	}
-	return err
-}
-
-// sendReports sends the store reports whose order does not matter, unless the process is about to leave the fleet: then it returns
-// store.ErrClosed. Sent is called for what need not be reported again; nil for nothing. It returns how many notes made a difference: see
-// [store.Store].
-func (w *Store) sendReports(ctx context.Context, all []readings.Report, sent func(*readings.Report)) (changed int, err error) {
-	var (
-		sending errgroup.Group
-		mu      sync.Mutex
-		failed  error
-	)
-	sending.SetLimit(maxReporting)
-	for i := range all {
-		sending.Go(func() error {
-			mu.Lock()
-			err := failed
-			mu.Unlock()
-			if err == nil && w.isClosing() {
-				err = store.ErrClosed
-			}
-			did := 0
-			if err == nil {
-				did, err = w.sendReport(ctx, &all[i], func(m *readings.Report) {
-					mu.Lock()
-					defer mu.Unlock()
-					if sent != nil {
-						sent(m)
-					}
-				})
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			failed, changed = cmp.Or(failed, err), changed+did
+func (m *member) remind(ctx context.Context, now store.Instant, forgotten bool) error {
+	for {
+		missing, err := m.payer.sendAll(ctx, charges.Debts(m.heartbeats.ledger.Messages(now, forgotten)))
+		if err != nil {
+			return err
+		}
+		if missing == 0 || forgotten {
+			m.heartbeats.contradicted.Store(false)
 			return nil
-		})
-	}
-	_ = sending.Wait()
-	return changed, failed
-}
-
-// isClosing reports whether the process is about to leave the fleet, and must not report anything.
-func (w *Store) isClosing() bool {
-	if last := w.last.Load(); last != nil {
-		return !time.Now().Before(*last)
-	}
-	select {
-	case <-w.closing:
-		return true
-	default:
-		return false
-	}
-}
-
-// sendReport sends the store a report, and returns how many of its notes made a difference. A key that holds something else must not keep
-// the others from arriving: then each limit's notes go by themselves. Sent is called for what arrived, is owed or never will arrive.
-func (w *Store) sendReport(ctx context.Context, m *readings.Report, sent func(*readings.Report)) (changed int, err error) {
-	_, did, number, err := w.report(ctx, w.reach, m.Limits, m.Notes, 0)
-	if number > 0 {
-		w.owe(debt{m.Limits, m.Notes, number})
-	}
-	if err == nil || number > 0 || w.unfit(err) && len(m.Limits) == 1 {
-		sent(m)
-	}
-	if !w.unfit(err) {
-		return did, err
-	}
-	for i := 0; i < len(m.Limits) && len(m.Limits) > 1; i++ {
-		var one readings.Reports
-		for _, n := range m.Notes {
-			if n.Limit == i {
-				one.Add(&m.Limits[i], n)
-			}
 		}
-		for j := range one.All {
-			did, err := w.sendReport(ctx, &one.All[j], sent)
-			if changed += did; err != nil {
-				return changed, err
-			}
-		}
+		forgotten = true
 	}
-	return changed, nil
 }
 
-// unfit reports whether an error is about one stack only, so that to repeat it would not help.
-func (w *Store) unfit(err error) bool {
-	return !errors.Is(err, store.ErrUnreachable) && w.store.Fault(err) == store.Unfit
-}
-
-// report reports notes about some limits to the store, as the operation of a number if they charge something; 0: a new one. It
-// returns how many made a difference, and the number if it is not known whether they arrived.
-func (w *Store) report(
-	ctx context.Context, by way, limits []store.Limit, notes []store.Note, number int64,
-) (now store.Instant, changed int, again int64, err error) {
-	if len(notes) == 0 {
-		return w.Now(), 0, 0, nil
-	}
-	stack := store.Stack{Upstream: w.config.Upstream, Limits: slices.Clone(limits)} // the operation may last longer than this
-	fresh := number == 0
-	if !fresh || slices.ContainsFunc(notes, func(n store.Note) bool { return charges(&n) }) {
-		if fresh {
-			number = w.once.begin()
-		}
-		stack.Once = w.once.of(number)
-	}
-	type reply struct {
-		now     store.Instant
-		changed int
-	}
-	r, err := answerOf(ctx, by, "report", func(ctx context.Context) (r reply, err error) {
-		r.now, r.changed, err = w.store.Report(ctx, stack, notes)
-		return r, err
-	})
-	if stack.Once != nil && unsure(err) {
-		return 0, 0, number, err
-	}
-	if stack.Once != nil && (fresh || !errors.Is(err, errResting)) {
-		w.once.end(number)
-	}
-	return r.now, r.changed, 0, err
+// isReturningAt reports whether the process is about to return, and so does not use a local slot: the others have all of the limits from the
+// barrier on. If the report of its spending takes longer than one request, calls do not wait for that.
+func (m *member) isReturningAt(at store.Instant) bool {
+	barrier := store.Instant(m.barrier.Load())
+	return barrier > 0 && at >= barrier && m.Now() < barrier.Add(m.config.Timeout)
 }

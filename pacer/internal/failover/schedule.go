@@ -1,12 +1,14 @@
 package failover
 
 import (
+	"math/rand/v2"
 	"time"
+
+	"github.com/headway-go/headway/pacer/internal/charges"
 )
 
-// A Schedule is how often a process sends requests besides those of its calls. The more processes there are, the less often: a whole
-// fleet sends some fifty heartbeats, as many pings, and a hundred descriptions a second at most, whatever its size, up to five
-// thousand.
+// A Schedule is how often a process sends requests besides those of its calls. A whole fleet sends some fifty heartbeats, as many pings, and
+// a hundred descriptions a second at most, up to five thousand processes.
 type Schedule struct {
 	Heartbeat time.Duration // between two, more or less
 	TTL       time.Duration // for how long a heartbeat counts
@@ -31,27 +33,25 @@ func ScheduleOf(n int) Schedule {
 // longestDescribe is how often the processes of the largest fleets report what they spent: before a tally forgets it.
 const longestDescribe = time.Minute
 
-func (w *Store) schedule() Schedule {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return ScheduleOf(w.standing.n)
+// Intervals.
+const (
+	// checkEvery is how often a process checks whether it has something to report, and its least silence while calls wait.
+	checkEvery = 125 * time.Millisecond
+	// heartbeatEvery is how often a process of a small fleet sends a heartbeat, at first sooner, and heartbeatTTL for how long one counts.
+	firstHeartbeat = heartbeatEvery / 16
+	heartbeatEvery = charges.HeartbeatEvery
+	heartbeatTTL   = 10 * time.Second
+	// probeEvery is how long after a failure a store is tried again, later more rarely, but at least every longestProbe.
+	probeEvery   = 100 * time.Millisecond
+	longestProbe = time.Second
+)
+
+// roughly returns d, up to an eighth shorter or longer: processes that started together drift apart. sooner makes it up to a quarter shorter.
+func roughly(d time.Duration) time.Duration {
+	return (d - d/8).Truncate(time.Millisecond) + within(d/4)
 }
 
-// Check implements [store.Member]. When all processes do so at once, they spread over a little while.
-func (w *Store) Check() {
-	select {
-	case w.checks <- struct{}{}:
-	default:
-	}
-}
+func sooner(d time.Duration) time.Duration { return d.Truncate(time.Millisecond) - within(d/4) }
 
-// probePause returns how long after a failed attempt to return a process makes the next one: a sixteenth of the time for which the store
-// has been lost, so that a short outage ends promptly and a long one costs little.
-func (w *Store) probePause() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.lostSince.IsZero() {
-		return probeEvery
-	}
-	return min(max(time.Since(w.lostSince)/16, probeEvery), longestProbe)
-}
+// within returns a duration at random from 0 to most, in whole milliseconds.
+func within(most time.Duration) time.Duration { return rand.N(most + 1).Truncate(time.Millisecond) }

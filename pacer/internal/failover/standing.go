@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"sync"
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
@@ -70,3 +71,61 @@ func (s *standing) isMature() bool {
 func (s *standing) hasShare(now time.Time) bool {
 	return s.isMature() && now.Sub(s.sent) <= maturity(s.n)
 }
+
+// firstPause returns the least time from the first heartbeat of a process to its second: before that expires, but not all at once.
+func (s *standing) firstPause() time.Duration {
+	return max(firstHeartbeat, min(ScheduleOf(s.n).Heartbeat/16, heartbeatTTL/3))
+}
+
+// untilMature returns how soon to send the next heartbeat for a share of each limit.
+func (s *standing) untilMature() time.Duration {
+	if s.isMature() {
+		return maturity(s.n)
+	}
+	return max(s.firstPause(), maturity(s.n)-s.at.Sub(s.came))
+}
+
+// A fleet is what heartbeats return: the store's time, and this process's standing.
+type fleet struct {
+	mu   sync.Mutex
+	last standing
+	seen store.Instant // the latest time that the store returned
+	at   time.Time     // when
+}
+
+// Now implements [store.Member]: the last store time that was returned, and what has passed since.
+func (f *fleet) Now() store.Instant {
+	seen, at := f.lastSeen()
+	if at.IsZero() {
+		return store.Instant(time.Now().UnixMicro())
+	}
+	return seen.Add(time.Since(at))
+}
+
+// observe notes what the store's time is.
+func (f *fleet) observe(now store.Instant) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if now > f.seen {
+		f.seen, f.at = now, time.Now()
+	}
+}
+
+// lastSeen returns the latest time that the store returned, and when it did.
+func (f *fleet) lastSeen() (store.Instant, time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.seen, f.at
+}
+
+func (f *fleet) standing() standing { return f.change(func(*standing) {}) }
+
+func (f *fleet) change(change func(*standing)) standing {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(&f.last)
+	return f.last
+}
+
+// schedule returns how often this process sends requests.
+func (f *fleet) schedule() Schedule { return ScheduleOf(f.standing().n) }

@@ -13,23 +13,24 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headway-go/headway/pacer/internal/charges"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
 
-// A fleet is processes that send heartbeats to a store, by simulation: some answers are slow, and some heartbeats late.
-type fleet struct {
+// A simulation is processes that send heartbeats to a store, by simulation: some answers are slow, and some heartbeats late.
+type simulation struct {
 	rng     *rand.Rand
 	now     time.Duration
 	events  events
 	epoch   store.Instant
-	entries []*member     // that the store knows, in the order in which they came
+	entries []*process    // that the store knows, in the order in which they came
 	expires time.Duration // when the first of them does, at the earliest
-	members []*member
+	members []*process
 }
 
-// A member is a process. One that makes calls notices at once that the store is lost; another one by its next heartbeat.
-type member struct {
+// A process is one of them. One that makes calls notices at once that the store is lost; another one by its next heartbeat.
+type process struct {
 	standing
 
 	since, until time.Duration // the store knows it
@@ -56,38 +57,40 @@ func (e *events) Pop() any {
 	return last
 }
 
-func (f *fleet) after(d time.Duration, do func()) { heap.Push(&f.events, event{f.now + d, do}) }
+func (f *simulation) after(d time.Duration, do func()) { heap.Push(&f.events, event{f.now + d, do}) }
 
-func (f *fleet) way() time.Duration {
+func (f *simulation) way() time.Duration {
 	if f.rng.IntN(10) == 0 {
 		return f.random(200 * time.Millisecond)
 	}
 	return 2 * time.Millisecond
 }
 
-func (f *fleet) random(d time.Duration) time.Duration {
+func (f *simulation) random(d time.Duration) time.Duration {
 	return time.Duration(f.rng.Int64N(int64(d) + 1))
 }
 
-func (f *fleet) instant(d time.Duration) store.Instant { return store.Instant(1e12 + d.Microseconds()) }
+func (f *simulation) instant(d time.Duration) store.Instant {
+	return store.Instant(1e12 + d.Microseconds())
+}
 
 // clock is the time of processes.
-func (f *fleet) clock(d time.Duration) time.Time { return time.Unix(1e6, 0).Add(d) }
+func (f *simulation) clock(d time.Duration) time.Time { return time.Unix(1e6, 0).Add(d) }
 
-func (f *fleet) join() {
-	m := &member{calls: f.rng.IntN(2) == 0}
+func (f *simulation) join() {
+	m := &process{calls: f.rng.IntN(2) == 0}
 	f.members = append(f.members, m)
 	f.heartbeat(m)
 }
 
-func (f *fleet) leave(m *member, leaves bool) {
+func (f *simulation) leave(m *process, leaves bool) {
 	if m.gone = true; leaves {
-		f.forget(func(other *member) bool { return other == m })
+		f.forget(func(other *process) bool { return other == m })
 	}
 }
 
 // forget removes entries of the store.
-func (f *fleet) forget(which func(*member) bool) {
+func (f *simulation) forget(which func(*process) bool) {
 	f.entries = slices.DeleteFunc(f.entries, which)
 	f.expires = math.MaxInt64
 	for _, m := range f.entries {
@@ -96,7 +99,7 @@ func (f *fleet) forget(which func(*member) bool) {
 }
 
 // heartbeat has a process send one, and then the next ones.
-func (f *fleet) heartbeat(m *member) {
+func (f *simulation) heartbeat(m *process) {
 	if m.gone {
 		return
 	}
@@ -109,9 +112,9 @@ func (f *fleet) heartbeat(m *member) {
 			return
 		}
 		if f.now >= f.expires {
-			f.forget(func(other *member) bool { return other.until <= f.now })
+			f.forget(func(other *process) bool { return other.until <= f.now })
 		}
-		before := func(other *member, since time.Duration) int { return cmp.Compare(other.since, since) }
+		before := func(other *process, since time.Duration) int { return cmp.Compare(other.since, since) }
 		rank, _ := slices.BinarySearchFunc(f.entries, m.since, before)
 		if !slices.Contains(f.entries[rank:], m) {
 			m.since = f.now
@@ -136,13 +139,13 @@ func (f *fleet) heartbeat(m *member) {
 }
 
 // lose runs the fleet until its store is lost, and returns the sum of the shares, and of the permits of a limit.
-func (f *fleet) lose(at time.Duration, limit int64) (shares float64, permits int64) {
+func (f *simulation) lose(at time.Duration, limit int64) (shares float64, permits int64) {
 	for len(f.events) > 0 && f.events[0].at < at {
 		e, _ := heap.Pop(&f.events).(event)
 		f.now = e.at
 		e.do()
 	}
-	local := &localStore{policy: func(*store.Limit) policies.Policy { return policies.InFlight(limit) }}
+	local := charges.NewAccounts(nil, nil, nil, func(*store.Limit) policies.Policy { return policies.InFlight(limit) }, nil)
 	for _, m := range f.members {
 		noticed := max(at, m.next)
 		if m.calls {
@@ -152,7 +155,7 @@ func (f *fleet) lose(at time.Duration, limit int64) (shares float64, permits int
 			continue
 		}
 		shares += 1 / float64(m.n)
-		own := local.share(&store.Stack{Limits: []store.Limit{{Spec: policies.InFlight(limit).Spec()}}}, absence{processes: m.n, rank: m.rank, counted: true})
+		own := local.Share(&store.Stack{Limits: []store.Limit{{Spec: policies.InFlight(limit).Spec()}}}, &charges.Absence{Processes: m.n, Rank: m.rank, Counted: true})
 		permits += own.Limits[0].Spec.Limit
 	}
 	return shares, permits
@@ -162,9 +165,9 @@ func (f *fleet) lose(at time.Duration, limit int64) (shares float64, permits int
 // have one add up to at most one, and so do their permits.
 func TestSharesAddUpToAtMostOne(t *testing.T) {
 	t.Parallel()
-	type script = func(f *fleet) (lost time.Duration)
+	type script = func(f *simulation) (lost time.Duration)
 	starts := func(n int, within time.Duration) script {
-		return func(f *fleet) time.Duration {
+		return func(f *simulation) time.Duration {
 			for range n {
 				f.after(f.random(within), f.join)
 			}
@@ -173,7 +176,7 @@ func TestSharesAddUpToAtMostOne(t *testing.T) {
 		}
 	}
 	churns := func(n, leave, join int, span time.Duration) script {
-		return func(f *fleet) time.Duration {
+		return func(f *simulation) time.Duration {
 			for range n {
 				f.after(f.random(2*time.Second), f.join)
 			}
@@ -209,7 +212,7 @@ func TestSharesAddUpToAtMostOne(t *testing.T) {
 				t.Parallel()
 				some := 0.0
 				for seed := range uint64(seeds) {
-					f := &fleet{rng: rand.New(rand.NewPCG(1, seed)), epoch: 1}
+					f := &simulation{rng: rand.New(rand.NewPCG(1, seed)), epoch: 1}
 					lost := s(f)
 					if forgets {
 						f.after(max(0, lost-f.random(12*time.Second)), func() {

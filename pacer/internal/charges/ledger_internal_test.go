@@ -1,4 +1,4 @@
-package failover
+package charges
 
 import (
 	"slices"
@@ -14,10 +14,10 @@ import (
 )
 
 // remembering returns a ledger in which one call of each of some policies was granted at 1,000.
-func remembering(policy ...string) *ledger {
-	r := &ledger{}
+func remembering(policy ...string) *Ledger {
+	r := &Ledger{}
 	for _, p := range policy {
-		r.granted(stackOf(p), []store.Grant{grantAt(1_000)})
+		r.Granted(stackOf(p), []store.Grant{grantAt(1_000)})
 	}
 	return r
 }
@@ -33,9 +33,9 @@ func grantAt(now store.Instant) store.Grant {
 }
 
 // known returns the policies of which the ledger would remind a store.
-func (r *ledger) known() []string {
+func (r *Ledger) known() []string {
 	var all []string
-	for _, m := range r.messages(2_000, true) {
+	for _, m := range r.Messages(2_000, true) {
 		for _, l := range m.Limits {
 			all = append(all, l.Policy)
 		}
@@ -75,7 +75,7 @@ func TestAResetForgetsWhatItNames(t *testing.T) {
 		"no reset that it does not know yet": {[]store.Reset{of(0, "a")}, 0, 0, []string{"a", "b", "c"}},
 	} {
 		r := remembering("a", "b", "c")
-		e := r.heed(c.resets, store.Epoch{Began: 7}, store.Epoch{Began: 7, Resets: c.met})
+		e, _ := r.Heed(c.resets, store.Epoch{Began: 7}, store.Epoch{Began: 7, Resets: c.met}, 0)
 		require.Equal(t, store.Epoch{Began: 7, Resets: c.now}, e, name)
 		require.Equal(t, c.knows, r.known(), name)
 	}
@@ -86,24 +86,22 @@ func TestAnAnswerThatAResetOvertook(t *testing.T) {
 	t.Parallel()
 	r := remembering("a")
 	from, to := store.Epoch{Began: 7}, store.Epoch{Began: 7, Resets: 1}
-	r.heed([]store.Reset{{Epoch: to, Now: 1_500, Keys: []store.Key{{Policy: "a"}}}}, from, to)
-	r.granted(stackOf("a"), []store.Grant{grantAt(1_400)})
-	r.learned(stackOf("a").Limits, []store.Holding{{Buckets: []store.Charge{{To: 9}}}}, nil, 1_450)
+	r.Heed([]store.Reset{{Epoch: to, Now: 1_500, Keys: []store.Key{{Policy: "a"}}}}, from, to, 0)
+	r.Granted(stackOf("a"), []store.Grant{grantAt(1_400)})
+	r.Learned(stackOf("a").Limits, []store.Holding{{Buckets: []store.Charge{{To: 9}}}}, nil, 1_450)
 	require.Empty(t, r.keys[store.Key{Policy: "a"}].counts)
-	require.Empty(t, r.keys[store.Key{Policy: "a"}].held.counts)
-	r.granted(stackOf("a"), []store.Grant{grantAt(1_600)})
-	r.cancelled(stackOf("a"), []store.Grant{grantAt(1_400)})
-	r.released(&stackOf("a").Limits[0], grantAt(1_400).Charges[0], 1)
-	require.Equal(t, []bucketUse{{n: 1, own: 1}}, r.keys[store.Key{Policy: "a"}].counts)
+	r.Granted(stackOf("a"), []store.Grant{grantAt(1_600)})
+	r.GivenBack(stackOf("a"), []store.Grant{grantAt(1_400)}, false)
+	require.Equal(t, buckets{{n: 1, own: 1}}, r.keys[store.Key{Policy: "a"}].counts)
 }
 
 // A process's memory is bounded in keys, intervals and buckets.
 func TestTheLedgerIsBounded(t *testing.T) {
 	t.Parallel()
 	hour, window := store.Limit{Spec: policies.Every(time.Hour).Spec()}, store.Limit{Policy: "window", Spec: policies.Fixed(10, time.Second).Spec()}
-	r := &ledger{}
+	r := &Ledger{}
 	grant := func(l store.Limit, from, to int64) {
-		r.granted(&store.Stack{Limits: []store.Limit{l}}, []store.Grant{{OK: true, Now: 1_000, At: store.Instant(from), Binds: store.BindsNothing, Charges: []store.Charge{{From: from, To: to}}}})
+		r.Granted(&store.Stack{Limits: []store.Limit{l}}, []store.Grant{{OK: true, Now: 1_000, At: store.Instant(from), Binds: store.BindsNothing, Charges: []store.Charge{{From: from, To: to}}}})
 	}
 	for i := range int64(maxRecords + 100) {
 		l := hour

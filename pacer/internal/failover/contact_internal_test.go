@@ -44,15 +44,37 @@ func TestWhoIsLocalIsAbsent(t *testing.T) {
 	})
 	defer fails.Wait()
 	defer close(returned)
-	for range 50_000 {
+	for range 10_000 {
 		w.barrier.Store(1) // it is past
 		_, err := w.join(t.Context())
 		require.NoError(t, err)
-		w.mu.Lock()
+		w.contact.mu.Lock()
 		is, away := w.state.Load(), w.away.Load()
-		w.mu.Unlock()
+		w.contact.mu.Unlock()
 		if !assert.False(t, is == local && away == nil) {
 			return
 		}
 	}
+}
+
+// A call that found the store lost, and is granted locally only when the process is back, does not keep the next absence from beginning behind
+// what the store has granted since.
+func TestEachAbsenceBeginsBehindTheStore(t *testing.T) {
+	t.Parallel()
+	policy := policies.Every(time.Second).Named("rate")
+	w := New(nil, &Config{Upstream: "api", Mode: Local, Processes: 1, InForce: Nobody{policy}, Owner: Nobody{}})
+	w.goBack()
+	stack := store.Stack{Upstream: "api", Limits: []store.Limit{{Policy: "rate", Spec: policy.Spec()}}}
+	local := func() store.Grant {
+		b := store.Batch{Stack: stack, Calls: []store.Call{{Cost: 1, MaxWait: time.Hour}}}
+		require.NoError(t, w.reserveLocally(t.Context(), &b, true))
+		require.True(t, b.Grants[0].OK)
+		return b.Grants[0]
+	}
+	local()
+	now := w.Now()
+	at := now.Add(time.Minute)
+	w.operations.ledger.Granted(&stack, []store.Grant{{OK: true, Now: now, At: at, Charges: []store.Charge{{From: int64(at), To: int64(at.Add(time.Second))}}}})
+	w.fallBack(errors.New("lost"), now)
+	require.GreaterOrEqual(t, local().At, at.Add(time.Second))
 }

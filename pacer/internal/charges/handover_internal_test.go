@@ -1,4 +1,4 @@
-package failover
+package charges
 
 import (
 	"slices"
@@ -15,21 +15,26 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
+// of returns the policy of any limit.
+func of(p policies.Policy) func(*store.Limit) policies.Policy {
+	return func(*store.Limit) policies.Policy { return p }
+}
+
 // Whatever is known of an absence, a local account begins with a bounded number of claims: calls wait for it under a lock.
 func TestALocalAccountBeginsWithFewClaims(t *testing.T) {
 	t.Parallel()
 	const now = int64(1_700_000_000_000_000)
-	for name, away := range map[string]absence{
-		"it has just ended":  {processes: 4},
-		"found long ago":     {processes: 4, found: 1},
-		"lost long ago":      {processes: 4, since: 1, found: store.Instant(now)},
-		"found late":         {processes: 4, since: store.Instant(now - 60_000_000), found: store.Instant(now)},
-		"now":                {processes: 4, since: store.Instant(now), found: store.Instant(now)},
-		"the clock has gone": {processes: 4, since: store.Instant(now), found: store.Instant(2 * now)},
+	for name, away := range map[string]Absence{
+		"it has just ended":  {Processes: 4},
+		"found long ago":     {Processes: 4, Found: 1},
+		"lost long ago":      {Processes: 4, Since: 1, Found: store.Instant(now)},
+		"found late":         {Processes: 4, Since: store.Instant(now - 60_000_000), Found: store.Instant(now)},
+		"now":                {Processes: 4, Since: store.Instant(now), Found: store.Instant(now)},
+		"the clock has gone": {Processes: 4, Since: store.Instant(now), Found: store.Instant(2 * now)},
 	} {
 		spec := specs.Spec{Algorithm: specs.Window, Limit: 10, Interval: 10, Buckets: specs.MaxBuckets}
 		r := record{limit: store.Limit{Spec: spec}, ahead: now}
-		require.LessOrEqual(t, len(r.startLocal(0, spec, away, 10, now)), 5, name)
+		require.LessOrEqual(t, len(r.startLocal(0, &spec, &away, 10, now)), 5, name)
 	}
 }
 
@@ -41,7 +46,7 @@ func TestALocalLineBeginsBehindOthers(t *testing.T) {
 	r := record{limit: store.Limit{Spec: spec}, asOf: now - late, tail: now - late + ahead, spans: spans{{now - late, now - late + ahead}}}
 	own := spec
 	own.Interval *= 8
-	notes := r.startLocal(0, own, absence{processes: 8, since: store.Instant(now - late), found: store.Instant(now)}, 200, now)
+	notes := r.startLocal(0, &own, &Absence{Processes: 8, Since: store.Instant(now - late), Found: store.Instant(now)}, 200, now)
 	require.GreaterOrEqual(t, notes[0].Charge.To, now+ahead)
 }
 
@@ -56,8 +61,10 @@ func TestWhatWasSpentAtOnceAddsUp(t *testing.T) {
 			now := int64(shared.Now())
 			stack := store.Stack{Upstream: "api", Limits: []store.Limit{limit}}
 			for range n {
-				spent := record{limit: limit, each: n * limit.Spec.Interval}
-				spent.take(now-ago.Microseconds(), now-ago.Microseconds()+spent.each, now)
+				share := limit.Spec
+				share.Interval *= n
+				spent := spending{limit: limit}
+				spent.add(&share, store.Charge{From: now - ago.Microseconds(), To: now - ago.Microseconds() + share.Interval}, now)
 				_, _, err := shared.Report(t.Context(), stack, spent.due(now))
 				require.NoError(t, err)
 			}
@@ -81,8 +88,10 @@ func TestProcessesStartInCellsOfTheirOwn(t *testing.T) {
 		claimed := make(map[store.Instant]bool)
 		for rank := range n {
 			time.Sleep(17 * time.Millisecond)
-			a, away := localStore{policy: Nobody{policy}.PolicyOf, store: memstore.New()}, absence{number: 1, processes: n, rank: rank, counted: true}
-			own := a.share(&store.Stack{Limits: limits}, away)
+			known := &Ledger{}
+			a := Accounts{policy: of(policy), store: memstore.New(), known: known, bill: &Bill{}}
+			away := &Absence{Processes: n, Rank: rank, Counted: true}
+			own := a.Share(&store.Stack{Limits: limits}, away)
 			require.Zero(t, own.Limits[1].Spec.Phase, "two strict rates may have no slot in common")
 			own.Limits = own.Limits[:1]
 			var grants [calls]store.Grant
@@ -90,9 +99,8 @@ func TestProcessesStartInCellsOfTheirOwn(t *testing.T) {
 			for _, g := range grants {
 				slots = append(slots, g.At)
 			}
-			var known ledger
-			known.of(&limits[0], 0).seeded = away.number
-			for _, m := range a.reserveShares(&known, nil, away, barrier) {
+			known.of(&limits[0], 0).seeded = away
+			for _, m := range a.ReserveShares(nil, away, barrier) {
 				for _, note := range m.Notes {
 					at := store.Instant(note.Charge.From)
 					require.False(t, claimed[at])
@@ -116,14 +124,14 @@ func TestCallsThatCostMoreThanAShare(t *testing.T) {
 	for _, policy := range []policies.Policy{policies.Fixed(40, time.Second), policies.Sliding(40, time.Second)} {
 		synctest.Test(t, func(t *testing.T) {
 			const n, cost, calls = 4, 20, 5
-			a := localStore{policy: Nobody{policy}.PolicyOf, store: memstore.New(), permits: func() []readings.Report { return nil }}
-			stack, away := store.Stack{Limits: []store.Limit{{Policy: "window", Spec: policy.Spec()}}}, absence{number: 1, processes: n, counted: true}
-			var known ledger
-			known.of(&stack.Limits[0], 0).seeded = away.number
+			known := &Ledger{}
+			a := Accounts{policy: of(policy), store: memstore.New(), permits: func() []readings.Report { return nil }, known: known, bill: &Bill{}}
+			stack, away := store.Stack{Limits: []store.Limit{{Policy: "window", Spec: policy.Spec()}}}, &Absence{Processes: n, Counted: true}
+			known.of(&stack.Limits[0], 0).seeded = away
 			var grants [calls]store.Grant
-			_, err := a.reserve(t.Context(), &known, &stack, slices.Repeat([]store.Call{{Cost: cost, MaxWait: time.Minute}}, calls), grants[:], away)
+			_, err := a.Reserve(t.Context(), &stack, slices.Repeat([]store.Call{{Cost: cost, MaxWait: time.Minute}}, calls), grants[:], away)
 			require.NoError(t, err)
-			require.Equal(t, int64(40/n), a.share(&stack, away).Limits[0].Spec.Limit)
+			require.Equal(t, int64(40/n), a.Share(&stack, away).Limits[0].Spec.Limit)
 			for i, g := range grants[1:] {
 				require.GreaterOrEqual(t, g.At.Sub(grants[i].At), 2*time.Second)
 			}
