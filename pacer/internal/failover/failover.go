@@ -35,7 +35,7 @@ func New(backing store.Shared, c *Config) *Store {
 	w.changes = batch.NewChanges(w.settings.send)
 	w.heartbeats = newHeartbeats(w.contact, w.settings)
 	p := &payer{contact: w.contact, bill: b, once: numbers{by: w.id, open: make(map[int64]struct{})}, turn: make(chan struct{}, 1)}
-	a := charges.NewAccounts(l, b, w.contact.Now, c.InForce.PolicyOf, c.Owner.Permits)
+	a := charges.NewAccounts(l, b, w.Now, c.InForce.PolicyOf, c.Owner.Permits)
 	m.contact, m.settings, m.heartbeats, m.payer, m.accounts = w.contact, w.settings, w.heartbeats, p, a
 	w.operations = &operations{contact: w.contact, member: m, settings: w.settings, ledger: l, accounts: a, bill: b, payer: p}
 	w.cancels, w.redemptions = batch.NewCancels(w.sendCancels), batch.NewRedemptions(w.sendRedemptions)

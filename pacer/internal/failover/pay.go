@@ -67,13 +67,14 @@ func (p *payer) sendAll(ctx context.Context, all []*charges.Debt) (changed int64
 	var did atomic.Int64
 	for _, d := range all {
 		sending.Go(func() error {
-			switch {
-			case failed.Err() != nil:
-				return nil
-			case p.isOver():
-				return store.ErrClosed
+			err := failed.Err()
+			if err == nil && p.isOver() {
+				err = store.ErrClosed
 			}
-			return p.sendOne(ctx, d, &did)
+			if err == nil {
+				err = p.sendOne(ctx, d, &did)
+			}
+			return err
 		})
 	}
 	err = sending.Wait()
