@@ -1,7 +1,6 @@
 -- allowance.lua: the rest of a limit, as stated by the upstream. The reasoning is in package engine, allowance.go.
 --
--- KEYS   key: of the account: a string of integers: until low at open older mark before ahead early edge moved starved start since width most oks step span next maybe states
---        dated own waits rate ends zero first recent reported period known, the last two of which may be negative, as in allowance.go
+-- KEYS   key: of the account: a string of integers, the fields below in order, the last two of which may be negative, as in allowance.go
 -- ARGV   limit: the most that it states
 --        first: how much may be open before the first statement, if no policy limits calls; 0: any number
 -- TTL    until C.AllowanceLives after until, after the last call, and after the next one may go at the pace that refusals taught
@@ -9,8 +8,8 @@
 local allowance = {}
 
 local fields = {
-  'till', 'low', 'at', 'open', 'older', 'mark_', 'before', 'ahead', 'early', 'edge', 'moved', 'starved', 'start', 'since', 'width', 'most', 'oks', 'step', 'span', 'next_',
-  'maybe', 'said', 'dated', 'own', 'waits', 'rate', 'ends', 'zero', 'first', 'recent', 'reported', 'period', 'known',
+  'till', 'low', 'at', 'open', 'older', 'mark_', 'before', 'ahead', 'early', 'edge', 'moved', 'starved', 'start', 'since', 'width', 'most', 'oks',
+  'step', 'span', 'next_', 'maybe', 'said', 'dated', 'own', 'waits', 'rate', 'ends', 'zero', 'first', 'recent', 'reported', 'period', 'known',
 }
 
 -- clear makes an account an unknown one.
@@ -111,12 +110,7 @@ end
 
 function allowance.room(o, now, n, many)
   local open = begin(o, now)
-  local left = many * n
-  if o.till > 0 then
-    left = o.low - 1 - open
-  elseif o.width > 0 then
-    left = widest(o) - open
-  end
+  local left = o.till > 0 and o.low - 1 - open or o.width > 0 and widest(o) - open or many * n
   if ispaced(o, now) then left = o.next_ > now and 0 or math.min(left, n) end
   return left < n and 0 or (left - left % n) / n
 end
@@ -158,28 +152,32 @@ function allowance.commit(o, now, place, n)
   return place.at, n, C.UnboundSlack
 end
 
+-- dropolder subtracts a call from the older open ones, if there are any.
+local function dropolder(o, n)
+  local older = math.min(o.older, n)
+  o.older, o.open = o.older - older, math.max(0, o.open - n + older)
+end
+
 -- drop subtracts a call from what is open, that was granted at made, or at an unknown time if that is 0.
 local function drop(o, slot, n, made)
   o.dirty = true
-  local ahead = made == 0 or made >= o.start -- those that were ahead when till passed are open
-  if ahead and o.early > 0 and slot >= o.edge and (made < o.moved or made == o.moved and o.ahead == 0) then
+  local fresh = made == 0 or made >= o.start -- those that were ahead when till passed are open
+  if fresh and o.early > 0 and slot >= o.edge and (made < o.moved or made == o.moved and o.ahead == 0) then
     o.early = math.max(0, o.early - n)
-  elseif ahead and o.till > 0 and slot >= o.till and o.ahead > 0 then
+  elseif fresh and o.till > 0 and slot >= o.till and o.ahead > 0 then
     o.ahead = math.max(0, o.ahead - n)
   elseif slot >= o.mark_ then
     local young = math.min(o.open, n)
     o.open, o.older = o.open - young, math.max(0, o.older - n + young)
   elseif slot >= o.before then -- or it was early until just now
-    local older = math.min(o.older, n)
-    o.older, o.open = o.older - older, math.max(0, o.open - n + older)
+    dropolder(o, n)
   end
 end
 
 -- blind subtracts a call from the open ones by its cost, the only thing known of it, and returns its assumed slot.
 local function blind(o, now, n)
   if n == 0 then return now end
-  local older = math.min(o.older, n)
-  o.older, o.open = o.older - older, math.max(0, o.open - n + older)
+  dropolder(o, n)
   return o.till == 0 and now or math.max(o.start, o.at - 1)
 end
 
@@ -394,8 +392,7 @@ function allowance.holds() return {} end
 
 function allowance.inspect(o, now)
   local open = turn(o, now)
-  local remaining = o.limit
-  if o.till > 0 then remaining = math.max(0, o.low - 1 - open) end
+  local remaining = o.till > 0 and math.max(0, o.low - 1 - open) or o.limit
   return remaining, allowance.earliest(o, now, now, 1).at, o.ahead + o.early, paused(o, now) or 0, math.max(0, o.low - 1), 0, 0, math.max(now, o.till)
 end
 

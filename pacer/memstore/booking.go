@@ -85,7 +85,7 @@ func (m *Store) Redeem(_ context.Context, upstream string, all []store.Booking) 
 	for i := range all {
 		stack := store.Stack{Upstream: upstream, Limits: all[i].Limits}
 		r, called, err := m.redeem(&stack, &all[i])
-		m.wake(&stack, called)
+		m.notify(stack.Upstream, woken(called))
 		if err != nil {
 			return nil, err
 		}

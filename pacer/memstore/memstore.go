@@ -77,7 +77,7 @@ func New(opts ...Option) *Store {
 // Reserve implements [store.Store].
 func (m *Store) Reserve(_ context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
 	called, err := m.reserve(stack, calls, grants)
-	m.wake(&stack, called)
+	m.notify(stack.Upstream, woken(called))
 	return err
 }
 
@@ -141,13 +141,6 @@ func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Gr
 	return called, nil
 }
 
-// wake notifies listeners of queued calls that must poll again. The caller holds no lock.
-func (m *Store) wake(stack *store.Stack, ids []int64) {
-	if len(ids) > 0 {
-		m.notify(stack.Upstream, woken(ids))
-	}
-}
-
 // woken returns the changes that make calls poll.
 func woken(ids []int64) (changes []store.Change) {
 	for _, id := range ids {
@@ -156,8 +149,11 @@ func woken(ids []int64) (changes []store.Change) {
 	return changes
 }
 
-// notify notifies the listeners. The caller holds no lock.
+// notify notifies the listeners of changes, if there are any. The caller holds no lock.
 func (m *Store) notify(upstream string, changes []store.Change) {
+	if len(changes) == 0 {
+		return
+	}
 	m.mu.Lock()
 	listeners := slices.Clone(m.listeners)
 	m.mu.Unlock()
@@ -205,9 +201,7 @@ func (m *Store) close(o *opened) {
 // Cancel implements [store.Store].
 func (m *Store) Cancel(_ context.Context, stack store.Stack, grants []store.Grant) error {
 	changes, err := m.cancel(stack, grants)
-	if len(changes) > 0 {
-		m.notify(stack.Upstream, changes)
-	}
+	m.notify(stack.Upstream, changes)
 	return err
 }
 
@@ -226,10 +220,8 @@ func (m *Store) cancel(stack store.Stack, grants []store.Grant) (changes []store
 			}
 		}
 	}
-	for i := range entries {
-		if len(grants) > 0 {
-			changes = append(changes, woken(entries[i].Next(o.now, 0))...)
-		}
+	for i := 0; i < len(entries) && len(grants) > 0; i++ {
+		changes = append(changes, woken(entries[i].Next(o.now, 0))...)
 	}
 	return changes, nil
 }
@@ -237,9 +229,7 @@ func (m *Store) cancel(stack store.Stack, grants []store.Grant) (changes []store
 // Report implements [store.Store].
 func (m *Store) Report(_ context.Context, stack store.Stack, notes []store.Note) (store.Instant, int, error) {
 	now, changed, changes, err := m.apply(stack, notes)
-	if len(changes) > 0 {
-		m.notify(stack.Upstream, changes)
-	}
+	m.notify(stack.Upstream, changes)
 	return now, changed, err
 }
 

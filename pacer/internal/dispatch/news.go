@@ -171,7 +171,8 @@ func (s *Dispatcher) Paused(limits []store.Limit) bool {
 }
 
 // PassOn gives the permits of a call that is over to the next call of this process that waits for the same ones. If all such calls have a
-// request under way, it keeps the permits until one of them has its answer. It returns false if the permits must go back to the store.
+// request under way, it keeps the permits until one of them has its answer. It returns false if the permits must go back to the store. In any
+// case it notes for how long a flow had them.
 func (s *Dispatcher) PassOn(f *leases.Lease) bool {
 	now := time.Now()
 	s.oweHeld(f, now.Sub(f.Passed.Since).Microseconds())

@@ -80,11 +80,11 @@ func (s *Dispatcher) oweHeld(l *leases.Lease, held int64) {
 			continue
 		}
 		d := s.owed.of(f)
-		held = max(leastHeld, min(held, heldTimes*d.usual+firstHeld))
+		counts := max(leastHeld, min(held, heldTimes*d.usual+firstHeld))
 		if l.Passed.Assume > 0 {
-			d.more += held - l.Passed.Assume
+			d.more += counts - l.Passed.Assume
 		}
-		d.usual += (held - d.usual) / heldTimes
+		d.usual += (counts - d.usual) / heldTimes
 	}
 }
 

@@ -150,20 +150,25 @@ func (a *Allowance) begin(l *Limit, now int64) {
 
 // drop subtracts a call from what is open, that was granted at made, or at an unknown time if that is 0.
 func (a *Allowance) drop(slot, n, made int64) {
-	ahead := made == 0 || made >= a.start // those that were ahead when until passed are open
+	fresh := made == 0 || made >= a.start // those that were ahead when until passed are open
 	switch {
-	case ahead && a.early > 0 && slot >= a.edge && (made < a.moved || made == a.moved && a.ahead == 0):
+	case fresh && a.early > 0 && slot >= a.edge && (made < a.moved || made == a.moved && a.ahead == 0):
 		// Even if its slot is not before until: that may have moved by less than Apart. Of two events of one instant, either was first.
 		a.early = max(0, a.early-n)
-	case ahead && a.until > 0 && slot >= a.until && a.ahead > 0:
+	case fresh && a.until > 0 && slot >= a.until && a.ahead > 0:
 		a.ahead = max(0, a.ahead-n)
 	case slot >= a.mark: // or it was not known, and taken to be older: see Answered
 		young := min(a.open, n)
 		a.open, a.older = a.open-young, max(0, a.older-n+young)
 	case slot >= a.before: // or it was early until just now
-		older := min(a.older, n)
-		a.older, a.open = a.older-older, max(0, a.open-n+older)
+		a.dropOlder(n)
 	}
+}
+
+// dropOlder subtracts a call from the older open ones, if there are any.
+func (a *Allowance) dropOlder(n int64) {
+	older := min(a.older, n)
+	a.older, a.open = a.older-older, max(0, a.open-n+older)
 }
 
 // Cancel implements [Account]. When until moves, the processes give up their early slots one after the other, and those of the last ones leave

@@ -89,8 +89,7 @@ func (a *Allowance) blind(now, n int64) int64 {
 	if n == 0 {
 		return now
 	}
-	older := min(a.older, n)
-	a.older, a.open = a.older-older, max(0, a.open-n+older)
+	a.dropOlder(n)
 	if a.until == 0 {
 		return now
 	}
