@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,6 +72,26 @@ func TestCancelsShareRequests(t *testing.T) {
 		c.Wait()
 		require.Equal(t, 2001, given)
 	})
+}
+
+// Nothing is sent in more requests because those that send it have not begun yet.
+func TestValuesOfAMomentFillTheirRequests(t *testing.T) {
+	t.Parallel()
+	for range 200 {
+		synctest.Test(t, func(t *testing.T) {
+			var sent atomic.Int64
+			r := batch.New(4, func(all []int) int { return min(len(all), 10) }, func([]int) {
+				sent.Add(1)
+				time.Sleep(time.Millisecond)
+			})
+			for i := range 60 {
+				go r.Add(i)
+			}
+			synctest.Wait()
+			r.Wait()
+			require.LessOrEqual(t, sent.Load(), int64(7), "six, if the first waits for no other")
+		})
+	}
 }
 
 // Redemptions of the same moment take a few requests, one at a time, each of which is bounded. Each caller learns its own outcome.

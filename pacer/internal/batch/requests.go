@@ -12,10 +12,11 @@ type Requests[T any] struct {
 	enough func([]T) int // how many of those that wait are enough for one request, at least 1 if any waits
 	most   int           // requests on their way at the same time, if more waits than is enough for one
 
-	mu      sync.Mutex
-	waiting []T
-	sending int       // goroutines that send what waits
-	idle    sync.Cond // nothing waits, and nothing is on its way
+	mu       sync.Mutex
+	waiting  []T
+	sending  int       // goroutines that send what waits
+	starting int       // those of them that have not taken their first values yet
+	idle     sync.Cond // nothing waits, and nothing is on its way
 }
 
 // New returns Requests that are made by send, most at a time, each of as many values as are enough.
@@ -34,13 +35,18 @@ func (r *Requests[T]) Add(all ...T) {
 	defer r.mu.Unlock()
 	r.waiting = append(r.waiting, all...)
 	many := r.enough(all) < len(all)
-	for waiting := r.waiting; len(waiting) > 0 && r.sending < r.most; {
+	waiting := r.waiting
+	for range r.starting {
+		waiting = waiting[r.enough(waiting):]
+	}
+	for len(waiting) > 0 && r.sending < r.most {
 		n := r.enough(waiting)
 		if r.sending > 0 && !many && n == len(waiting) {
 			break // they share the next request with those that come until then
 		}
 		waiting = waiting[n:]
 		r.sending++
+		r.starting++
 		go r.run()
 	}
 }
@@ -56,15 +62,16 @@ func (r *Requests[T]) Wait() {
 
 // run sends requests until nothing waits.
 func (r *Requests[T]) run() {
-	for all := r.next(); len(all) > 0; all = r.next() {
+	for all := r.next(1); len(all) > 0; all = r.next(0) {
 		r.send(all)
 	}
 }
 
-// next returns the values of the next request; none if run is over.
-func (r *Requests[T]) next() []T {
+// next returns the values of the next request, of a run that starts; none if run is over.
+func (r *Requests[T]) next(starts int) []T {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.starting -= starts
 	n := r.enough(r.waiting)
 	all := r.waiting[:n:n]
 	if r.waiting = r.waiting[n:]; n == 0 {
