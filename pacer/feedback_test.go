@@ -505,12 +505,13 @@ func TestReadingsCostFewRequests(t *testing.T) {
 		callers int
 		policy  policies.Policy
 		permits bool
+		lasts   time.Duration
 		ratio   float64
 	}{
-		{1, policies.Sliding(100_000, time.Hour), false, 1.2},
-		{16, policies.Sliding(100_000, time.Hour), false, 1.2},
-		{32, policies.Fixed(100, time.Minute), false, 1.5},
-		{32, policies.Fixed(100, time.Minute), true, 1.5},
+		{1, policies.Sliding(100_000, time.Hour), false, 20 * time.Second, 1.2},
+		{16, policies.Sliding(100_000, time.Hour), false, 20 * time.Second, 1.2},
+		{32, policies.Fixed(100, time.Minute), false, 2 * time.Minute, 1.5},
+		{32, policies.Fixed(100, time.Minute), true, 8 * time.Minute, 1.5},
 	} {
 		most, period := c.policy.Limit()
 		stack := []policies.Policy{c.policy.Named("p")}
@@ -531,7 +532,7 @@ func TestReadingsCostFewRequests(t *testing.T) {
 				var all sync.WaitGroup
 				for range c.callers {
 					all.Go(func() {
-						for time.Since(start) < 2*time.Minute {
+						for time.Since(start) < c.lasts {
 							assert.NoError(t, p.Do(t.Context(), func(ctx context.Context) (policies.Reading, error) {
 								now := time.Now()
 								mu.Lock()

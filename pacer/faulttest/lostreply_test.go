@@ -333,7 +333,7 @@ func TestLostReplyOfWhatIsGivenBack(t *testing.T) {
 			require.NoError(t, p.Wait(t.Context(), pacer.Cost(100))) // what others have
 			want := 100 + c.cost
 			require.Equal(t, want, l.charged())
-			for range 3 {
+			for range 2 {
 				r, lost := made(), l.count()
 				l.nextOf(redis.NewScript(c.script).Hash())
 				require.NoError(t, c.do(r, t.Context()))

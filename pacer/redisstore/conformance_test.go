@@ -62,8 +62,8 @@ func extent(few, all int) int {
 // thorough are the cases that play thousands of calls one after the other. The memory store plays them, and the random histories of
 // TestStoresAnswerAlike compare it with this one. decided are those that the server's scripts decide, however the server was found.
 var (
-	thorough = regexp.MustCompile("^(fair/(rate|inflight)/(weights|more-callers|comes-and-goes|nobody-starves|many|alone)|fair/(keeps-slot|beside-permits|newcomer)|lane/(paces|lent|own-rate|part|part-is-kept)|registry/bounded|cancel/thousand|floor/fails/.*)$")
-	decided  = regexp.MustCompile("^(property|exact|stated|changed|gcra|fair/(rate|inflight)|(fair|lane|joint|window)/(far|newcomer|part|part-is-kept|paused|cost|usable-gaps|hundred-buckets|long-line)$)")
+	thorough = regexp.MustCompile("^(fair/(rate|inflight)/(weights|more-callers|comes-and-goes|nobody-starves|many|alone)|fair/(keeps-slot|beside-permits|newcomer|cost)|lane/(paces|lent|own-rate|part|part-is-kept)|registry/bounded|cancel/thousand|floor/fails/.*)$")
+	decided  = regexp.MustCompile("^(property|exact|stated|changed|gcra|floor|gaps|fair/(rate|inflight|mixed)|(fair|lane|joint|window)/(far|newcomer|part|part-is-kept|paused|cost|usable-gaps|hundred-buckets|long-line)$)")
 )
 
 // conforms runs the conformance suite, the cases side by side: each has a clock and an upstream of its own. Unless HEADWAY_LONG=1, it
