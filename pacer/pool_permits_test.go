@@ -142,7 +142,7 @@ func TestThePermitsOfAPoolAreInUse(t *testing.T) {
 				require.Empty(t, j.tooMany)
 				least := 0.97
 				if way == 40*ms && callers == 20 {
-					least = 0.93 // no more than one caller of each process waits, while calls of others look for permits far away
+					least = 0.91 // no more than one caller of each process waits, while calls of others look for permits far away
 				}
 				require.GreaterOrEqual(t, used, least)
 				cancel()
@@ -217,7 +217,7 @@ func TestAPoolWithRatesAndPermits(t *testing.T) {
 				went, most = went+float64(len(began))/length.Seconds(), most+admits(key, 100*ms)
 			}
 			t.Logf("%v away: %.1f %% of what the keys admit", way, 100*went/most)
-			least := 0.97
+			least := 0.95
 			if way > 0 {
 				least = 0.5 // calls that need slots get no permits passed on: 53 % without a pool
 			}

@@ -383,7 +383,7 @@ func TestPermitsOfAPoolThroughTheTransport(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		first := look(func() { u.revoked = "b" })
 		for key, n := range u.limits {
-			require.InDelta(t, 5*20*n, first[key], float64(10*n), key)
+			require.InDelta(t, 5*20*n, first[key], float64(20*n), key) // 200 of a draw's lengths differ by a tenth, and more
 		}
 		time.Sleep(5 * time.Second)
 		second := look(func() {})
