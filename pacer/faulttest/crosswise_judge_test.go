@@ -298,7 +298,9 @@ func (c *cell) promised() (during, after float64) {
 	case s.book || k == flaps || k == steps || k == loses && s.hasPermits():
 	case k != lost:
 		during = standing
-	case c.end == callsSettle, c.calms() > 0:
+	case c.end == callsSettle:
+		during = min(after, 0.8)
+	case c.calms() > 0:
 		during = min(after, 0.9)
 	default:
 		during = after
