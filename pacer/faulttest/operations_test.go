@@ -267,6 +267,7 @@ func (p *performance) choose(ctx context.Context, one *pacer.Pacer, rng *rand.Ra
 			}
 			time.Sleep(time.Duration(rng.IntN(2)) * min(300*time.Millisecond, pacer.SlackOf(tok)))
 			if r, err = by.Redeem(ctx, tok, pacer.Attempt(1), pacer.Early(time.Duration(rng.IntN(200))*time.Millisecond)); err == nil {
+				p.unknown(1) // this call is charged besides if its limits are others than those of r
 				if r, err = by.Acquire(pacer.WithReservation(ctx, r)); err == nil {
 					r.Release()
 				}
