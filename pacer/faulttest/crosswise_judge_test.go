@@ -277,7 +277,7 @@ func (s *setup) hasPermits() bool {
 }
 
 // standing is what part of what may go goes in three seconds if nobody stands still.
-const standing = 0.1
+const standing = 0.05
 
 // promised returns the least part of what may go that is to go during a fault and after it; 0 where nothing is promised. Three seconds see
 // two of three windows at least. A fault in which each process has its share promises nothing of bookings, which no process makes without its
