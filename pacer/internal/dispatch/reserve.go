@@ -138,7 +138,7 @@ func (s *Dispatcher) chargeInOrder(ctx context.Context, c *Call) error {
 
 // join adds a call to the queue of its stack. If it returns a request, the call is busy: its goroutine sends that.
 func (s *Dispatcher) join(c *Call) (own *request, err error) {
-	s.lockBound(c, s.replanned)
+	s.lockBound(c)
 	defer func() { own = s.unlockFor(func(*request) bool { return c.state == asked }) }()
 	s.rebind(c)
 	if s.IsClosed() {
