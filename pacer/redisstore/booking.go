@@ -79,12 +79,12 @@ func (r *request) booking(refs []int64, b *store.Booking) {
 // parseRedemptions reads the reply of redeem.lua about n bookings: now, and for each a result and its data.
 func parseRedemptions(v []any, n int) (all []store.Redemption, err error) {
 	if len(v) != 1+2*n {
-		return nil, errNoSettings
+		return nil, errNonsense
 	}
 	number := func(one any, least, most int64) int64 {
 		n, ok := one.(int64)
 		if !ok || n < least || n > most {
-			err = errNoSettings
+			err = errNonsense
 		}
 		return n
 	}
@@ -99,7 +99,7 @@ func parseRedemptions(v []any, n int) (all []store.Redemption, err error) {
 		case r.Result != store.BookingChanged:
 			number(more, 0, 0)
 		case !ok:
-			err = errNoSettings
+			err = errNonsense
 		case len(record) > store.MaxRecord:
 			err = fmt.Errorf("%w: the record of a booking is %d bytes long", ErrForeign, len(record))
 		default:

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,8 +27,6 @@ const (
 	policiesField = "policies"
 	limitField    = "limit/" // and then a policy, "/" and a scope
 )
-
-var errNoSettings = errors.New("the reply is not what the script returns: is there a proxy between this program and Redis?")
 
 // Settings implements [store.Settable].
 func (s *Store) Settings(ctx context.Context, upstream string) (*store.Settings, error) {
@@ -72,14 +69,14 @@ func parseSettings(up string, v []any) (*store.Settings, error) {
 		return nil, &store.SettingsError{}
 	}
 	if len(v) != 4 {
-		return nil, errNoSettings
+		return nil, errNonsense
 	}
 	now, ok := v[0].(int64)
 	list, ok2 := v[1].([]any)
 	resets, ok3 := v[2].([]any)
 	names, ok4 := v[3].([]any)
 	if !ok || !ok2 || !ok3 || !ok4 {
-		return nil, errNoSettings
+		return nil, errNonsense
 	}
 	fields, err := texts(list)
 	if err != nil {
