@@ -10,6 +10,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/engine"
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // keys holds the accounts of a store in shards, each with a lock. The upstream and the scope value choose the shard, so one lock guards the
@@ -63,11 +64,11 @@ type account struct {
 
 type accountKey struct {
 	upstream, policy, scope string
-	permits                 bool // of calls in flight: they are counted apart from what has gone
+	permits                 bool // of calls in flight: they have nothing in common with other accounts of the key
 }
 
 func keyOf(upstream string, l *store.Limit, scope string) accountKey {
-	return accountKey{upstream, l.Policy, scope, engine.AreRunning(&l.Spec)}
+	return accountKey{upstream, l.Policy, scope, l.Spec.Algorithm == specs.Concurrency}
 }
 
 // opened is a stack whose accounts are locked.

@@ -107,9 +107,11 @@ func parseSettings(up string, v []any) (*store.Settings, error) {
 		all.All = append(all.All, one)
 	}
 	store.SortSettings(all.All)
-	all.Allowances = stringsIn(names)
 	reported, err := texts(resets)
 	if err != nil {
+		return nil, err
+	}
+	if all.Allowances, err = texts(names); err != nil {
 		return nil, err
 	}
 	for _, value := range inTurn(reported) {
@@ -119,16 +121,6 @@ func parseSettings(up string, v []any) (*store.Settings, error) {
 	}
 	slices.SortFunc(all.Resets, func(a, b store.Reset) int { return cmp.Compare(a.Epoch.Resets, b.Epoch.Resets) })
 	return all, nil
-}
-
-// stringsIn returns the texts of a reply.
-func stringsIn(values []any) (all []string) {
-	for _, one := range values {
-		if text, ok := one.(string); ok {
-			all = append(all, text)
-		}
-	}
-	return all
 }
 
 // parseReset reads the record of an epoch that began on purpose, as account.lua writes it: "epoch now", and then a line for each account. A

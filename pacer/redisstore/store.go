@@ -372,8 +372,12 @@ func (s *Store) Pauses(ctx context.Context, stack store.Stack) (store.StackStatu
 
 // Heartbeat implements [store.Shared].
 func (s *Store) Heartbeat(ctx context.Context, upstream string, b store.Heartbeat) (store.Membership, error) {
-	q, up, now := newRequest(), upstreamKey(upstream), s.now()
-	if err := q.limits(upstream, b.Limits, members{up}.add, now, now); err != nil {
+	q, now := newRequest(), s.now()
+	members := func(r *request, base string) {
+		r.key(base + aliveMark)
+		r.key(base + cameMark)
+	}
+	if err := q.limits(upstream, b.Limits, members, now, now); err != nil {
 		return store.Membership{}, err
 	}
 	q.args = append(q.args, b.ID)

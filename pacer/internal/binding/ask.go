@@ -108,8 +108,10 @@ func (r *Reader) read(ctx context.Context, a *Ask) error {
 	if a.Set.Scoped {
 		a.scopes = scopesOf(ctx)
 	}
-	if outer := outerOf(ctx, a.Set); outer != nil {
-		a.held, a.scopes = r.heldBy(outer), scopesOf(ctx)
+	if a.Set.HasPermits {
+		if outer := outerCalls(ctx); outer != nil {
+			a.held, a.scopes = r.heldBy(outer), scopesOf(ctx)
+		}
 	}
 	for i := range a.Options {
 		switch o := &a.Options[i]; o.Kind {

@@ -33,14 +33,6 @@ func (c *callContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// outerOf returns the innermost call in flight that a context carries, if some policies of a set count calls in flight; nil otherwise.
-func outerOf(ctx context.Context, set *Set) *callContext {
-	if !set.HasPermits {
-		return nil
-	}
-	return outerCalls(ctx)
-}
-
 // outerCalls returns the innermost call in flight that a context carries; nil if there is none.
 func outerCalls(ctx context.Context) *callContext {
 	c, _ := ctx.Value(callKey{}).(*callContext)
