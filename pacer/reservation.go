@@ -103,13 +103,13 @@ func (r *Reservation) notGoing(ctx context.Context) { r.observed.Load().Cancel(c
 // Pacer is closed: see [Reservation.WhileAlive].
 func (r *Reservation) Release() {
 	r.made.Store(true)
-	r.pacer.leases.Release(r.call.Lease())
+	r.pacer.dispatcher.Leases.Release(r.call.Lease())
 	r.observed.Load().Release()
 }
 
 // HasPermits reports whether the call has permits that [Reservation.Release] returns, those that observed policies predict included.
 func (r *Reservation) HasPermits() bool {
-	return r.pacer.leases.Holds(r.call.Lease()) || r.observed.Load() != nil
+	return r.pacer.dispatcher.Leases.Holds(r.call.Lease()) || r.observed.Load() != nil
 }
 
 // Context returns a context for the work of this call. It carries the call until [Reservation.Release]. A call made under it is nested: it
@@ -168,7 +168,7 @@ func (p *Pacer) carried(ctx context.Context, opts []Option, l *Pool) *Reservatio
 // must not block: until it returns, the call counts as running. So it does if the function panics, which slog's default logger logs. Defaults to
 // one that always returns true.
 func (r *Reservation) WhileAlive(alive func() bool) {
-	r.pacer.leases.WhileAlive(r.call.Lease(), alive)
+	r.pacer.dispatcher.Leases.WhileAlive(r.call.Lease(), alive)
 }
 
 // Settle sets what the call actually cost, if you learn that only afterwards, as with tokens or points. A [policies.Cost] without a Policy

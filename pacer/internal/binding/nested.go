@@ -64,7 +64,7 @@ func (r *Reader) heldBy(outer *callContext) []heldPermit {
 	var all []heldPermit
 	for c := outer; c != nil; c = c.outer {
 		lease := c.call.Lease()
-		if c.of != r || !r.Leases.Holds(lease) {
+		if c.of != r || !r.Dispatcher.Leases.Holds(lease) {
 			continue
 		}
 		age := time.Since(c.call.Due())
