@@ -227,35 +227,17 @@ func (r *request) limits(upstream string, limits []store.Limit, first prelude, n
 	return nil
 }
 
-// rate adds the algorithm and the parameters of a rate. One that adapts, has a queue or exact windows has another algorithm in the wire
-// format, with more parameters.
+// rate adds the algorithm and the parameters of a rate. Most have two: the others have another algorithm in the wire format.
 func (r *request) rate(s *specs.Spec) {
-	algorithm := int64(s.Algorithm)
-	switch more := s.Queue != specs.NoQueue || s.Adapt != nil; {
-	case s.Most > 0 && more:
-		algorithm = numbers.ExactQueued
-	case s.Most > 0:
-		algorithm = numbers.Exact
-	case s.Queue != specs.NoQueue:
-		algorithm = numbers.Queued
-	case more:
-		algorithm = numbers.Adaptive
-	}
-	r.numbers(algorithm, s.Limit, s.Interval)
-	if s.Most > 0 {
-		r.numbers(s.Most, s.Within)
-	}
-	if algorithm == int64(s.Algorithm) || algorithm == numbers.Exact {
+	if s.Most == 0 && s.Queue == specs.NoQueue && s.Adapt == nil {
+		r.numbers(int64(s.Algorithm), s.Limit, s.Interval)
 		return
 	}
 	adapt := specs.Adapt{}
 	if s.Adapt != nil {
 		adapt = *s.Adapt
 	}
-	r.numbers(adapt.Floor, adapt.Decrease, adapt.Hold, adapt.Recovery)
-	if algorithm != numbers.Adaptive {
-		r.numbers(int64(s.Queue))
-	}
+	r.numbers(numbers.AnyRate, s.Limit, s.Interval, s.Most, s.Within, adapt.Floor, adapt.Decrease, adapt.Hold, adapt.Recovery, int64(s.Queue))
 }
 
 // algorithmError reports a policy that the scripts do not know.
