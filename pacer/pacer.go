@@ -320,8 +320,11 @@ func (p *Pacer) Close() error {
 func (p *Pacer) set() *binding.Set { return p.policies.Now() }
 
 func init() { //nolint:gochecknoinits // package fleet is above this one, and reaches what callers do not see
-	inside.Of = func(p any) *inside.Pacer { return p.(*Pacer).inside() }                             //nolint:forcetypeassert // package fleet gives nothing else
-	inside.Slot = func(r any) (store.Instant, time.Duration) { return r.(*Reservation).call.Slot() } //nolint:forcetypeassert // as above
+	inside.Of = func(p any) *inside.Pacer { return p.(*Pacer).inside() } //nolint:forcetypeassert // package fleet gives nothing else
+	inside.Slot = func(r any) (store.Instant, time.Duration) {           //nolint:forcetypeassert // as above
+		v := r.(*Reservation).call.View()
+		return v.At, v.Slack
+	}
 }
 
 // inside returns what operators use of the Pacer.

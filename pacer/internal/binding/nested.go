@@ -67,7 +67,7 @@ func (r *Reader) heldBy(outer *callContext) []heldPermit {
 		if c.of != r || !r.Dispatcher.Leases.Holds(lease) {
 			continue
 		}
-		age := time.Since(c.call.Due())
+		age := time.Since(c.call.View().Due)
 		for i := range lease.Limits {
 			l := &lease.Limits[i]
 			at := slices.IndexFunc(all, func(h heldPermit) bool { return h.key == l.Key() })

@@ -132,7 +132,7 @@ func (p *process) went(tok string, attempt int64, after time.Duration) {
 	c, err := p.redeem(tok, attempt)
 	require.NoError(p.t, err)
 	require.Equal(p.t, after, time.Since(began))
-	require.True(p.t, c.HasGone())
+	require.True(p.t, c.View().Gone)
 }
 
 var ten = policies.PerSecond(10).Burst(1).Named("ten")

@@ -222,7 +222,7 @@ func (x *Redemption) permits(ctx context.Context) (*dispatch.Call, error) {
 	if isRefusal(err) {
 		return nil, &LaterError{Moved: x.moved, Refused: err}
 	}
-	if err == nil && c.Due().IsZero() { // queued
+	if err == nil && c.View().Due.IsZero() { // queued
 		_ = c.NotUsed(ctx)
 		return nil, &LaterError{Moved: x.moved, InFlight: x.bound.permits[0].Policy}
 	}
