@@ -257,20 +257,13 @@ func (c *Config) validate() error {
 			Field: "Store", Value: fmt.Sprintf("a nil %T", c.Store), Reason: "make one with its package's New, or leave Store out to pace this process alone",
 		}
 	}
-	if c.MaxWait < 0 {
-		return badDuration("MaxWait", c.MaxWait)
-	}
-	if c.MaxPause < 0 {
-		return badDuration("MaxPause", c.MaxPause)
-	}
-	if c.Jitter < 0 && c.Jitter != NoJitter {
-		return badDuration("Jitter", c.Jitter)
-	}
-	if c.MaxLate < 0 {
-		return badDuration("MaxLate", c.MaxLate)
-	}
-	if c.StoreTimeout < 0 {
-		return badDuration("StoreTimeout", c.StoreTimeout)
+	for _, one := range []struct {
+		field string
+		d     time.Duration
+	}{{"MaxWait", c.MaxWait}, {"MaxPause", c.MaxPause}, {"Jitter", c.Jitter}, {"MaxLate", c.MaxLate}, {"StoreTimeout", c.StoreTimeout}} {
+		if one.d < 0 && (one.field != "Jitter" || one.d != NoJitter) {
+			return badDuration(one.field, one.d)
+		}
 	}
 	for i, h := range c.Hooks {
 		if h == nil {
