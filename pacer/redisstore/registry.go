@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -277,10 +278,7 @@ func parseWent(fields map[string]string) []store.Went {
 		}
 	}
 	slices.SortFunc(all, func(a, b store.Went) int {
-		if a.Second != b.Second {
-			return int(a.Second - b.Second)
-		}
-		return strings.Compare(a.Policy, b.Policy)
+		return cmp.Or(cmp.Compare(a.Second, b.Second), cmp.Compare(a.Policy, b.Policy))
 	})
 	return all
 }

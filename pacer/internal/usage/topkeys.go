@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -108,13 +109,7 @@ func Top(spent, waiting map[store.Key]int64, n int) []store.KeyUse {
 		}
 	}
 	slices.SortFunc(all, func(a, b store.KeyUse) int {
-		switch x, y := a.Cost+a.Waiting, b.Cost+b.Waiting; {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return strings.Compare(a.Policy+":"+a.Scope, b.Policy+":"+b.Scope)
+		return cmp.Or(cmp.Compare(b.Cost+b.Waiting, a.Cost+a.Waiting), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Scope, b.Scope))
 	})
 	return slices.Clip(all[:min(n, len(all))])
 }
