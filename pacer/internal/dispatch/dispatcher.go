@@ -25,12 +25,6 @@ func New(c *Config) *Dispatcher {
 	return s
 }
 
-// Begin starts to listen to the store, and reads the settings of operators.
-func (s *Dispatcher) Begin() {
-	s.Listen()
-	s.Reread()
-}
-
 // Closed returns a channel that Close closes.
 func (s *Dispatcher) Closed() <-chan struct{} { return s.closed }
 
