@@ -12,18 +12,18 @@
 --          mark     charges of before cannot be given back until remembers; 0 for none
 --          margin   by which its period was longer, in millionths, at raised; it shrinks from then on, to none at fades
 --          gaps     a list (see list.lua): begin and end of each, disjoint, all before tat; C.MaxGaps at most
---        starts: if its windows are exact (algorithms 6 and 7), as in starts.lua
---        queue: if calls are queued for it (algorithms 5 and 7), as in queue.lua
+--        starts: if its windows are exact, as in starts.lua
+--        queue: if calls are queued for it, as in queue.lua
 --        waits: if calls are queued for it, as in queue.lua
 --        flows: if it is shared fairly, as in queue.lua
 -- ARGV   limit: the burst
 --        t: the emission interval T (µs)
---        most: if its windows are exact (algorithms 6 and 7): how many calls may start in one
---        within: if its windows are exact: its length (µs)
---        floor, decrease: if it adapts (algorithms 3, 5 and 7; 0 if it does not): millionths
---        hold, recovery: if it adapts: µs
---        queue: if calls are queued for it (algorithms 5 and 7): 1 for a lane, which follows its whole rate,
---        2 for fair shares, or 0 for neither
+--        then, of algorithm 3
+--        most: if its windows are exact: how many calls may start in one; 0 if they are not
+--        within: the length of a window (µs)
+--        floor, decrease: if it adapts: millionths
+--        hold, recovery: if it adapts: µs; 0 if it does not
+--        queue: if calls are queued for it: 1 for a lane, which follows its whole rate, 2 for fair shares, or 0 for neither
 -- TTL    until tat and till are past and the share is whole; with a log, until the last start before the later of tat and unlogged expires
 
 local gcra = {}
@@ -39,21 +39,20 @@ end
 
 function gcra.parse(algorithm, account)
   local o = gcra.blank(account, 'r' .. ARGV[nextarg + 1] .. ' ', arg(), arg())
-  if algorithm == C.Exact or algorithm == C.ExactQueued then
-    o.starts, o.most, o.within = key(), arg(), arg()
-    o.wide = o.within
+  if algorithm == C.GCRA then return o end
+  local most, within = arg(), arg()
+  if most > 0 then
+    o.starts, o.most, o.within, o.wide = key(), most, within, within
   end
-  if algorithm ~= C.GCRA and algorithm ~= C.Exact then o.floor, o.decrease, o.hold, o.recovery = arg(), arg(), arg(), arg() end
-  if algorithm == C.Queued or algorithm == C.ExactQueued then
-    if o.recovery == 0 then o.recovery = nil end
-    local queue = arg()
-    if queue == C.LaneQueue then
-      o.queue, o.waits, o.kind = key(), key(), 'lane'
-    elseif queue == C.FairQueue then
-      o.queue, o.waits, o.flows, o.kind = key(), key(), key(), 'fair'
-    elseif queue ~= C.NoQueue then
-      unknown('queue', queue)
-    end
+  o.floor, o.decrease, o.hold, o.recovery = arg(), arg(), arg(), arg()
+  if o.recovery == 0 then o.recovery = nil end
+  local queue = arg()
+  if queue == C.LaneQueue then
+    o.queue, o.waits, o.kind = key(), key(), 'lane'
+  elseif queue == C.FairQueue then
+    o.queue, o.waits, o.flows, o.kind = key(), key(), key(), 'fair'
+  elseif queue ~= C.NoQueue then
+    unknown('queue', queue)
   end
   return o
 end

@@ -185,8 +185,8 @@ local function quickly()
       at = at + 3
     elseif algorithm == 'C.Window' then
       at = at + 6 + ARGV[at + 5]
-    elseif algorithm == 'C.Exact' then
-      at = at + 5
+    elseif algorithm == 'C.AnyRate' and ARGV[at + 3] ~= '0' and ARGV[at + 8] == '0' then
+      at = at + 10
     else
       return nil
     end
@@ -231,7 +231,7 @@ local function quickly()
         if sub(v, 1, #shape) ~= shape then return nil end
         tat = sub(v, #shape + 1)
       end
-      if algorithm == 'C.Exact' then
+      if algorithm == 'C.AnyRate' then
         log = { within = tonumber(ARGV[at + 4]), starts = KEYS[more], unlogged = 0, fresh = not v, lead = (burst - 1) * t }
         if v then
           local kept, tau
@@ -259,7 +259,7 @@ local function quickly()
         logs = logs or {}
         logs[i] = log
         reply[3] = 0
-        at, more = at + 5, more + 1
+        at, more = at + 10, more + 1
       else
         values[i], lasts[i] = shape .. format('%.0f', ends), ends
         at = at + 3

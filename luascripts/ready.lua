@@ -19,33 +19,22 @@ local function try(command, ...)
   return true
 end
 
+-- each tries commands with the same arguments.
+local function each(commands, ...)
+  for command in string.gmatch(commands, '%u+') do try(command, ...) end
+end
+
 try('SET', scratch, 0, 'XX') -- first: a server whose memory is full refuses only the first write of a script
 local deletes = try('DEL', scratch)
-try('UNLINK', scratch)
 try('TIME')
-try('TYPE', scratch)
-try('EXISTS', scratch)
-try('GET', scratch)
-try('MGET', scratch)
-try('PTTL', scratch)
-try('ZCARD', scratch)
-try('ZCOUNT', scratch, 0, 0)
-try('ZSCORE', scratch, 0)
-try('ZRANK', scratch, 0)
-try('ZRANGE', scratch, 0, 0)
-try('ZRANGEBYSCORE', scratch, 0, 0)
-try('ZREVRANGEBYSCORE', scratch, 0, 0)
-try('HGET', scratch, 0)
-try('HGETALL', scratch)
-try('HEXISTS', scratch, 0)
-try('HLEN', scratch)
+each('UNLINK TYPE EXISTS GET MGET PTTL ZCARD HGETALL HLEN', scratch)
+each('ZSCORE ZRANK HGET HEXISTS', scratch, 0)
+each('ZCOUNT ZRANGE ZRANGEBYSCORE ZREVRANGEBYSCORE', scratch, 0, 0)
 try('PUBLISH', channel, message)
 try('PEXPIRE', scratch, 1)
 try('ZADD', scratch, 'XX', 0, 0)
-try('ZREM', scratch, 0)
-try('ZREMRANGEBYSCORE', scratch, 0, 0)
-try('ZREMRANGEBYRANK', scratch, 0, 0)
-try('HDEL', scratch, 0)
+each('ZREM HDEL', scratch, 0)
+each('ZREMRANGEBYSCORE ZREMRANGEBYRANK', scratch, 0, 0)
 if deletes then
   try('HSET', scratch, 0, 0)
   redis.pcall('DEL', scratch)

@@ -1,6 +1,6 @@
 -- starts.lua: the log that makes the windows of a rate exact. The reasoning is in package engine, log.go.
 --
--- KEYS   of a rate whose windows are exact (algorithms 6 and 7):
+-- KEYS   of a rate whose windows are exact:
 --        starts: a sorted set, one member for each unit of cost, score = its start, member = the start of its cell of virtual time,
 --        negative if it cannot be given back. It counts only while the account's own key names it
 -- TTL    until the last start is out of the window, and longer, so that quick.lua need not set it with every call

@@ -16,7 +16,6 @@ import (
 	"github.com/headway-go/headway/pacer/internal/bookings"
 	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/internal/failover"
-	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/warnings"
@@ -174,10 +173,9 @@ func New(c Config) (*Pacer, error) {
 		Upstream: p.upstream, Direct: p.direct, MaxPause: p.maxPause, Counts: !c.IgnoreCounts,
 		Declared: slices.Clone(c.Policies), Changed: p.policiesChanged,
 	})
-	p.leases = leases.New(leases.Config{Report: p.reportLeases, Direct: p.direct != nil, PassOn: p.passOn})
 	p.calls = &binding.Reader{
 		Upstream: p.upstream, MaxWait: p.maxWait, MaxWeight: maxWeight, Flow: 1 + rand.Int64N(1<<53-1), Counts: !c.IgnoreCounts,
-		Policies: p.policies, Direct: p.direct, Leases: p.leases, Errors: refusals{p},
+		Policies: p.policies, Direct: p.direct, Errors: refusals{p},
 	}
 	p.reports = &readings.Reporter{Upstream: p.upstream, Far: isShared, Events: events{p}}
 	if isShared {
@@ -197,7 +195,8 @@ func New(c Config) (*Pacer, error) {
 	}
 	p.reports.Store = p.store
 	if p.member == nil && c.Store != nil { // others may use it, too
-		p.dispatcher.Begin()
+		p.dispatcher.Listen()
+		p.reread()
 	}
 	if p.telemetry.Any(func(h *hooks.Set) bool { return h.Paused != nil || h.Resumed != nil }) {
 		defer p.dispatcher.Listen()
@@ -219,7 +218,7 @@ func (p *Pacer) newDispatcher(c *Config, given store.Store) *dispatch.Dispatcher
 	config := dispatch.Config{
 		Upstream: p.upstream, Store: p.store, Given: given, Member: p.member, Direct: p.direct != nil,
 		Jitter: max(0, cmp.Or(c.Jitter, defaultJitter)), MaxLate: cmp.Or(c.MaxLate, defaultMaxLate),
-		Leases: p.leases, Meter: p.process.Meter,
+		Meter: p.process.Meter,
 	}
 	if p.telemetry != nil {
 		config.Events = events{p}
@@ -259,20 +258,13 @@ func (c *Config) validate() error {
 			Field: "Store", Value: fmt.Sprintf("a nil %T", c.Store), Reason: "make one with its package's New, or leave Store out to pace this process alone",
 		}
 	}
-	if c.MaxWait < 0 {
-		return badDuration("MaxWait", c.MaxWait)
-	}
-	if c.MaxPause < 0 {
-		return badDuration("MaxPause", c.MaxPause)
-	}
-	if c.Jitter < 0 && c.Jitter != NoJitter {
-		return badDuration("Jitter", c.Jitter)
-	}
-	if c.MaxLate < 0 {
-		return badDuration("MaxLate", c.MaxLate)
-	}
-	if c.StoreTimeout < 0 {
-		return badDuration("StoreTimeout", c.StoreTimeout)
+	for _, one := range []struct {
+		field string
+		d     time.Duration
+	}{{"MaxWait", c.MaxWait}, {"MaxPause", c.MaxPause}, {"Jitter", c.Jitter}, {"MaxLate", c.MaxLate}, {"StoreTimeout", c.StoreTimeout}} {
+		if one.d < 0 && (one.field != "Jitter" || one.d != NoJitter) {
+			return badDuration(one.field, one.d)
+		}
 	}
 	for i, h := range c.Hooks {
 		if h == nil {

@@ -172,7 +172,7 @@ func (e events) FailedOver(c failover.Change) {
 func (e events) Resumed(all []store.Change) { e.dispatcher.Changed(context.Background(), all) }
 
 // Permits implements [failover.Owner].
-func (e events) Permits() []readings.Report { return e.leases.Held() }
+func (e events) Permits() []readings.Report { return e.dispatcher.Leases.Held() }
 
 // About implements [failover.Owner].
 func (e events) About(now store.Instant, left bool) (a store.About, received func(versions int)) {

@@ -11,7 +11,6 @@ import (
 	"github.com/headway-go/headway/pacer/internal/bookings"
 	"github.com/headway-go/headway/pacer/internal/dispatch"
 	"github.com/headway-go/headway/pacer/internal/inside"
-	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/observe"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
@@ -48,7 +47,6 @@ type Pacer struct {
 	dispatcher *dispatch.Dispatcher
 	reports    *readings.Reporter
 	bookings   *bookings.Bookings
-	leases     *leases.Leases // of the permits of calls in flight
 	spares     spares
 }
 
@@ -99,7 +97,7 @@ func (p *Pacer) Wait(ctx context.Context, opts ...Option) error {
 		p.observer.Observe(ctx, &a, 0, 1)
 	}
 	if lease := w.call.Lease(); lease != nil {
-		p.leases.LetRunOut(lease)
+		p.dispatcher.Leases.LetRunOut(lease)
 	} else {
 		p.spares.put(w)
 	}
@@ -113,7 +111,7 @@ func (p *Pacer) goNow(ctx context.Context, a *binding.Ask) error {
 		return err
 	}
 	c.Go(ctx) // the slot is now: there is nothing to wait for and nothing to keep
-	p.leases.LetRunOut(c.Lease())
+	p.dispatcher.Leases.LetRunOut(c.Lease())
 	if a.Set.Observes {
 		p.observer.Observe(ctx, a, 0, 1)
 	}
@@ -297,14 +295,6 @@ func (p *Pacer) newAsk(ctx context.Context, opts []binding.Option) (binding.Ask,
 	return p.calls.New(ctx, opts)
 }
 
-// reportLeases reports to the store which calls are over, and which go on.
-func (p *Pacer) reportLeases(all []readings.Report, closed bool) {
-	p.dispatcher.ReportPermits(all, closed)
-}
-
-// passOn passes the permits of a call that is over to the next one, if there is one.
-func (p *Pacer) passOn(l *leases.Lease) bool { return p.dispatcher.PassOn(l) }
-
 func (p *Pacer) isClosed() bool { return p.dispatcher.IsClosed() }
 
 // Close wakes every waiting call, with [ErrClosed], waits until these calls have given their slots back, and refuses all further calls. It
@@ -314,7 +304,7 @@ func (p *Pacer) Close() error {
 	p.policies.Close()
 	p.dispatcher.Close()
 	p.observer.Close()
-	p.leases.Close()
+	p.dispatcher.Leases.Close()
 	p.dispatcher.Drain()
 	p.reports.Close()
 	if p.member != nil {
@@ -330,8 +320,11 @@ func (p *Pacer) Close() error {
 func (p *Pacer) set() *binding.Set { return p.policies.Now() }
 
 func init() { //nolint:gochecknoinits // package fleet is above this one, and reaches what callers do not see
-	inside.Of = func(p any) *inside.Pacer { return p.(*Pacer).inside() }                             //nolint:forcetypeassert // package fleet gives nothing else
-	inside.Slot = func(r any) (store.Instant, time.Duration) { return r.(*Reservation).call.Slot() } //nolint:forcetypeassert // as above
+	inside.Of = func(p any) *inside.Pacer { return p.(*Pacer).inside() } //nolint:forcetypeassert // package fleet gives nothing else
+	inside.Slot = func(r any) (store.Instant, time.Duration) {           //nolint:forcetypeassert // as above
+		v := r.(*Reservation).call.View()
+		return v.At, v.Slack
+	}
 }
 
 // inside returns what operators use of the Pacer.

@@ -48,7 +48,7 @@ func (r *Reservation) reserve(ctx context.Context, a *binding.Ask) error {
 func (r *Reservation) Delay() time.Duration { return r.call.Delay() }
 
 // Queued reports whether the call has no slot yet, because it is queued, or is moving to another slot.
-func (r *Reservation) Queued() bool { return r.call.Due().IsZero() }
+func (r *Reservation) Queued() bool { return r.call.View().Due.IsZero() }
 
 // Cancel gives the slot back, so that another call can have it. Once the slot has come, a reservation without a running Wait counts as
 // used, because you may have slept for [Reservation.Delay] and made the call. Cancel then only releases its permits, so you can defer
@@ -96,20 +96,22 @@ func (r *Reservation) goes(ctx context.Context) {
 }
 
 // notGoing gives back the charges of observed policies, and their permits, for a call that was given back.
-func (r *Reservation) notGoing(ctx context.Context) { r.observed.Load().Cancel(ctx, r.call.HasGone()) }
+func (r *Reservation) notGoing(ctx context.Context) {
+	r.observed.Load().Cancel(ctx, r.call.View().Gone)
+}
 
 // Release records that the call is over, so that other calls can have its permits. Call it on every path: it does nothing if the
 // reservation has no permits or was released before. It does not block on a shared store. Without Release, permits are renewed until the
 // Pacer is closed: see [Reservation.WhileAlive].
 func (r *Reservation) Release() {
 	r.made.Store(true)
-	r.pacer.leases.Release(r.call.Lease())
+	r.pacer.dispatcher.Leases.Release(r.call.Lease())
 	r.observed.Load().Release()
 }
 
 // HasPermits reports whether the call has permits that [Reservation.Release] returns, those that observed policies predict included.
 func (r *Reservation) HasPermits() bool {
-	return r.pacer.leases.Holds(r.call.Lease()) || r.observed.Load() != nil
+	return r.pacer.dispatcher.Leases.Holds(r.call.Lease()) || r.observed.Load() != nil
 }
 
 // Context returns a context for the work of this call. It carries the call until [Reservation.Release]. A call made under it is nested: it
@@ -143,7 +145,7 @@ func WithReservation(ctx context.Context, r *Reservation) context.Context {
 // carried returns the reservation that a context carries for a call, of a pool or nil; nil if the call needs its own.
 func (p *Pacer) carried(ctx context.Context, opts []Option, l *Pool) *Reservation {
 	r, _ := ctx.Value(reservationKey{p}).(*Reservation)
-	if r == nil || r.pool != l || r.made.Load() || !r.call.HasGone() || ctx.Err() != nil || p.isClosed() {
+	if r == nil || r.pool != l || r.made.Load() || !r.call.View().Gone || ctx.Err() != nil || p.isClosed() {
 		return nil
 	}
 	chosen := r.call.Chosen()
@@ -156,7 +158,7 @@ func (p *Pacer) carried(ctx context.Context, opts []Option, l *Pool) *Reservatio
 	if err != nil || !p.calls.SameLimits(a, chosen) || !r.made.CompareAndSwap(false, true) {
 		return nil
 	}
-	if r.call.IsOverdue() {
+	if r.call.View().Overdue {
 		r.Release()
 		return nil
 	}
@@ -168,7 +170,7 @@ func (p *Pacer) carried(ctx context.Context, opts []Option, l *Pool) *Reservatio
 // must not block: until it returns, the call counts as running. So it does if the function panics, which slog's default logger logs. Defaults to
 // one that always returns true.
 func (r *Reservation) WhileAlive(alive func() bool) {
-	r.pacer.leases.WhileAlive(r.call.Lease(), alive)
+	r.pacer.dispatcher.Leases.WhileAlive(r.call.Lease(), alive)
 }
 
 // Settle sets what the call actually cost, if you learn that only afterwards, as with tokens or points. A [policies.Cost] without a Policy

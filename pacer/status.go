@@ -298,15 +298,7 @@ func (p *Pacer) registry() (registry store.Registry, shared bool) {
 	if registry != nil {
 		return registry, true
 	}
-	local := &usage.Registry{Process: p.process, Store: p.store, Direct: p.direct, Closed: p.dispatcher.Closed()}
-	if p.direct != nil {
-		set := p.set()
-		local.Names = set.Names()
-		for i := range set.Limits {
-			local.Prepared = append(local.Prepared, set.Limits[i].Prepared)
-		}
-	}
-	return local, false
+	return &usage.Registry{Process: p.process, Store: p.store, Closed: p.dispatcher.Closed()}, false
 }
 
 // readyTimeout bounds Ready if its context does not.

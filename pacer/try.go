@@ -41,8 +41,16 @@ func (p *Pacer) goesAtOnce(ctx context.Context, a *binding.Ask) bool {
 	if p.dispatcher.Queued() > 0 || !p.calls.AtOnce(a) {
 		return false
 	}
+	meter := p.process.Meter
+	if p.telemetry == nil && !meter.IsOn() {
+		return true
+	}
+	call, limits := store.Call{Cost: a.Cost, Caller: a.Caller}, a.Bindable(false)
+	if meter.IsOn() {
+		meter.Add(limits, &call, p.direct.Now(), store.BindsNothing, 0)
+	}
 	if p.telemetry != nil {
-		events{p}.Admitted(ctx, &store.Call{Cost: a.Cost}, a.Bindable(false), nil, 0, 0)
+		events{p}.Admitted(ctx, &call, limits, nil, 0, 0)
 	}
 	return true
 }

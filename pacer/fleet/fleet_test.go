@@ -248,7 +248,7 @@ func TestTheRowOfAPolicyWithScopes(t *testing.T) {
 	})
 }
 
-// Calls on the fast path are counted as well, in every shard.
+// Calls that need not wait are counted as well, from the first look on.
 func TestFleetCountsWhatGoesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -331,42 +331,6 @@ func TestSpentInTheLastMinute(t *testing.T) {
 		require.Equal(t, []int64{10, 10}, costs())
 		time.Sleep(time.Minute)
 		require.Empty(t, costs())
-	})
-}
-
-// The spending of a key in the last minute is known even when the store has evicted the key, a second after its value expired.
-func TestSpentByAKeyThatWasEvicted(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { // time begins at midnight
-		p := newPacer(t, limits(policies.PerSecond(1000).Burst(1000).Per("tenant")))
-		snapshotOf(t, p)
-		spend := func() {
-			for range 2 { // the short way needs a key that is there
-				require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", "big"), pacer.Cost(50), pacer.MaxWait(0)))
-			}
-		}
-		evict := func() {
-			time.Sleep(10 * time.Second)
-			for i := range 5_000 { // keys are evicted as others are made
-				require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", fmt.Sprint(i)), pacer.MaxWait(0)))
-			}
-		}
-		cost := func() int64 { return snapshotOf(t, p).TopKeys[0].Cost }
-		spend()
-		spend()
-		evict()
-		require.InDelta(t, 200, cost(), 10, "a 512th part of all is the error")
-		time.Sleep(65 * time.Second) // 0:01:15
-		require.InDelta(t, 150, cost(), 10)
-		spend()
-		evict() // 0:01:25
-		require.InDelta(t, 217, cost(), 20, "of what it spent in the minute before, 35 seconds are left")
-		spend()
-		time.Sleep(45 * time.Second) // 0:02:10
-		evict()                      // 0:02:20, what it spent in the minute before
-		require.InDelta(t, 133, cost(), 20)
-		time.Sleep(2 * time.Minute)
-		require.Empty(t, snapshotOf(t, p).TopKeys)
 	})
 }
 

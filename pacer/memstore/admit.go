@@ -1,11 +1,9 @@
 package memstore
 
 import (
-	"slices"
 	"sync/atomic"
 
 	"github.com/headway-go/headway/pacer/internal/engine"
-	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -17,8 +15,6 @@ type prepared struct {
 	place    location                // without the scope
 	account  *account                // if the limit has no scope: guarded by the shard; nil if not known
 	page     atomic.Pointer[[]int64] // of the calendar: today's, so to speak
-	counting atomic.Bool             // a reader wants to know what was admitted
-	counts   [shards]*usage.Count    // guarded by the shards
 }
 
 // admitted is a limit that binds a call, and the location of its account.
@@ -93,26 +89,7 @@ func (m *Store) admit(set shardSet, on []admitted, cost int64) (now int64, ok bo
 		e.Account = one.Account
 	}
 	g, _ := engine.Reserve(now, entries, engine.Call{Cost: cost}, charges[:0])
-	if g.OK {
-		for i := range on {
-			if on[i].counting.Load() {
-				m.count(&on[i], &entries[i].Limit, now, cost)
-			}
-		}
-	}
 	return now, g.OK
-}
-
-// count counts the admitted cost of a limit, whose shard is locked.
-func (m *Store) count(b *admitted, l *engine.Limit, now, cost int64) {
-	c := &b.counts[b.at.shard%shards]
-	if *c == nil {
-		*c = new(usage.Count)
-	}
-	(*c).Add(now, cost)
-	if b.scope != "" {
-		m.account(b, l, now).recent.Add(cost, now)
-	}
 }
 
 // account returns the account of a limit, whose shard is locked; nil if none fits. A limit without a scope always has the same one, unless
@@ -131,37 +108,4 @@ func (m *Store) account(b *admitted, limit *engine.Limit, now int64) *account {
 		l.account = one
 	}
 	return one
-}
-
-// Spent implements [store.Direct].
-func (m *Store) Spent(limits []store.Prepared, seen func(limit int, second, cost int64)) map[store.Key]int64 {
-	all := make([]*prepared, 0, len(limits))
-	var upstreams []string
-	for _, one := range limits {
-		l, ok := one.(*prepared)
-		if !ok {
-			continue
-		}
-		l.counting.Store(true)
-		if all = append(all, l); !slices.Contains(upstreams, l.upstream) {
-			upstreams = append(upstreams, l.upstream)
-		}
-	}
-	spent, now := make(map[store.Key]int64), m.clock()
-	m.keys.look(func(shard int, sh *shard) {
-		for i, l := range all {
-			l.counts[shard].Each(func(second, cost int64) { seen(i, second, cost) })
-		}
-		for _, upstream := range upstreams {
-			if left := sh.left[upstream]; left != nil {
-				left.Spent(now, spent)
-			}
-		}
-		for _, a := range sh.ring {
-			if n := a.recent.Spent(now); n > 0 && a.key.scope != "" && slices.Contains(upstreams, a.key.upstream) {
-				spent[store.Key{Policy: a.key.policy, Scope: a.key.scope}] += n
-			}
-		}
-	})
-	return spent
 }

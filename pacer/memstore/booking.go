@@ -11,22 +11,19 @@ var _ store.Booker = (*Store)(nil)
 
 // bookings are the records of bookings. The lock of the Store guards them.
 type bookings struct {
-	byID map[bookingKey]*record
-	ring []*record // all of them, as eviction walks
-	hand int
+	byID map[bookingKey]record
 }
 
 type bookingKey struct{ upstream, id string }
 
 type record struct {
-	key   bookingKey
 	text  string
 	until int64
 }
 
 // text returns a record; "" without one.
 func (b *bookings) text(key bookingKey, now int64) string {
-	if r := b.byID[key]; r != nil && now <= r.until {
+	if r := b.byID[key]; now <= r.until {
 		return r.text
 	}
 	return ""
@@ -35,41 +32,29 @@ func (b *bookings) text(key bookingKey, now int64) string {
 // set keeps a record, drops some expired ones, and reports whether there is room.
 func (b *bookings) set(key bookingKey, text string, until, now, most int64) bool {
 	n := evictBeside
-	if int64(len(b.ring)) >= most {
+	if int64(len(b.byID)) >= most {
 		n = roomKeys
 	}
 	b.evict(now, n)
-	if r := b.byID[key]; r != nil {
-		r.text, r.until = text, until
-		return true
-	}
-	if int64(len(b.ring)) >= most {
+	if _, known := b.byID[key]; !known && int64(len(b.byID)) >= most {
 		return false
 	}
 	if b.byID == nil {
-		b.byID = make(map[bookingKey]*record)
+		b.byID = make(map[bookingKey]record)
 	}
-	r := &record{key, text, until}
-	b.byID[key] = r
-	b.ring = append(b.ring, r)
+	b.byID[key] = record{text, until}
 	return true
 }
 
-// evict forgets those of the next n records that have expired.
+// evict forgets those of any n records that have expired.
 func (b *bookings) evict(now int64, n int) {
-	for range min(n, len(b.ring)) {
-		if b.hand >= len(b.ring) {
-			b.hand = 0
+	for key, r := range b.byID {
+		if n--; n < 0 {
+			return
 		}
-		r := b.ring[b.hand]
-		if r.until+evictGrace > now {
-			b.hand++
-			continue
+		if r.until+evictGrace <= now {
+			delete(b.byID, key)
 		}
-		delete(b.byID, r.key)
-		last := len(b.ring) - 1
-		b.ring[b.hand], b.ring[last] = b.ring[last], nil
-		b.ring = b.ring[:last]
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"unsafe"
 
 	"github.com/headway-go/headway/pacer/internal/engine"
-	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // keys holds the accounts of a store in shards, each with a lock. The upstream and the scope value choose the shard, so one lock guards the
@@ -50,7 +50,6 @@ type shardState struct {
 	keys map[uint64]*account // by the hash of their keys
 	ring []*account          // all of them, as eviction walks
 	hand int
-	left map[string]*usage.TopKeys // by upstream, what evicted keys have spent lately
 }
 
 // An account is that of one key. The shard's lock guards it.
@@ -61,17 +60,15 @@ type account struct {
 	hash uint64
 	next *account // of the same hash: by a chance of one in 2^64
 	gone bool     // evicted: it is not to be used any more
-
-	recent usage.Recent // what calls spent that took the short way
 }
 
 type accountKey struct {
 	upstream, policy, scope string
-	permits                 bool // of calls in flight: they are counted apart from what has gone
+	permits                 bool // of calls in flight: they have nothing in common with other accounts of the key
 }
 
 func keyOf(upstream string, l *store.Limit, scope string) accountKey {
-	return accountKey{upstream, l.Policy, scope, engine.AreRunning(&l.Spec)}
+	return accountKey{upstream, l.Policy, scope, l.Spec.Algorithm == specs.Concurrency}
 }
 
 // opened is a stack whose accounts are locked.
@@ -294,26 +291,9 @@ func (k *keys) evict(sh *shard, now int64, n int, until func(*engine.Kept) int64
 			sh.hand++
 			continue
 		}
-		sh.note(a, now)
 		sh.remove()
 		k.count.Add(-1)
 	}
-}
-
-// note keeps the recent cost of a key that is about to be evicted, for observers: see Spent.
-func (sh *shard) note(a *account, now int64) {
-	if a.recent.Spent(now) == 0 {
-		return
-	}
-	b := sh.left[a.key.upstream]
-	if b == nil {
-		b = &usage.TopKeys{}
-		if sh.left == nil {
-			sh.left = make(map[string]*usage.TopKeys)
-		}
-		sh.left[a.key.upstream] = b
-	}
-	b.Take(store.Key{Policy: a.key.policy, Scope: a.key.scope}, &a.recent, now)
 }
 
 // evictBeside checks some keys for each new one.

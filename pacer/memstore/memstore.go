@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"hash/maphash"
@@ -302,18 +303,10 @@ func applyOne(e *engine.Entry, now int64, n *store.Note) (changed, slower bool) 
 			a.Resume(now)
 		}
 	case store.NoteSlow:
-		at := int64(n.At)
-		if at == 0 {
-			at = now
-		}
-		changed = a.Slow(l, now, at)
+		changed = a.Slow(l, now, cmp.Or(int64(n.At), now))
 		return changed, changed
 	case store.NoteStray:
-		at := int64(n.At)
-		if at == 0 {
-			at = now
-		}
-		alone, slower := a.Stray(l, now, at, engine.Stray{Within: engine.MicrosUp(n.For), Step: n.Value, Most: n.Remaining})
+		alone, slower := a.Stray(l, now, cmp.Or(int64(n.At), now), engine.Stray{Within: engine.MicrosUp(n.For), Step: n.Value, Most: n.Remaining})
 		return !alone, slower
 	case store.NoteLearn:
 		return a.Learn(l, now, n.Value, now+engine.MicrosUp(n.For)), false

@@ -11,16 +11,6 @@ import (
 
 var _ store.Redeemer = (*Store)(nil)
 
-// booked is the prelude of redeem.lua: the keys of the records.
-type booked []store.Booking
-
-func (b booked) add(r *request, upstream string) {
-	base := upstreamKey(upstream) + bookingMark
-	for i := range b {
-		r.key(base + b[i].ID)
-	}
-}
-
 // Redeem implements [store.Redeemer]: one script. It may be sent again, because a second run finds what the first has written.
 func (s *Store) Redeem(ctx context.Context, upstream string, all []store.Booking) ([]store.Redemption, error) {
 	if len(all) == 0 {
@@ -31,10 +21,15 @@ func (s *Store) Redeem(ctx context.Context, upstream string, all []store.Booking
 		batches[i].Stack.Limits = all[i].Limits
 	}
 	limits, refs := union(batches)
+	records := func(r *request, base string) {
+		for i := range all {
+			r.key(base + bookingMark + all[i].ID)
+		}
+	}
 	now := s.now()
 	for try := 0; ; try++ {
 		q := newRequest()
-		if err := q.limits(upstream, limits, booked(all).add, now, now); err != nil {
+		if err := q.limits(upstream, limits, records, now, now); err != nil {
 			return nil, err
 		}
 		for i := range all {
@@ -79,12 +74,12 @@ func (r *request) booking(refs []int64, b *store.Booking) {
 // parseRedemptions reads the reply of redeem.lua about n bookings: now, and for each a result and its data.
 func parseRedemptions(v []any, n int) (all []store.Redemption, err error) {
 	if len(v) != 1+2*n {
-		return nil, errNoSettings
+		return nil, errNonsense
 	}
 	number := func(one any, least, most int64) int64 {
 		n, ok := one.(int64)
 		if !ok || n < least || n > most {
-			err = errNoSettings
+			err = errNonsense
 		}
 		return n
 	}
@@ -99,7 +94,7 @@ func parseRedemptions(v []any, n int) (all []store.Redemption, err error) {
 		case r.Result != store.BookingChanged:
 			number(more, 0, 0)
 		case !ok:
-			err = errNoSettings
+			err = errNonsense
 		case len(record) > store.MaxRecord:
 			err = fmt.Errorf("%w: the record of a booking is %d bytes long", ErrForeign, len(record))
 		default:

@@ -111,12 +111,7 @@ func (s *listeners) ping() {
 
 func (s *listeners) remove(channel string, l *listener) {
 	s.mu.Lock()
-	kept := s.all[channel][:0:0]
-	for _, other := range s.all[channel] {
-		if other != l {
-			kept = append(kept, other)
-		}
-	}
+	kept := slices.DeleteFunc(slices.Clone(s.all[channel]), func(other *listener) bool { return other == l })
 	var closing *redis.PubSub
 	finished := s.finished
 	if s.all[channel] = kept; len(kept) == 0 {

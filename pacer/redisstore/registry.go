@@ -1,9 +1,9 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"maps"
 	"math"
@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/headway-go/headway/pacer/internal/engine"
 	"github.com/headway-go/headway/pacer/store"
@@ -131,51 +129,23 @@ func (s *Store) Index(ctx context.Context, upstream string) (*store.Index, error
 	return parseIndex(v)
 }
 
-// query runs a script that writes nothing, and replies more than numbers.
-func (s *Store) query(ctx context.Context, p *script, r *request) ([]any, error) {
-	if s.testClock != nil {
-		r.numbers(s.testClock())
-	}
-	ask := func(program *[2]any) ([]any, error) {
-		if err := s.reachable(ctx); err != nil {
-			return nil, err
-		}
-		r.script(ctx, program)
-		cmd := redis.NewSliceCmd(ctx, r.args...)
-		cmd.SetFirstKeyPos(head)
-		err := s.process(ctx, cmd)
-		if err != nil {
-			s.failed(err)
-		}
-		return cmd.Val(), err
-	}
-	v, err := ask(&p.evalsha)
-	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-		v, err = ask(&p.eval)
-	}
-	if err != nil && isForeign(err) {
-		err = fmt.Errorf("%w: %w", ErrForeign, err)
-	}
-	return v, err
-}
-
-var errNoIndex = errors.New("the reply is not what the script returns: is there a proxy between this program and Redis?")
+var errNonsense = errors.New("the reply is not what the script returns: is there a proxy between this program and Redis?")
 
 // parseIndex reads the reply of index.lua. It omits descriptions of another form: anyone who can write there can write anything.
 func parseIndex(v []any) (*store.Index, error) {
 	if len(v) != 5 {
-		return nil, errNoIndex
+		return nil, errNonsense
 	}
 	now, ok := v[0].(int64)
 	alive, ok2 := v[1].(int64)
 	if !ok || !ok2 || alive < 0 || alive > math.MaxInt32 {
-		return nil, errNoIndex
+		return nil, errNonsense
 	}
 	var lists [3][]string
 	for i := range lists {
 		list, ok := v[i+2].([]any)
 		if !ok {
-			return nil, errNoIndex
+			return nil, errNonsense
 		}
 		var err error
 		if lists[i], err = texts(list); err != nil {
@@ -211,7 +181,7 @@ func texts(v []any) ([]string, error) {
 	for i := range v {
 		s, ok := v[i].(string)
 		if !ok {
-			return nil, errNoIndex
+			return nil, errNonsense
 		}
 		all[i] = s
 	}
@@ -308,10 +278,7 @@ func parseWent(fields map[string]string) []store.Went {
 		}
 	}
 	slices.SortFunc(all, func(a, b store.Went) int {
-		if a.Second != b.Second {
-			return int(a.Second - b.Second)
-		}
-		return strings.Compare(a.Policy, b.Policy)
+		return cmp.Or(cmp.Compare(a.Second, b.Second), cmp.Compare(a.Policy, b.Policy))
 	})
 	return all
 }

@@ -81,8 +81,8 @@ func (r *request) key(k string) {
 }
 
 // addKeys adds the keys of some limits, in the order of the scripts: see keys.go. Keys of accounts come first, so that the scripts can read
-// them all at once.
-func (r *request) addKeys(upstream string, limits []store.Limit) {
+// them all at once. It returns the upstream's key, with which the others begin.
+func (r *request) addKeys(upstream string, limits []store.Limit) (name string) {
 	base := len(prefix) + len(upstream) + 2
 	size := base + maxEpoch
 	for i := range limits {
@@ -97,7 +97,7 @@ func (r *request) addKeys(upstream string, limits []store.Limit) {
 	}
 	r.text.Grow(size)
 	writeUpstreamKey(&r.text, upstream)
-	name := r.text.String()
+	name = r.text.String()
 	r.key(name)
 	for i := range limits {
 		r.addKey(name, &limits[i], "")
@@ -111,6 +111,7 @@ func (r *request) addKeys(upstream string, limits []store.Limit) {
 			r.addQueue(name, l)
 		}
 	}
+	return name
 }
 
 // addQueue adds the keys of a limit with a queue.
@@ -142,9 +143,9 @@ func (r *request) addKey(name string, l *store.Limit, mark string) {
 	r.key(r.text.String()[begin:])
 }
 
-// A prelude adds what a script receives before the accounts, besides the keys. It is a function, since an interface would take an
-// allocation.
-type prelude func(r *request, upstream string)
+// A prelude adds what a script receives before the accounts, and keys after theirs, which begin with base. It is a function, since an
+// interface would take an allocation.
+type prelude func(r *request, base string)
 
 // nothing is the empty prelude.
 func nothing(*request, string) {}
@@ -164,14 +165,6 @@ func (k knowledge) add(r *request, _ string) {
 	r.numbers(int64(k.lastSeen))
 }
 
-// members is the prelude of a heartbeat: the keys of the living processes come after the accounts.
-type members struct{ upstream string }
-
-func (m members) add(r *request, _ string) {
-	r.key(m.upstream + aliveMark)
-	r.key(m.upstream + cameMark)
-}
-
 // operation names an operation that must not run twice: the key comes last, and its numbers first.
 type operation struct {
 	*store.Once
@@ -180,15 +173,15 @@ type operation struct {
 	answers bool // the upstream's statements about limits
 }
 
-func (o operation) add(r *request, upstream string) {
+func (o operation) add(r *request, base string) {
 	if o.Once != nil {
-		r.key(upstreamKey(upstream) + doneMark + o.By)
+		r.key(base + doneMark + o.By)
 	}
 	if o.answers {
-		r.key(upstreamKey(upstream) + allowancesMark)
+		r.key(base + allowancesMark)
 	}
 	if o.resets {
-		r.key(upstreamKey(upstream) + resetsMark)
+		r.key(base + resetsMark)
 	}
 	if o.Once == nil {
 		r.numbers(0, 0)
@@ -200,8 +193,7 @@ func (o operation) add(r *request, upstream string) {
 // limits adds the part that all scripts share. Keys: the upstream's, and those of the accounts. Arguments: the prelude, the number of
 // accounts, and each account's algorithm and parameters. Calendars are open from now until the given time.
 func (r *request) limits(upstream string, limits []store.Limit, first prelude, now, until int64) error {
-	r.addKeys(upstream, limits)
-	first(r, upstream)
+	first(r, r.addKeys(upstream, limits))
 	r.numbers(int64(len(limits)))
 	for i := range limits {
 		l := &limits[i]
@@ -235,35 +227,17 @@ func (r *request) limits(upstream string, limits []store.Limit, first prelude, n
 	return nil
 }
 
-// rate adds the algorithm and the parameters of a rate. One that adapts, has a queue or exact windows has another algorithm in the wire
-// format, with more parameters.
+// rate adds the algorithm and the parameters of a rate. Most have two: the others have another algorithm in the wire format.
 func (r *request) rate(s *specs.Spec) {
-	algorithm := int64(s.Algorithm)
-	switch more := s.Queue != specs.NoQueue || s.Adapt != nil; {
-	case s.Most > 0 && more:
-		algorithm = numbers.ExactQueued
-	case s.Most > 0:
-		algorithm = numbers.Exact
-	case s.Queue != specs.NoQueue:
-		algorithm = numbers.Queued
-	case more:
-		algorithm = numbers.Adaptive
-	}
-	r.numbers(algorithm, s.Limit, s.Interval)
-	if s.Most > 0 {
-		r.numbers(s.Most, s.Within)
-	}
-	if algorithm == int64(s.Algorithm) || algorithm == numbers.Exact {
+	if s.Most == 0 && s.Queue == specs.NoQueue && s.Adapt == nil {
+		r.numbers(int64(s.Algorithm), s.Limit, s.Interval)
 		return
 	}
 	adapt := specs.Adapt{}
 	if s.Adapt != nil {
 		adapt = *s.Adapt
 	}
-	r.numbers(adapt.Floor, adapt.Decrease, adapt.Hold, adapt.Recovery)
-	if algorithm != numbers.Adaptive {
-		r.numbers(int64(s.Queue))
-	}
+	r.numbers(numbers.AnyRate, s.Limit, s.Interval, s.Most, s.Within, adapt.Floor, adapt.Decrease, adapt.Hold, adapt.Recovery, int64(s.Queue))
 }
 
 // algorithmError reports a policy that the scripts do not know.

@@ -188,7 +188,9 @@ func alike(a, b *store.Call) bool {
 func (r *reply) grants(b *store.Batch, now int64, first, deferred bool) bool {
 	for i := 0; i < len(b.Grants); {
 		if deferred = deferred || len(r.values) == 0 && r.err == nil && (!first || i > 0); deferred {
-			deferAll(b.Grants[i:])
+			for j := i; j < len(b.Grants); j++ {
+				b.Grants[j] = store.Grant{Deferred: true, Binds: store.BindsNothing, Charges: b.Grants[j].Charges[:0]}
+			}
 			return true
 		}
 		choice, limits := r.choice(b, i)
@@ -261,13 +263,6 @@ func (r *reply) charge(l *store.Limit, now int64) store.Charge {
 		c.Seen = r.count()
 	}
 	return c
-}
-
-// deferAll makes grants of undecided calls.
-func deferAll(grants []store.Grant) {
-	for i := range grants {
-		grants[i] = store.Grant{Deferred: true, Binds: store.BindsNothing, Charges: grants[i].Charges[:0]}
-	}
 }
 
 // follow fills in the grant of the k-th of some calls that go now, after the first.

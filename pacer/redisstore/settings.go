@@ -3,7 +3,6 @@ package redisstore
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,8 +27,6 @@ const (
 	policiesField = "policies"
 	limitField    = "limit/" // and then a policy, "/" and a scope
 )
-
-var errNoSettings = errors.New("the reply is not what the script returns: is there a proxy between this program and Redis?")
 
 // Settings implements [store.Settable].
 func (s *Store) Settings(ctx context.Context, upstream string) (*store.Settings, error) {
@@ -72,14 +69,14 @@ func parseSettings(up string, v []any) (*store.Settings, error) {
 		return nil, &store.SettingsError{}
 	}
 	if len(v) != 4 {
-		return nil, errNoSettings
+		return nil, errNonsense
 	}
 	now, ok := v[0].(int64)
 	list, ok2 := v[1].([]any)
 	resets, ok3 := v[2].([]any)
 	names, ok4 := v[3].([]any)
 	if !ok || !ok2 || !ok3 || !ok4 {
-		return nil, errNoSettings
+		return nil, errNonsense
 	}
 	fields, err := texts(list)
 	if err != nil {
@@ -110,9 +107,11 @@ func parseSettings(up string, v []any) (*store.Settings, error) {
 		all.All = append(all.All, one)
 	}
 	store.SortSettings(all.All)
-	all.Allowances = stringsIn(names)
 	reported, err := texts(resets)
 	if err != nil {
+		return nil, err
+	}
+	if all.Allowances, err = texts(names); err != nil {
 		return nil, err
 	}
 	for _, value := range inTurn(reported) {
@@ -122,16 +121,6 @@ func parseSettings(up string, v []any) (*store.Settings, error) {
 	}
 	slices.SortFunc(all.Resets, func(a, b store.Reset) int { return cmp.Compare(a.Epoch.Resets, b.Epoch.Resets) })
 	return all, nil
-}
-
-// stringsIn returns the texts of a reply.
-func stringsIn(values []any) (all []string) {
-	for _, one := range values {
-		if text, ok := one.(string); ok {
-			all = append(all, text)
-		}
-	}
-	return all
 }
 
 // parseReset reads the record of an epoch that began on purpose, as account.lua writes it: "epoch now", and then a line for each account. A

@@ -90,30 +90,58 @@ func withScripts(rdb Client, s scripts.Scripts) *Store {
 	}
 }
 
+// A command runs a script, and has its reply.
+type command[T any] interface {
+	redis.Cmder
+	Val() T
+}
+
+// exec runs a script by a command of the client: one round trip, or two if the server does not know it.
+func exec[T any, C command[T]](ctx context.Context, s *Store, p *script, r *request, by func(ctx context.Context, args ...any) C) (v T, err error) {
+	if s.testClock != nil {
+		r.numbers(s.testClock())
+	}
+	for _, program := range []*[2]any{&p.evalsha, &p.eval} {
+		if err = s.reachable(ctx); err != nil {
+			return v, err
+		}
+		r.script(ctx, program)
+		cmd := by(ctx, r.args...)
+		cmd.SetFirstKeyPos(head) // for a Cluster to find the node
+		if err = s.process(ctx, cmd); err == nil {
+			return cmd.Val(), nil
+		}
+		// Without a retry, a Cluster's client does not look where the keys are now.
+		if cluster, ok := s.rdb.(interface{ ReloadState(ctx context.Context) }); !s.failed(err) && ok {
+			cluster.ReloadState(ctx)
+		}
+		if !redis.HasErrorPrefix(err, "NOSCRIPT") {
+			break
+		}
+	}
+	if isForeign(err) {
+		err = fmt.Errorf("%w: %w", ErrForeign, err)
+	}
+	return v, err
+}
+
 // once is a command that go-redis does not send again when its reply is lost: it may have run.
 type once struct{ *redis.IntSliceCmd }
+
+func newOnce(ctx context.Context, args ...any) once { return once{redis.NewIntSliceCmd(ctx, args...)} }
 
 // NoRetry implements [redis.Cmder].
 func (once) NoRetry() bool { return true }
 
-func (s *Store) eval(ctx context.Context, r *request, program *[2]any) ([]int64, error) {
-	if err := s.reachable(ctx); err != nil {
-		return nil, err
-	}
-	r.script(ctx, program)
-	cmd := redis.NewIntSliceCmd(ctx, r.args...)
-	cmd.SetFirstKeyPos(head) // for a Cluster to find the node
-	err := s.process(ctx, once{cmd})
-	if err == nil {
-		return cmd.Val(), nil
-	}
-	if !s.failed(err) {
-		// Without a retry, a Cluster's client does not look where the keys are now.
-		if cluster, ok := s.rdb.(interface{ ReloadState(ctx context.Context) }); ok {
-			cluster.ReloadState(ctx)
-		}
-	}
-	return nil, err
+// run runs a script that replies numbers.
+func (s *Store) run(ctx context.Context, p *script, r *request) (reply, error) {
+	values, err := exec(ctx, s, p, r, newOnce)
+	return reply{values: values}, err
+}
+
+// query runs a script that replies more than numbers, and does no more if it runs twice.
+func (s *Store) query(ctx context.Context, p *script, r *request) ([]any, error) {
+	return exec(ctx, s, p, r, redis.NewSliceCmd)
 }
 
 // process runs a command, and returns its error.
@@ -136,21 +164,6 @@ func caught(call func() error) (err error) {
 		}
 	}()
 	return call()
-}
-
-// run runs a script: one round trip, or two if the server does not know it.
-func (s *Store) run(ctx context.Context, p *script, r *request) (reply, error) {
-	if s.testClock != nil {
-		r.numbers(s.testClock())
-	}
-	values, err := s.eval(ctx, r, &p.evalsha)
-	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-		values, err = s.eval(ctx, r, &p.eval)
-	}
-	if err != nil && isForeign(err) {
-		err = fmt.Errorf("%w: %w", ErrForeign, err)
-	}
-	return reply{values: values}, err
 }
 
 // Punctual implements [store.Punctual]: true for a client of one server with ContextTimeoutEnabled. A client of a Cluster or of Sentinel
@@ -359,8 +372,12 @@ func (s *Store) Pauses(ctx context.Context, stack store.Stack) (store.StackStatu
 
 // Heartbeat implements [store.Shared].
 func (s *Store) Heartbeat(ctx context.Context, upstream string, b store.Heartbeat) (store.Membership, error) {
-	q, up, now := newRequest(), upstreamKey(upstream), s.now()
-	if err := q.limits(upstream, b.Limits, members{up}.add, now, now); err != nil {
+	q, now := newRequest(), s.now()
+	members := func(r *request, base string) {
+		r.key(base + aliveMark)
+		r.key(base + cameMark)
+	}
+	if err := q.limits(upstream, b.Limits, members, now, now); err != nil {
 		return store.Membership{}, err
 	}
 	q.args = append(q.args, b.ID)

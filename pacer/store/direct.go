@@ -14,10 +14,6 @@ type Direct interface {
 	// Admit charges a call that may go now, and reports whether it did. For any other call (one that has to wait, a new key, an error) it
 	// changes nothing: use Reserve.
 	Admit(a Admission) bool
-
-	// Spent passes recent admissions to seen, with the cost for each limit, by its index, and second, and returns the cost of keys with
-	// scopes in the last minute or so. Counting starts with the first call of Spent; before, it costs nothing.
-	Spent(limits []Prepared, seen func(limit int, second, cost int64)) map[Key]int64
 }
 
 // Prepared is a handle on a limit's accounts. Only the store knows its content.

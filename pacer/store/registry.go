@@ -52,27 +52,27 @@ type About struct {
 
 // A Statement is what an upstream stated about one limit, to one process.
 type Statement struct {
-	Policy   string        // that it is about; "" for a limit that fits no policy
-	Name     string        // of one that fits none: its name or number; "" if it was not stated
-	Scope    string        // as people read it, such as `tenant=acme`
-	Limit    int64         // how much it allows, as last stated; 0 if never
-	Window   time.Duration // in how much time, as last stated; 0 if never
-	Reset    time.Duration // the longest time until there was more
-	Readings int64         // how many replies stated something
-	Since    Instant       // of the first
-	Last     Instant
-	Until    Instant // when there is more, as last stated; 0 if never
-	Source   string  // where that was stated, such as "Retry-After", or else the rest
+	Policy   string        `json:"p,omitempty"` // that it is about; "" for a limit that fits no policy
+	Name     string        `json:"l,omitempty"` // of one that fits none: its name or number; "" if it was not stated
+	Scope    string        `json:"s,omitempty"` // as people read it, such as `tenant=acme`
+	Limit    int64         `json:"n,omitempty"` // how much it allows, as last stated; 0 if never
+	Window   time.Duration `json:"w,omitempty"` // in how much time, as last stated; 0 if never
+	Reset    time.Duration `json:"r,omitempty"` // the longest time until there was more
+	Readings int64         `json:"c,omitempty"` // how many replies stated something
+	Since    Instant       `json:"b,omitempty"` // of the first
+	Last     Instant       `json:"a,omitempty"`
+	Until    Instant       `json:"u,omitempty"` // when there is more, as last stated; 0 if never
+	Source   string        `json:"f,omitempty"` // where that was stated, such as "Retry-After", or else the rest
 
 	_ struct{}
 }
 
 // A KeyUse is the use of one limit.
 type KeyUse struct {
-	Policy  string // "" for the whole upstream
-	Scope   string // as in [Limit]
-	Cost    int64  // spent in about the last minute
-	Waiting int64  // how many calls wait because of it
+	Policy  string `json:"p,omitempty"` // "" for the whole upstream
+	Scope   string `json:"s,omitempty"` // as in [Limit]
+	Cost    int64  `json:"c,omitempty"` // spent in about the last minute
+	Waiting int64  `json:"w,omitempty"` // how many calls wait because of it
 
 	_ struct{}
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/dispatch"
-	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 )
@@ -23,8 +22,7 @@ type Reader struct {
 	Flow       int64         // of this process, where it is one tenant
 	Counts     bool          // stated allowances apply: so it matters which calls are tracked
 	Policies   *Policies
-	Direct     store.Direct   // the store, if it is one; nil otherwise
-	Leases     *leases.Leases // of the calls in flight
+	Direct     store.Direct // the store, if it is one; nil otherwise
 	Dispatcher *dispatch.Dispatcher
 	Learner    Learner // learns the costs of calls
 	Errors     Errors
@@ -108,8 +106,10 @@ func (r *Reader) read(ctx context.Context, a *Ask) error {
 	if a.Set.Scoped {
 		a.scopes = scopesOf(ctx)
 	}
-	if outer := outerOf(ctx, a.Set); outer != nil {
-		a.held, a.scopes = r.heldBy(outer), scopesOf(ctx)
+	if a.Set.HasPermits {
+		if outer := outerCalls(ctx); outer != nil {
+			a.held, a.scopes = r.heldBy(outer), scopesOf(ctx)
+		}
 	}
 	for i := range a.Options {
 		switch o := &a.Options[i]; o.Kind {

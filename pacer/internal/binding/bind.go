@@ -123,7 +123,7 @@ func (r *Reader) SameLimits(a, b Ask) bool {
 // AtOnce charges a call that need not wait, and reports whether it did. It is a fast path for the most common request to a store in memory:
 // see [store.Direct]. The store already has every pause that this process received.
 func (r *Reader) AtOnce(a *Ask) bool {
-	if r.Direct == nil || a.Caller != "" || a.Set.Observes || a.Set.Free || a.Set.HasQueues || a.Set.Varies || a.ByPolicy || a.NotBefore > 0 {
+	if s := a.Set; r.Direct == nil || s.Observes || s.Free || s.HasQueues || s.Varies || a.ByPolicy || a.NotBefore > 0 {
 		return false
 	}
 	call := store.Admission{Cost: a.Cost}

@@ -11,9 +11,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/dispatch"
-	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/pools"
-	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -29,17 +27,14 @@ func newReader(t *testing.T, all ...policies.Policy) *binding.Reader {
 	r.Policies = binding.NewPolicies(&binding.Config{
 		Upstream: "api", Direct: s, MaxPause: time.Hour, Declared: all, Changed: func(_, _ *binding.Set) {},
 	})
-	r.Leases = leases.New(leases.Config{
-		Report: func([]readings.Report, bool) {}, Direct: true, PassOn: func(*leases.Lease) bool { return false },
-	})
 	r.Dispatcher = dispatch.New(&dispatch.Config{
-		Upstream: "api", Store: s, Given: s, Direct: true, Leases: r.Leases, Meter: usage.NewMeter(nil, false),
+		Upstream: "api", Store: s, Given: s, Direct: true, Meter: usage.NewMeter(nil, false),
 	})
 	r.Errors = short{}
 	t.Cleanup(func() {
 		r.Policies.Close()
 		r.Dispatcher.Close()
-		r.Leases.Close()
+		r.Dispatcher.Leases.Close()
 		r.Dispatcher.Drain()
 	})
 	return r
@@ -235,7 +230,7 @@ func TestNestedCalls(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"all/"}, names(q.Limits), "it shares a permit")
 
-	r.Leases.Release(two.Lease())
+	r.Dispatcher.Leases.Release(two.Lease())
 	_, err = ask(inTwo, r)
 	require.NoError(t, err, "one that is over holds nothing")
 	free := &dispatch.Call{}

@@ -33,14 +33,6 @@ func (c *callContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// outerOf returns the innermost call in flight that a context carries, if some policies of a set count calls in flight; nil otherwise.
-func outerOf(ctx context.Context, set *Set) *callContext {
-	if !set.HasPermits {
-		return nil
-	}
-	return outerCalls(ctx)
-}
-
 // outerCalls returns the innermost call in flight that a context carries; nil if there is none.
 func outerCalls(ctx context.Context) *callContext {
 	c, _ := ctx.Value(callKey{}).(*callContext)
@@ -72,10 +64,10 @@ func (r *Reader) heldBy(outer *callContext) []heldPermit {
 	var all []heldPermit
 	for c := outer; c != nil; c = c.outer {
 		lease := c.call.Lease()
-		if c.of != r || !r.Leases.Holds(lease) {
+		if c.of != r || !r.Dispatcher.Leases.Holds(lease) {
 			continue
 		}
-		age := time.Since(c.call.Due())
+		age := time.Since(c.call.View().Due)
 		for i := range lease.Limits {
 			l := &lease.Limits[i]
 			at := slices.IndexFunc(all, func(h heldPermit) bool { return h.key == l.Key() })

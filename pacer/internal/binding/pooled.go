@@ -245,7 +245,7 @@ func (a *Ask) ScopesBy(choice int) []Option {
 // Chosen returns the call as the chosen credential makes it.
 func (c *Reservation) Chosen() Ask {
 	a := c.Now()
-	if scopes := a.ScopesBy(c.Choice()); scopes != nil {
+	if scopes := a.ScopesBy(c.View().Choice); scopes != nil {
 		a.Options, a.pooled = append(slices.Clip(a.Options), scopes...), nil
 	}
 	return a
@@ -257,7 +257,7 @@ func (c *Reservation) Pick() {
 	p := c.ask.pooled
 	c.mu.Unlock()
 	if p != nil {
-		c.pick(p.pool, p.accounts[c.Choice()], p.stick)
+		c.pick(p.pool, p.accounts[c.View().Choice], p.stick)
 	}
 }
 

@@ -190,7 +190,7 @@ func (s *Bookings) bookSlot(ctx context.Context, a *binding.Ask, b *bookable, t 
 	if err != nil {
 		return g, err
 	}
-	t.scopes = append(t.scopes, a.ScopesBy(c.Choice())...) // the call is by this credential from now on, if it is one of a pool
+	t.scopes = append(t.scopes, a.ScopesBy(c.View().Choice)...) // the call is by this credential from now on, if it is one of a pool
 	g, b.limits, b.costs = c.TakeAway()
 	if g.Local && !a.Set.Free {
 		s.giveBack(ctx, b.limits, &g)

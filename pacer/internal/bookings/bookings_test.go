@@ -13,8 +13,6 @@ import (
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/bookings"
 	"github.com/headway-go/headway/pacer/internal/dispatch"
-	"github.com/headway-go/headway/pacer/internal/leases"
-	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
@@ -75,19 +73,15 @@ func newProcess(t *testing.T, s store.Store, all ...policies.Policy) *process {
 	r.Policies = binding.NewPolicies(&binding.Config{
 		Upstream: "api", MaxPause: time.Hour, Declared: all, Changed: func(_, _ *binding.Set) {},
 	})
-	r.Leases = leases.New(leases.Config{
-		Report: func(all []readings.Report, closed bool) { r.Dispatcher.ReportPermits(all, closed) }, Direct: true,
-		PassOn: func(*leases.Lease) bool { return false },
-	})
 	r.Dispatcher = dispatch.New(&dispatch.Config{
-		Upstream: "api", Store: s, Given: s, Direct: true, Leases: r.Leases, Meter: usage.NewMeter(nil, false),
+		Upstream: "api", Store: s, Given: s, Direct: true, Meter: usage.NewMeter(nil, false),
 		MaxLate: time.Second,
 	})
 	r.Errors = short{}
 	t.Cleanup(func() {
 		r.Policies.Close()
 		r.Dispatcher.Close()
-		r.Leases.Close()
+		r.Dispatcher.Leases.Close()
 		r.Dispatcher.Drain()
 	})
 	return &process{t: t, Bookings: &bookings.Bookings{
@@ -138,7 +132,7 @@ func (p *process) went(tok string, attempt int64, after time.Duration) {
 	c, err := p.redeem(tok, attempt)
 	require.NoError(p.t, err)
 	require.Equal(p.t, after, time.Since(began))
-	require.True(p.t, c.HasGone())
+	require.True(p.t, c.View().Gone)
 }
 
 var ten = policies.PerSecond(10).Burst(1).Named("ten")
@@ -274,7 +268,7 @@ func TestPermitsOfABooking(t *testing.T) {
 		refused, ok := errors.AsType[*dispatch.NotYetError](later.Refused)
 		require.True(t, ok)
 		require.Equal(t, "permits", refused.Limit.Policy)
-		one.Calls.Leases.Release(c.Lease())
+		one.Calls.Dispatcher.Leases.Release(c.Lease())
 		other.later(second, 1, 100*time.Millisecond, false)
 		time.Sleep(100 * time.Millisecond)
 		other.went(second, 1, 0)

@@ -191,7 +191,7 @@ func (x *Redemption) use(ctx context.Context) (went bool, err error) {
 	}
 	// The slot was given back. A pause may have come just now, so there is another one.
 	x.now = nil
-	if cause := x.unspend(context.WithoutCancel(ctx)); cause != nil {
+	if cause := x.leaveSlot(context.WithoutCancel(ctx)); cause != nil {
 		return false, errors.Join(err, cause)
 	}
 	if !isRefusal(err) {
@@ -222,7 +222,7 @@ func (x *Redemption) permits(ctx context.Context) (*dispatch.Call, error) {
 	if isRefusal(err) {
 		return nil, &LaterError{Moved: x.moved, Refused: err}
 	}
-	if err == nil && c.Due().IsZero() { // queued
+	if err == nil && c.View().Due.IsZero() { // queued
 		_ = c.NotUsed(ctx)
 		return nil, &LaterError{Moved: x.moved, InFlight: x.bound.permits[0].Policy}
 	}
@@ -251,20 +251,11 @@ func (x *Redemption) book(ctx context.Context) error {
 	return nil
 }
 
-// leaveSlot gives the booking's slot back, if it has one.
+// leaveSlot gives the booking's slot back, if it has one. Then it needs another one, even if it was spent.
 func (x *Redemption) leaveSlot(ctx context.Context) error {
 	result, err := x.change(ctx, noSlot, true)
 	if err == nil && result == store.BookingDone {
 		x.known, x.now, x.moved = noSlot, nil, x.moved || x.now != nil
-	}
-	return err
-}
-
-// unspend restores a spent booking whose call did not go and whose slot was given back.
-func (x *Redemption) unspend(ctx context.Context) error {
-	result, err := x.change(ctx, noSlot, false)
-	if err == nil && result == store.BookingDone {
-		x.known = noSlot
 	}
 	return err
 }

@@ -182,9 +182,6 @@ func (s *Dispatcher) grant(q *queue, a *Answer, c *Call, call *store.Call, g *st
 	if call.Costs != nil {
 		q.lastCost = 0
 	}
-	if s.unwanted(q, c, g) {
-		return false
-	}
 	if !g.OK {
 		if a.Next == 0 || at < a.Next {
 			a.Next = at
@@ -207,17 +204,5 @@ func (s *Dispatcher) grant(q *queue, a *Answer, c *Call, call *store.Call, g *st
 	if g.Wait() > 0 {
 		q.takeOut(c)
 	}
-	return true
-}
-
-// unwanted reports whether a grant is a slot to come of policies that do not hold any more: it is given back, and the call waits on. The
-// caller holds mu.
-func (s *Dispatcher) unwanted(q *queue, c *Call, g *store.Grant) bool {
-	if !c.isStale() || !g.OK || g.Wait() <= 0 {
-		return false
-	}
-	old := store.Batch{Stack: store.Stack{Upstream: s.Upstream, Limits: slices.Clone(q.limits)}, Grants: []store.Grant{*g}}
-	old.Grants[0].Charges = slices.Clone(g.Charges)
-	s.busy.Go(func() { s.cancelAll(c.ctx, []store.Batch{old}) })
 	return true
 }

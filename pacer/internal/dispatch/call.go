@@ -27,47 +27,33 @@ func (c *Call) Delay() time.Duration {
 	return c.set.estimate(c.queue, c, time.Now(), ahead)
 }
 
-// under returns what a function returns under the lock of the Dispatcher.
-func under[T any](c *Call, get func() T) T {
+// A View is a call as others see it.
+type View struct {
+	Due     time.Time     // when to go by this machine's clock; zero for a queued call, which has no slot
+	At      store.Instant // the slot, by the store's clock
+	Slack   time.Duration
+	Policy  string // that decided the slot; "" if none did
+	Choice  int    // which of its choices binds the call; 0 for a call that has none, or no slot
+	Gone    bool
+	Overdue bool // the slot passed so long ago that other calls may have counted on it
+}
+
+// View returns the call as it is now.
+func (c *Call) View() View {
 	c.set.lock()
 	defer c.set.unlock()
-	return get()
-}
-
-// Due returns when to go by this machine's clock; the zero Time for a queued call, which has no slot.
-func (c *Call) Due() time.Time {
-	return under(c, func() time.Time {
-		if c.grant[0].Queued {
-			return time.Time{}
-		}
-		return c.due
-	})
-}
-
-// Policy returns the name of the policy that decided the slot; "" if none did.
-func (c *Call) Policy() string {
-	return under(c, func() string {
-		if l := c.limit(c.grant[0].Binds); l != nil {
-			return l.Policy
-		}
-		return ""
-	})
-}
-
-// Slot returns the slot, by the store's clock, and its slack.
-func (c *Call) Slot() (at store.Instant, slack time.Duration) {
-	g := under(c, func() store.Grant { return c.grant[0] })
-	return g.At, g.Slack
-}
-
-// Choice returns which of its choices binds the call; 0 for a call that has none, or no slot.
-func (c *Call) Choice() int {
-	return under(c, func() int {
-		if c.choices == nil {
-			return 0
-		}
-		return c.choices.chosen
-	})
+	g := &c.grant[0]
+	v := View{At: g.At, Slack: g.Slack, Gone: c.state == used, Overdue: c.set.overdue(c, time.Now())}
+	if !g.Queued {
+		v.Due = c.due
+	}
+	if l := c.limit(g.Binds); l != nil {
+		v.Policy = l.Policy
+	}
+	if c.choices != nil {
+		v.Choice = c.choices.chosen
+	}
+	return v
 }
 
 // Wait sleeps until the call may go, and returns nil, or why it may not: see pacer.Reservation.Wait.
@@ -103,12 +89,6 @@ func (c *Call) Go(ctx context.Context) {
 	c.set.unlock()
 	c.set.admitted(ctx, c)
 }
-
-// HasGone reports whether the call has gone.
-func (c *Call) HasGone() bool { return under(c, func() bool { return c.state == used }) }
-
-// IsOverdue reports whether the slot passed so long ago that other calls may have counted on it.
-func (c *Call) IsOverdue() bool { return under(c, func() bool { return c.set.overdue(c, time.Now()) }) }
 
 // Lease returns the lease of the call's permits; nil if it has none.
 func (c *Call) Lease() *leases.Lease { // without a function, which would be allocated for each call

@@ -19,7 +19,7 @@ import (
 func TestTheLimitsOfWaitersAreCopies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := New(&Config{Store: memstore.New(), Direct: true, MaxLate: time.Second, Leases: leases.New(leases.Config{}), Meter: usage.NewMeter(nil, false)})
+		s := New(&Config{Store: memstore.New(), Direct: true, MaxLate: time.Second, Meter: usage.NewMeter(nil, false)})
 		one := policies.PerSecond(1)
 		room := [1]store.Limit{{Policy: one.Name(), Scope: "acme", Spec: one.Spec()}}
 		r := &Request{Limits: room[:], Call: store.Call{Cost: 1, MaxWait: store.Forever}, WillWait: true}
@@ -41,7 +41,7 @@ func TestTheLimitsOfWaitersAreCopies(t *testing.T) {
 // If the call that is next gives up, the one after it makes the request.
 func TestTheFirstCallGivesUp(t *testing.T) {
 	t.Parallel()
-	s := New(&Config{Leases: leases.New(leases.Config{})})
+	s := New(&Config{})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.queueFor(1, []store.Limit{{Policy: "limit"}}, false)
@@ -66,7 +66,8 @@ func TestPermitsGoBackUnderNoLock(t *testing.T) {
 	var s *Dispatcher
 	var q *queue
 	kept := true // at first
-	s = New(&Config{Leases: leases.New(leases.Config{
+	s = New(&Config{})
+	s.Leases = leases.New(leases.Config{
 		Report: func([]readings.Report, bool) {
 			free := s.mu.TryLock()
 			require.True(t, free)
@@ -80,7 +81,7 @@ func TestPermitsGoBackUnderNoLock(t *testing.T) {
 			}
 			return kept
 		},
-	})})
+	})
 	q = s.queueFor(1, limits, true)
 	f := s.Leases.Take(1, limits, 1, time.Now(), leases.Passing{})
 	s.Leases.Release(f)
@@ -93,7 +94,7 @@ func TestPermitsGoBackUnderNoLock(t *testing.T) {
 // A stack that shares its hash with another one has a queue of its own, and keeps it.
 func TestStacksOfOneHashHaveQueues(t *testing.T) {
 	t.Parallel()
-	s := New(&Config{Leases: leases.New(leases.Config{})})
+	s := New(&Config{})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	one, two := []store.Limit{{Policy: "one"}}, []store.Limit{{Policy: "two"}}
@@ -109,7 +110,7 @@ func TestStacksOfOneHashHaveQueues(t *testing.T) {
 // Calls have their places in a queue by when they came, in whatever order they enter it and leave it.
 func TestALineIsInOrderOfArrival(t *testing.T) {
 	t.Parallel()
-	s := New(&Config{Leases: leases.New(leases.Config{})})
+	s := New(&Config{})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.queueFor(1, []store.Limit{{Policy: "limit"}}, false)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -25,8 +24,7 @@ type Config struct {
 	Jitter  time.Duration // by how much a call goes later than its slot, at most
 	MaxLate time.Duration // how late after its slot and its slack a call may go
 
-	Leases *leases.Leases // of the permits of calls in flight
-	Meter  *usage.Meter   // counts what calls spend
+	Meter *usage.Meter // counts what calls spend
 
 	Events Events // nil if there are no hooks
 

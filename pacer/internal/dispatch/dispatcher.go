@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/batch"
+	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -19,14 +20,9 @@ func New(c *Config) *Dispatcher {
 	s.queues.seed = maphash.MakeSeed()
 	s.asks.wire, s.asks.load, s.asks.over.L = make(map[uint64]bool), MaxBatch, &s.mu
 	p, ok := c.Given.(store.Punctual)
-	s.punctual = c.Member == nil || ok && p.Punctual()
+	s.asks.punctual = c.Member == nil || ok && p.Punctual()
+	s.Leases = leases.New(leases.Config{Report: s.reportPermits, Direct: s.Direct, PassOn: s.passOn})
 	return s
-}
-
-// Begin starts to listen to the store, and reads the settings of operators.
-func (s *Dispatcher) Begin() {
-	s.Listen()
-	s.Reread()
 }
 
 // Closed returns a channel that Close closes.
@@ -90,8 +86,8 @@ func (s *Dispatcher) Waiting() map[store.Key]int64 {
 	return all
 }
 
-// ReportPermits reports to the store which calls are done, or go on. Permits whose report is lost come back when their leases run out.
-func (s *Dispatcher) ReportPermits(all []readings.Report, closed bool) {
+// reportPermits reports to the store which calls are done, or go on. Permits whose report is lost come back when their leases run out.
+func (s *Dispatcher) reportPermits(all []readings.Report, closed bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), Timeout) // their own contexts may have ended
 	defer cancel()
 	to := s.Store

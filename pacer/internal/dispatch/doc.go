@@ -61,8 +61,8 @@
 //
 // Each call knows under which generation of the policies it was last bound. [Dispatcher.Replan] begins another one: the calls are bound
 // anew, under no lock, and those whose limits are the same stay where they are. Stale calls with slots give them back and go to the queues
-// of their new stacks, while no queue makes requests ("frozen"). Then all of them are queued anew, in order of arrival. A slot
-// to come that a request under way grants to a stale call is given back, and the call is queued anew when that request is answered.
+// of their new stacks, while no queue makes requests ("frozen"). Then all of them are queued anew, in order of arrival. A call to which a
+// request under way grants a slot to come by its old limits gives that back when it is answered.
 // Changes that come meanwhile are one change, whose turn comes then.
 //
 // # The reach

@@ -12,8 +12,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/headway-go/headway/pacer/internal/dispatch"
-	"github.com/headway-go/headway/pacer/internal/leases"
-	"github.com/headway-go/headway/pacer/internal/readings"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -268,8 +266,7 @@ type refused = *dispatch.NotYetError
 type rig struct {
 	*dispatch.Dispatcher
 
-	leases *leases.Leases
-	start  time.Time
+	start time.Time
 
 	mu   sync.Mutex
 	went []string        // the names of calls, in the order in which they went
@@ -279,9 +276,8 @@ type rig struct {
 func newRig(t *testing.T, s store.Store, change func(*dispatch.Config)) *rig {
 	t.Helper()
 	r := &rig{start: time.Now()}
-	r.leases = leases.New(leases.Config{Report: func(all []readings.Report, closed bool) { r.ReportPermits(all, closed) }, PassOn: func(l *leases.Lease) bool { return r.PassOn(l) }})
 	c := dispatch.Config{
-		Upstream: "api", Store: s, Given: s, MaxLate: 500 * ms, Leases: r.leases,
+		Upstream: "api", Store: s, Given: s, MaxLate: 500 * ms,
 		Meter: usage.NewMeter([]string{"limit"}, true),
 	}
 	if change != nil {
@@ -294,7 +290,7 @@ func newRig(t *testing.T, s store.Store, change func(*dispatch.Config)) *rig {
 
 func (r *rig) close() {
 	r.Close()
-	r.leases.Close()
+	r.Leases.Close()
 	r.Drain()
 }
 

@@ -170,10 +170,10 @@ func (s *Dispatcher) Paused(limits []store.Limit) bool {
 	return s.pausedNow(limits, time.Now())
 }
 
-// PassOn gives the permits of a call that is over to the next call of this process that waits for the same ones. If all such calls have a
+// passOn gives the permits of a call that is over to the next call of this process that waits for the same ones. If all such calls have a
 // request under way, it keeps the permits until one of them has its answer. It returns false if the permits must go back to the store. In any
 // case it notes for how long a flow had them.
-func (s *Dispatcher) PassOn(f *leases.Lease) bool {
+func (s *Dispatcher) passOn(f *leases.Lease) bool {
 	now := time.Now()
 	s.oweHeld(f, now.Sub(f.Passed.Since).Microseconds())
 	slice := f.Passed.Part * float64(min(maxSlice, sliceOfWays*s.way.Longest()))

@@ -30,7 +30,7 @@ func (r *rig) runAll(t *testing.T, n int, hold time.Duration) (wait func()) {
 			}
 			require.NoError(t, err)
 			time.Sleep(hold)
-			r.leases.Release(c.Lease())
+			r.Leases.Release(c.Lease())
 		})
 		time.Sleep(ms)
 	}
@@ -81,7 +81,7 @@ func TestAPermitIsKept(t *testing.T) {
 		c, err := r.wait(t.Context(), "", request(inFlight))
 		require.NoError(t, err)
 		for range 3 {
-			r.leases.Release(c.Lease())
+			r.Leases.Release(c.Lease())
 			time.Sleep(9 * ms)
 			begin := time.Now()
 			c, err = r.wait(t.Context(), "", request(inFlight))
@@ -89,14 +89,14 @@ func TestAPermitIsKept(t *testing.T) {
 			require.Zero(t, time.Since(begin).Round(ms))
 		}
 		require.Zero(t, s.releases())
-		r.leases.Release(c.Lease())
+		r.Leases.Release(c.Lease())
 		time.Sleep(11*ms + 80*ms)
 		require.Equal(t, 1, s.releases())
 		begin := time.Now()
 		c, err = r.wait(t.Context(), "", request(inFlight))
 		require.NoError(t, err)
 		require.Equal(t, 80*ms, time.Since(begin).Round(ms), "it asked the store")
-		r.leases.Release(c.Lease())
+		r.Leases.Release(c.Lease())
 	})
 }
 
@@ -142,14 +142,14 @@ func TestWhichPermitsArePassedOn(t *testing.T) {
 				go func() {
 					c, err := r.wait(t.Context(), "second", request(one.limits))
 					if err == nil {
-						r.leases.Release(c.Lease())
+						r.Leases.Release(c.Lease())
 					}
 				}()
 				time.Sleep(100 * ms)
 				if one.paused {
 					r.Changed(t.Context(), []store.Change{{Kind: store.Paused, Now: instant(time.Now()), Until: instant(time.Now().Add(time.Hour))}})
 				}
-				r.leases.Release(first.Lease())
+				r.Leases.Release(first.Lease())
 				synctest.Wait()
 				went, _ := r.history()
 				require.Equal(t, one.passed, slices.Contains(went, "second"))
@@ -183,7 +183,7 @@ func TestFewCallsAreInTheStoresQueue(t *testing.T) {
 		}
 		time.Sleep(100 * ms)
 		require.Equal(t, int64(30-1-dispatch.MinQueued), other.Queued(), "of those that are not; one has gone")
-		r.leases.Release(first.Lease())
+		r.Leases.Release(first.Lease())
 	})
 }
 
@@ -205,7 +205,7 @@ func TestWakeUps(t *testing.T) {
 			c, err := r.wait(t.Context(), "", request(inFlight))
 			require.NoError(t, err)
 			require.InDelta(t, one.expect, time.Since(begin), float64(100*ms), name)
-			r.leases.Release(c.Lease())
+			r.Leases.Release(c.Lease())
 			r.close()
 		}
 
@@ -220,7 +220,7 @@ func TestWakeUps(t *testing.T) {
 		c, err := r.wait(t.Context(), "", request(inFlight))
 		require.NoError(t, err)
 		require.Less(t, time.Since(r.start), 150*ms)
-		r.leases.Release(c.Lease())
+		r.Leases.Release(c.Lease())
 	})
 }
 
@@ -239,7 +239,7 @@ func TestACallThatIsWokenBeforeItsWait(t *testing.T) {
 		begin := time.Now()
 		require.NoError(t, c.Wait(t.Context()))
 		require.Equal(t, 40*ms, time.Since(begin).Round(ms))
-		r.leases.Release(c.Lease())
+		r.Leases.Release(c.Lease())
 	})
 }
 

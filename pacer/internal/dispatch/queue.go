@@ -10,22 +10,9 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// The slots of windows come in groups: the time between the last ones is no estimate of the time to the next ones. So a call behind others
-// is refused only if the limits cannot admit all of them any earlier, whatever was charged before. Only slots that are given back can make
-// it earlier.
-
-// hasGroups reports whether slots of some limits come in groups, and not at one distance.
-func hasGroups(limits []store.Limit) bool {
-	return slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Spec.Algorithm == specs.Window || l.Spec.Most > 0 })
-}
-
-// passable reports whether permits under some limits are passed on: they are if the call needs nothing else. The store decides which
-// call gets those of fair shares, and a lease that counts only from some age on must not grow old.
-func passable(limits []store.Limit) bool {
-	return !slices.ContainsFunc(limits, func(l store.Limit) bool {
-		return l.Spec.Algorithm != specs.Concurrency || l.Spec.Queue == specs.FairQueue || l.Spec.After != 0
-	})
-}
+// The slots of windows come in groups, and not at one distance: the time between the last ones is no estimate of the time to the next ones.
+// So a call behind others is refused only if the limits cannot admit all of them any earlier, whatever was charged before. Only slots that
+// are given back can make it earlier.
 
 // alike reports whether two stacks have the same limits, with the same numbers.
 func alike(a, b []store.Limit) bool { return (&store.Stack{Limits: a}).Alike(&store.Stack{Limits: b}) }
@@ -74,9 +61,14 @@ func (s *Dispatcher) queueFor(h uint64, limits []store.Limit, deferred bool) *qu
 		q = &queue{all: &s.queued, hash: h, limits: slices.Clone(limits), deferral: deferral{deferred: deferred}}
 		q.ask.queue, q.ask.stack = q, store.Stack{Upstream: s.Upstream, Limits: q.limits}
 		q.ask.hash = q.ask.stack.Hash(qs.seed)
-		q.groups = hasGroups(q.limits)
-		q.passes = q.deferred && !s.Direct && passable(q.limits)
-		q.inOrder = q.deferred && !slices.ContainsFunc(q.limits, func(l store.Limit) bool { return l.Spec.Queue != specs.NoQueue })
+		q.passes, q.inOrder = q.deferred && !s.Direct, q.deferred
+		for i := range q.limits {
+			l := &q.limits[i].Spec
+			q.groups = q.groups || l.Algorithm == specs.Window || l.Most > 0
+			q.inOrder = q.inOrder && l.Queue == specs.NoQueue
+			// The call needs nothing else, the store does not decide which call gets the permit, and no lease counts only from some age on.
+			q.passes = q.passes && l.Algorithm == specs.Concurrency && l.Queue != specs.FairQueue && l.After == 0
+		}
 		qs.byStack[h] = q
 	}
 	return q

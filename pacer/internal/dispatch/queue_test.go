@@ -215,7 +215,7 @@ func TestTheStorePanics(t *testing.T) {
 				require.PanicsWithValue(t, "a bug", func() { _, _ = r.wait(t.Context(), "", request(limits)) })
 				c, err := r.wait(t.Context(), "", request(limits))
 				require.NoError(t, err)
-				r.leases.Release(c.Lease())
+				r.Leases.Release(c.Lease())
 			})
 		})
 	}

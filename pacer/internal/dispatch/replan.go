@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"slices"
+	"time"
 )
 
 // bindAnew finds out how the policies that hold now bind some old calls. It calls functions of users, under no lock.
@@ -29,11 +30,15 @@ func (s *Dispatcher) bindAnew(old []*Call, generation int64) {
 	}
 }
 
-// lockBound takes mu when it is known how the policies of a generation bind a call that only its owner knows, who is in this goroutine.
-func (s *Dispatcher) lockBound(c *Call, generation func() int64) {
+// lockBound takes mu when it is known how the policies bind a call whose owner is in this goroutine: those that hold for calls that wait, or,
+// if its slot has come, the latest, which the answer may have brought.
+func (s *Dispatcher) lockBound(c *Call) {
 	for {
 		s.lock()
-		g := generation()
+		g := s.generation
+		if !c.due.IsZero() && !time.Now().Before(c.due) {
+			g = s.declared
+		}
 		if !c.isOld(g) || s.IsClosed() {
 			return
 		}
@@ -41,9 +46,6 @@ func (s *Dispatcher) lockBound(c *Call, generation func() int64) {
 		s.bindAnew([]*Call{c}, g)
 	}
 }
-
-// replanned returns the generation of the policies that hold for calls that wait. The caller holds mu.
-func (s *Dispatcher) replanned() int64 { return s.generation }
 
 // Replan binds all calls that wait anew, because other policies hold from a generation on. It returns at once, if the store is shared.
 func (s *Dispatcher) Replan(generation int64) {

@@ -209,7 +209,7 @@ func TestACallIsSpentOnce(t *testing.T) {
 		require.NoError(t, r.Reserve(t.Context(), c, hold()))
 		require.NoError(t, r.Reserve(t.Context(), given, hold()))
 		require.Equal(t, 100*ms, given.Delay())
-		require.Equal(t, "limit", given.Policy())
+		require.Equal(t, "limit", given.View().Policy)
 		require.NoError(t, c.Wait(t.Context()))
 		require.ErrorIs(t, c.Wait(t.Context()), dispatch.ErrSpent)
 		require.NoError(t, given.Cancel(t.Context()))
@@ -366,7 +366,7 @@ func TestACallIsBoundAnewWhileItIsOnTheWire(t *testing.T) {
 		q.Binder = anew{{Policy: "other"}}
 		c, err := r.wait(t.Context(), "", q)
 		require.NoError(t, err)
-		require.Equal(t, "other", c.Policy())
+		require.Equal(t, "other", c.View().Policy)
 		require.Equal(t, 2, s.charged())
 		require.ElementsMatch(t, []string{"reserve 1", "cancel 1", "reserve 1"}, s.history())
 	})

@@ -32,12 +32,11 @@ func (s *Dispatcher) Reserve(ctx context.Context, c *Call, r *Request) error {
 func (s *Dispatcher) keep(ctx context.Context, c *Call) error {
 	err := ctx.Err()
 	if err == nil && c.byDeadline {
-		err = under(c, func() error {
-			if c.due.After(c.latest) && c.grant[0].Wait() > 0 && !c.grant[0].Queued {
-				return c.notYet(time.Time{})
-			}
-			return nil
-		})
+		s.lock()
+		if c.due.After(c.latest) && c.grant[0].Wait() > 0 && !c.grant[0].Queued {
+			err = c.notYet(time.Time{})
+		}
+		s.unlock()
 	}
 	if err != nil {
 		s.giveUp(ctx, c)
@@ -138,7 +137,7 @@ func (s *Dispatcher) chargeInOrder(ctx context.Context, c *Call) error {
 
 // join adds a call to the queue of its stack. If it returns a request, the call is busy: its goroutine sends that.
 func (s *Dispatcher) join(c *Call) (own *request, err error) {
-	s.lockBound(c, s.replanned)
+	s.lockBound(c)
 	defer func() { own = s.unlockFor(func(*request) bool { return c.state == asked }) }()
 	s.rebind(c)
 	if s.IsClosed() {

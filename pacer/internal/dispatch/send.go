@@ -28,7 +28,7 @@ func (s *Dispatcher) unlockFor(isOwn func(*request) bool) (own *request) {
 	var direct []*request
 	for r := s.nextRequest(); r != nil; r = s.nextRequest() {
 		switch {
-		case own == nil && isOwn != nil && s.punctual && isOwn(r):
+		case own == nil && isOwn != nil && s.asks.punctual && isOwn(r):
 			own = r
 		case s.Direct:
 			direct = append(direct, r)
@@ -270,7 +270,7 @@ func (s *Dispatcher) answered(r *request) {
 	case decided >= w.load:
 		w.load = min(MaxBatch, w.load+w.load/4)
 	}
-	if !s.punctual {
+	if !w.punctual {
 		return // the member may still use it
 	}
 	clear(r.places)

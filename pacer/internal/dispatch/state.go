@@ -19,14 +19,15 @@ type Dispatcher struct {
 	Config
 	counts
 
-	punctual bool                    // requests end in time by themselves
-	made     time.Time               // a little earlier, so that no call waits since 0
-	way      Way                     // the round trip to the store
-	clock    storeClock              // the store's
-	news     subscription            // see Listen
-	closed   chan struct{}           // closed under mu
-	busy     sync.WaitGroup          // calls that wait, and goroutines that move them. Add to it under mu, unless closed
-	moves    *batch.Requests[func()] // see later
+	Leases *leases.Leases // of the permits of calls in flight
+
+	made   time.Time               // a little earlier, so that no call waits since 0
+	way    Way                     // the round trip to the store
+	clock  storeClock              // the store's
+	news   subscription            // see Listen
+	closed chan struct{}           // closed under mu
+	busy   sync.WaitGroup          // calls that wait, and goroutines that move them. Add to it under mu, unless closed
+	moves  *batch.Requests[func()] // see later
 
 	mu sync.Mutex
 	state
@@ -296,12 +297,13 @@ type ask struct {
 
 // asks are those that wait for a request, and those under way.
 type asks struct {
-	waiting []*ask
-	wire    map[uint64]bool // stacks
-	under   int             // requests under way
-	over    sync.Cond       // of Dispatcher.mu: one of them is answered
-	load    int             // how many calls the next request carries at most
-	spare   []*request      // not in use, kept for what they have allocated
+	punctual bool // requests end in time by themselves
+	waiting  []*ask
+	wire     map[uint64]bool // stacks
+	under    int             // requests under way
+	over     sync.Cond       // of Dispatcher.mu: one of them is answered
+	load     int             // how many calls the next request carries at most
+	spare    []*request      // not in use, kept for what they have allocated
 }
 
 // A request is one run of the store's program, for one ask or several.

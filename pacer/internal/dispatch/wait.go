@@ -11,12 +11,7 @@ import (
 
 // wait sleeps until a call may go, or may not.
 func (s *Dispatcher) wait(ctx context.Context, c *Call) error {
-	s.lockBound(c, func() int64 {
-		if time.Now().Before(c.due) {
-			return s.generation
-		}
-		return s.declared // the answer has brought other policies
-	})
+	s.lockBound(c)
 	if s.IsClosed() {
 		s.unlock()
 		_ = s.cancel(ctx, c, false)

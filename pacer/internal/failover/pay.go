@@ -124,7 +124,8 @@ func (p *payer) report(ctx context.Context, ofCaller bool, d *charges.Debt, note
 		r.now, r.changed, err = s.Report(ctx, stack, notes)
 		return r, err
 	})
-	if d.Once != nil && !link.IsUnsure(err) && (isNew || !errors.Is(err, link.ErrResting)) {
+	resting := errors.Is(err, link.ErrResting)
+	if unsure := errors.Is(err, store.ErrUnreachable) && !resting; d.Once != nil && !unsure && (isNew || !resting) {
 		p.once.end(d.Once)
 		d.Once = nil
 	}

@@ -154,11 +154,6 @@ func IsFull(err error) bool {
 	return is
 }
 
-// IsUnsure reports whether the operation of an error may have been done.
-func IsUnsure(err error) bool {
-	return errors.Is(err, store.ErrUnreachable) && !errors.Is(err, ErrResting)
-}
-
 // Unreachable returns an error that matches store.ErrUnreachable.
 func Unreachable(err error) error {
 	if errors.Is(err, store.ErrUnreachable) {

@@ -6,15 +6,12 @@ package numbers
 
 import "github.com/headway-go/headway/policies/specs"
 
-// Algorithms in the wire format. That of a rate determines its parameters.
+// Algorithms in the wire format, which determine the parameters.
 const (
 	GCRA        = int64(specs.GCRA)
 	Window      = int64(specs.Window)
-	Adaptive    = 3 // a rate that adapts
+	AnyRate     = 3 // a rate that adapts, has exact windows, or that calls are queued for
 	Concurrency = int64(specs.Concurrency)
-	Queued      = 5 // a rate that calls are queued for; it may adapt
-	Exact       = 6 // a rate whose windows are exact
-	ExactQueued = 7 // the same, and calls are queued for it or it adapts
 	Allowance   = int64(specs.Allowance)
 	Part        = 9 // a window with a pace, or what one keeps for a party
 )
@@ -211,8 +208,7 @@ const (
 // Named returns the numbers by their names in the scripts.
 func Named() map[string]int64 {
 	return map[string]int64{
-		"GCRA": GCRA, "Window": Window, "Adaptive": Adaptive, "Concurrency": Concurrency,
-		"Queued": Queued, "Exact": Exact, "ExactQueued": ExactQueued,
+		"GCRA": GCRA, "AnyRate": AnyRate, "Window": Window, "Concurrency": Concurrency,
 		"NoQueue": NoQueue, "LaneQueue": LaneQueue, "FairQueue": FairQueue,
 		"MayQueue": MayQueue, "AnyOf": AnyOf, "Forgot": Forgot,
 		"BookingDone": BookingDone, "BookingLost": BookingLost, "BookingChanged": BookingChanged, "BookingExpired": BookingExpired,

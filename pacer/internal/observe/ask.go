@@ -1,29 +1,121 @@
 package observe
 
 import (
-	"container/heap"
+	"cmp"
 	"context"
-	"strings"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"time"
 
+	"github.com/headway-go/headway/pacer/internal/batch"
+	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/store"
 )
 
+// Ask predicts a call, at once or in the background. A call without limits needs no request.
+func (one *Observation) Ask(ctx context.Context) {
+	if len(one.Limits) == 0 {
+		one.state = isPast
+		return
+	}
+	o, now := one.of, store.NowOf(one.of.Store)
+	o.mu.Lock()
+	one.epoch = o.epoch
+	o.advance(ctx, now)
+	switch {
+	case o.closed:
+		one.state = isRefused
+	case len(o.pending) >= maxPending || len(o.virtual) >= maxVirtual:
+		one.state = isRefused
+		o.lost++
+		o.start(ctx)
+	case !o.Direct:
+		o.pending = append(o.pending, one)
+		o.start(ctx)
+	default:
+		o.mu.Unlock()
+		o.ask(ctx, []*Observation{one})
+		return
+	}
+	o.mu.Unlock()
+}
+
+// start has a goroutine send the requests of pending calls, and report how many were dropped. The caller holds mu.
+func (o *Observer) start(ctx context.Context) {
+	if !o.asking && !o.closed {
+		o.asking = true
+		o.busy.Go(func() { o.askAll(context.WithoutCancel(ctx)) })
+	}
+}
+
+// askAll sends the requests of pending calls until there are no more.
+func (o *Observer) askAll(ctx context.Context) {
+	for {
+		o.mu.Lock()
+		all, lost := o.pending, o.lost
+		o.pending, o.lost = nil, 0
+		o.asking = len(all) > 0
+		o.mu.Unlock()
+		o.reportLost(lost)
+		if len(all) == 0 {
+			return
+		}
+		if m := o.Member; m != nil {
+			if err := m.Await(ctx, time.Time{}, o.Calls.Dispatcher.Closed()); err != nil {
+				o.lose(ctx, all)
+				continue
+			}
+		}
+		var asking sync.WaitGroup
+		room := make(chan struct{}, maxAsking)
+		for _, group := range byStack(all) {
+			room <- struct{}{}
+			asking.Go(func() {
+				for some := range slices.Chunk(group, batch.MaxCalls) {
+					if !telemetry.Guard("a store", func() { o.ask(ctx, some) }) {
+						o.lose(ctx, some)
+					}
+				}
+				<-room
+			})
+		}
+		asking.Wait()
+	}
+}
+
+// reportLost reports how many calls were dropped.
+func (o *Observer) reportLost(n int64) {
+	if n > 0 {
+		o.Events.NotObserved(n)
+	}
+}
+
+// lose counts dropped calls.
+func (o *Observer) lose(ctx context.Context, all []*Observation) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lost += int64(len(all))
+	for _, one := range all {
+		one.state = isRefused
+	}
+	o.start(ctx)
+}
+
 // byStack groups calls by their stacks, in order.
 func byStack(all []*Observation) (groups [][]*Observation) {
-	index := make(map[string]int)
+	seed, index := maphash.MakeSeed(), make(map[uint64]int)
 	for _, one := range all {
-		var b strings.Builder
-		for i := range one.Limits {
-			b.WriteString(one.Limits[i].Policy + "\n" + one.Limits[i].Scope + "\n")
-		}
-		i, known := index[b.String()]
+		stack := one.stack()
+		hash := stack.Hash(seed)
+		i, known := index[hash]
 		if known {
-			first := store.Stack{Limits: groups[i][0].Limits}
-			known = first.Alike(&store.Stack{Limits: one.Limits}) // not if the policies have changed
+			first := groups[i][0].stack()
+			known = first.Alike(&stack) // not if the policies have changed
 		}
 		if !known {
 			i = len(groups)
-			index[b.String()], groups = i, append(groups, nil)
+			index[hash], groups = i, append(groups, nil)
 		}
 		groups[i] = append(groups[i], one)
 	}
@@ -39,14 +131,7 @@ func (o *Observer) ask(ctx context.Context, all []*Observation) {
 	ctx, cancel := o.bounded(ctx)
 	defer cancel()
 	if err := o.Store.Reserve(ctx, all[0].stack(), calls, grants); err != nil {
-		o.lose(all)
-		if o.Direct { // no goroutine would report it
-			o.mu.Lock()
-			lost := o.lost
-			o.lost = 0
-			o.mu.Unlock()
-			o.reportLost(lost)
-		}
+		o.lose(ctx, all)
 		return
 	}
 	var back []*Observation
@@ -93,10 +178,23 @@ func (o *Observer) answered(ctx context.Context, one *Observation, g *store.Gran
 		return true
 	case g.At > g.Now:
 		one.grant, one.state, one.counted = *g, isVirtual, counted
-		heap.Push(&o.virtual, one)
+		i, _ := slices.BinarySearchFunc(o.virtual, g.At, func(a *Observation, at store.Instant) int { return cmp.Compare(a.grant.At, at) })
+		o.virtual = slices.Insert(o.virtual, i, one)
 	default:
 		one.grant, one.state, one.counted = *g, isPast, counted
 		o.settleIfKnown(ctx, one)
 	}
 	return false
+}
+
+// advance removes slots that have come from the virtual queue. The caller holds mu.
+func (o *Observer) advance(ctx context.Context, now store.Instant) {
+	for len(o.virtual) > 0 && o.virtual[0].grant.At <= now {
+		one := o.virtual[0]
+		o.virtual[0], o.virtual = nil, o.virtual[1:]
+		if one.state == isVirtual {
+			one.state = isPast
+			o.settleIfKnown(ctx, one)
+		}
+	}
 }

@@ -22,7 +22,7 @@ func (o *Observer) Observe(ctx context.Context, a *binding.Ask, delay time.Durat
 		err = one.bind(ctx, &b, n)
 	}
 	if err != nil {
-		one.Refuse()
+		one.state = isRefused
 		o.Events.WouldRefuse(ctx, err)
 		return one
 	}

@@ -63,8 +63,10 @@ func (o *Observer) giveBack(ctx context.Context, all []*Observation) {
 	}
 }
 
-// takeAll empties the virtual queue, and so frees its pending calls. The caller holds mu.
+// takeAll empties the virtual queue, and so frees its pending calls.
 func (o *Observer) takeAll() (all []*Observation) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.epoch++
 	for _, one := range o.virtual {
 		if one.state == isVirtual {
@@ -77,19 +79,12 @@ func (o *Observer) takeAll() (all []*Observation) {
 }
 
 // GiveBackAll gives all future slots back, and waits for that.
-func (o *Observer) GiveBackAll() {
-	o.mu.Lock()
-	all := o.takeAll()
-	o.mu.Unlock()
-	o.giveBack(o.life, all)
-}
+func (o *Observer) GiveBackAll() { o.giveBack(o.life, o.takeAll()) }
 
 // Retire gives all future slots back, because the policies are enforced from now on, and then has waiting calls look for earlier slots. If
 // the store is not in memory, it does not wait for that.
 func (o *Observer) Retire() {
-	o.mu.Lock()
 	all := o.takeAll()
-	o.mu.Unlock()
 	if len(all) == 0 {
 		return
 	}
@@ -104,9 +99,41 @@ func (o *Observer) Close() {
 	o.mu.Lock()
 	lost := o.lost + int64(len(o.pending))
 	o.closed, o.pending, o.lost = true, nil, 0
-	all := o.takeAll()
 	o.mu.Unlock()
 	o.reportLost(lost)
-	o.giveBack(o.life, all)
+	o.GiveBackAll()
 	o.busy.Wait()
+}
+
+// Enter counts a running call, for a policy of calls in flight, and returns their number.
+func (one *Observation) Enter(key store.Key) int64 {
+	o := one.of
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.running == nil {
+		o.running = make(map[store.Key]int64)
+	}
+	o.running[key]++
+	one.permits = append(one.permits, key)
+	return o.running[key]
+}
+
+// Release counts a call as over.
+func (one *Observation) Release() {
+	if one == nil {
+		return
+	}
+	one.of.mu.Lock()
+	defer one.of.mu.Unlock()
+	one.leave()
+}
+
+// leave is Release for a caller who holds mu.
+func (one *Observation) leave() {
+	for _, key := range one.permits {
+		if one.of.running[key]--; one.of.running[key] <= 0 {
+			delete(one.of.running, key)
+		}
+	}
+	one.permits = nil
 }

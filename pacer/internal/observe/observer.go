@@ -63,9 +63,7 @@ type Observer struct {
 	asking   bool // a goroutine sends requests
 	settling int
 	lost     int64
-	virtual  virtualQueue
-	now      store.Instant // by the store's last answer
-	nowAt    time.Time     // when it did
+	virtual  []*Observation // with slots to come, by these
 	running  map[store.Key]int64
 }
 
@@ -94,19 +92,16 @@ type Observation struct {
 	actual  *binding.Settlement // what the call really cost; nil if that is not known
 }
 
-// New returns the observation of a call that goes after a delay. Then call [Observation.Ask], or [Observation.Refuse].
+// New returns the observation of a call that goes after a delay. Then call [Observation.Ask].
 func (o *Observer) New(ctx context.Context, delay time.Duration) *Observation {
 	return &Observation{of: o, ctx: ctx, Delay: delay}
 }
-
-// Refuse marks the call as one that would have been refused: it holds only its permits.
-func (one *Observation) Refuse() { one.state = isRefused }
 
 type state uint8
 
 const (
 	isPending state = iota
-	isRefused       // or lost: it holds nothing
+	isRefused       // or lost: it holds only its permits
 	isVirtual       // its slot is in the future
 	isPast
 	isOver // given back, or settled

@@ -186,13 +186,6 @@ func (l *Pool) outFor(all ...Account) (d time.Duration) {
 	return d
 }
 
-// isLeft reports whether a credential is out of use.
-func (l *Pool) isLeft(id string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return time.Now().Before(l.left[id])
-}
-
 // Pick returns the credential of an account for a call: the one that it sticks to, or else a random one, by their weights. A nil s sticks
 // to none.
 func (l *Pool) Pick(account string, s *Stick) string {

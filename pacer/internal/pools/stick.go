@@ -3,6 +3,7 @@ package pools
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // A Stick is the credential that calls of a context use.
@@ -34,7 +35,9 @@ func (l *Pool) Kept(s *Stick) string {
 	id := s.id
 	s.mu.Unlock()
 	of := l.AccountOf(id)
-	if of == nil || l.isLeft(id) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if of == nil || time.Now().Before(l.left[id]) {
 		return ""
 	}
 	return of.Name

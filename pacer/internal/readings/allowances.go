@@ -143,10 +143,8 @@ func (r *Rules) tag(m *Memory, a *Answer, f *policies.Feedback) string {
 // index returns the index of an allowance among the limits of the notes.
 func (n *Notes) index(l store.Limit, tag string) int {
 	l.Policy += tag
-	for i := range n.Limits {
-		if n.Limits[i].Policy == l.Policy && n.Limits[i].Scope == l.Scope {
-			return i
-		}
+	if i := slices.IndexFunc(n.Limits, func(of store.Limit) bool { return of.Key() == l.Key() }); i >= 0 {
+		return i
 	}
 	n.Limits = append(slices.Clip(n.Limits), l)
 	return len(n.Limits) - 1

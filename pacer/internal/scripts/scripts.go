@@ -47,10 +47,10 @@ func WithClock(clock string) Scripts {
 		return source("define" + name + " = function()\n" + body.String() + "\nend")
 	}
 	plain := define("[C.GCRA]", "pace", "starts", "gcra", "heed") +
-		source("define[C.Adaptive] = define[C.GCRA]\ndefine[C.Exact] = define[C.GCRA]\ndefine[C.ExactQueued] = define[C.GCRA]") +
+		source("define[C.AnyRate] = define[C.GCRA]") +
 		define("[C.Window]", "window", "floor", "window_heed") + source("define[C.Part] = define[C.Window]") +
 		define("[C.Allowance]", "allowance")
-	lines := plain + define("[C.Concurrency]", "concurrency") + source("define[C.Queued] = define[C.GCRA]") + define(".queue", "queue")
+	lines := plain + define("[C.Concurrency]", "concurrency") + define(".queue", "queue")
 	clock = source(clock)
 	shared, accounts, reserves := clock+read("list"), read("charge")+read("account"), read("reserve")
 	join := func(definitions, command string) string { return shared + accounts + definitions + read(command) }

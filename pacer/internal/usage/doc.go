@@ -24,5 +24,5 @@
 // Counts that the store has not received stay in the Tally, and are in the next report, for up to Seconds: then charts have a gap, and
 // nothing else notices.
 //
-// The callers of Count, Tally and TopKeys supply a clock and a lock. A Meter and a Process are safe for concurrent use.
+// The callers of Tally and TopKeys supply a clock and a lock. A Meter and a Process are safe for concurrent use.
 package usage

@@ -126,12 +126,9 @@ func split(waiting map[store.Key]int64) (byPolicy []store.KeyUse, byKey map[stor
 // A Registry is a [store.Registry] that knows only this process, and counts its spending from the first Index on: before, counting costs no
 // call anything.
 type Registry struct {
-	Process  *Process
-	Store    store.Store      // whose time counts, if it has one
-	Direct   store.Direct     // the store, if it is one
-	Prepared []store.Prepared // by a direct store
-	Names    []string         // of the policies that they are of
-	Closed   <-chan struct{}  // closed when the Pacer is
+	Process *Process
+	Store   store.Store     // whose time counts, if it has one
+	Closed  <-chan struct{} // closed when the Pacer is
 }
 
 // Describe implements [store.Registry]. It stores nothing: Index queries the process.
@@ -159,7 +156,6 @@ func (r *Registry) Index(_ context.Context, upstream string) (*store.Index, erro
 	p.Meter.TurnOn()
 	byPolicy, byKey := split(p.Source.CallsWaiting())
 	went, spent := p.Meter.snapshot(now)
-	r.addDirect(went, spent)
 	for i := range went {
 		index.Went = went[i].appendTo(index.Went, 0, SecondOf(int64(now))+1)
 	}
@@ -171,18 +167,4 @@ func (r *Registry) Index(_ context.Context, upstream string) (*store.Index, erro
 	}
 	index.Alive, index.Processes = 1, []store.IndexedProcess{{About: about, Came: now, Version: store.VersionOf(index.Policies)}}
 	return index, nil
-}
-
-// addDirect adds what went at once from memory: by policy, and by key.
-func (r *Registry) addDirect(went []metered, spent map[store.Key]int64) {
-	if r.Direct == nil {
-		return
-	}
-	for k, n := range r.Direct.Spent(r.Prepared, func(limit int, second, cost int64) {
-		if i := slices.IndexFunc(went, func(m metered) bool { return m.name == r.Names[limit] }); i >= 0 {
-			went[i].spent.Add(second, store.Second{Cost: cost})
-		}
-	}) {
-		spent[k] += n
-	}
 }

@@ -16,19 +16,6 @@ func SecondOf(now int64) int64 { return now / time.Second.Microseconds() }
 // placeOf returns a second's index in a tally.
 func placeOf(second int64) int64 { return second & (Seconds - 1) }
 
-// A Count is the cost in each of the last seconds. Adding takes next to nothing, since every call does it.
-type Count [Seconds]struct{ second, cost int64 }
-
-// Add counts a cost at an instant, in µs.
-func (c *Count) Add(now, cost int64) {
-	second := SecondOf(now)
-	at := &c[placeOf(second)]
-	if at.second != second {
-		at.second, at.cost = second, 0
-	}
-	at.cost += cost
-}
-
 // A Tally is the use of one limit in each of the last seconds, all keys together.
 type Tally [Seconds]struct {
 	second int64
@@ -53,18 +40,6 @@ func (t *Tally) Add(second int64, more store.Second) {
 		s.Cost += more.Cost
 		s.Waits += more.Waits
 		s.Waited += more.Waited
-	}
-}
-
-// Each calls f for each second with calls, and their cost. A nil Count has none.
-func (c *Count) Each(f func(second, cost int64)) {
-	if c == nil {
-		return
-	}
-	for _, s := range c {
-		if s.cost > 0 {
-			f(s.second, s.cost)
-		}
 	}
 }
 

@@ -21,10 +21,4 @@ func TestATallyKeepsSecondsApart(t *testing.T) {
 	require.Equal(t, []store.Second{{Cost: 5, Waits: 3, Waited: 2 * time.Second}, {}, {}, {Cost: 7}}, h[60-4:])
 	all.Add(1000+Seconds, store.Second{Cost: 8})
 	require.Equal(t, store.Second{}, all.History(1004, 60)[60-4], "it has taken the place")
-	var c Count
-	c.Add(1000*1e6, 3)
-	c.Add((1000+Seconds)*1e6, 5)
-	var both Tally
-	c.Each(func(second, cost int64) { both.Add(second, store.Second{Cost: cost}) })
-	require.Equal(t, int64(5), both.History(1001+Seconds, 60)[60-1].Cost)
 }

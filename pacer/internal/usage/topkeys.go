@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +16,7 @@ const topKeys = 512
 // TopKeys is the spending of keys with scopes in this minute and the one before.
 type TopKeys struct {
 	minute      int64
-	now, before map[store.Key]int64
+	now, before map[store.Key]*int64
 }
 
 // minuteOf converts an instant in µs to minutes since the Unix epoch.
@@ -30,7 +31,7 @@ func (b *TopKeys) turn(now int64) {
 	if b.before = nil; minute == b.minute+1 {
 		b.before = b.now
 	}
-	b.minute, b.now = minute, make(map[store.Key]int64)
+	b.minute, b.now = minute, make(map[store.Key]*int64)
 }
 
 // Add counts a key's spending at an instant, in µs.
@@ -49,54 +50,43 @@ func (b *TopKeys) Correct(k store.Key, more, at int64) {
 	default:
 		return
 	}
-	if n, known := minute[k]; known {
-		minute[k] = max(0, n+more)
+	if n := minute[k]; n != nil {
+		*n = max(0, *n+more)
 	}
 }
 
-// Take adds the spending of an evicted key.
-func (b *TopKeys) Take(k store.Key, r *Recent, now int64) {
-	b.turn(now)
-	if b.before == nil {
-		b.before = make(map[store.Key]int64)
-	}
-	switch b.minute - r.minute {
-	case 0:
-		spend(b.now, k, r.now)
-		spend(b.before, k, r.before)
-	case 1:
-		spend(b.before, k, r.now)
-	}
-}
-
-// spend adds a key's spending in one minute.
-func spend(minute map[store.Key]int64, k store.Key, cost int64) {
-	if _, known := minute[k]; known || len(minute) < topKeys {
-		minute[k] += cost
+// spend adds a key's spending in one minute. It copies what it keeps of a key: otherwise the options of every call would be on the heap.
+func spend(minute map[store.Key]*int64, k store.Key, cost int64) {
+	if n := minute[k]; n != nil {
+		*n += cost
 		return
 	}
-	least := cost
-	for _, n := range minute {
-		least = min(least, n)
-	}
-	for k := range minute {
-		if minute[k] -= least; minute[k] <= 0 {
-			delete(minute, k)
+	if len(minute) >= topKeys {
+		least := cost
+		for _, n := range minute {
+			least = min(least, *n)
+		}
+		for k, n := range minute {
+			if *n -= least; *n <= 0 {
+				delete(minute, k)
+			}
+		}
+		if cost -= least; cost == 0 {
+			return
 		}
 	}
-	if cost > least {
-		minute[k] = cost - least
-	}
+	rest := cost
+	minute[store.Key{Policy: strings.Clone(k.Policy), Scope: strings.Clone(k.Scope)}] = &rest
 }
 
 // Spent adds the spending of each key in the last minute or so to sums.
 func (b *TopKeys) Spent(now int64, sums map[store.Key]int64) {
 	b.turn(now)
 	for k, n := range b.now {
-		sums[k] += n
+		sums[k] += *n
 	}
 	for k, n := range b.before {
-		sums[k] += lastMinute(n, now)
+		sums[k] += lastMinute(*n, now)
 	}
 }
 
@@ -105,34 +95,6 @@ func lastMinute(n, now int64) int64 {
 	const minute = int64(time.Minute / time.Microsecond)
 	left := float64(minute-now%minute) / float64(minute)
 	return int64(float64(n)*left + 0.5)
-}
-
-// Recent is the spending of one key in this minute and the one before, for a key that has room of its own.
-type Recent struct {
-	minute      int64
-	now, before int64
-}
-
-// Add counts the key's spending at an instant, in µs.
-func (r *Recent) Add(cost, now int64) {
-	if minute := minuteOf(now); minute != r.minute {
-		if r.before = 0; minute == r.minute+1 {
-			r.before = r.now
-		}
-		r.minute, r.now = minute, 0
-	}
-	r.now += cost
-}
-
-// Spent returns the key's spending in the last minute or so, at an instant in µs.
-func (r *Recent) Spent(now int64) int64 {
-	switch minuteOf(now) - r.minute {
-	case 0:
-		return r.now + lastMinute(r.before, now)
-	case 1:
-		return lastMinute(r.now, now)
-	}
-	return 0
 }
 
 // Top returns the n keys that spend or wait most, first. Idle keys are last.
@@ -147,13 +109,7 @@ func Top(spent, waiting map[store.Key]int64, n int) []store.KeyUse {
 		}
 	}
 	slices.SortFunc(all, func(a, b store.KeyUse) int {
-		switch x, y := a.Cost+a.Waiting, b.Cost+b.Waiting; {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return strings.Compare(a.Policy+":"+a.Scope, b.Policy+":"+b.Scope)
+		return cmp.Or(cmp.Compare(b.Cost+b.Waiting, a.Cost+a.Waiting), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Scope, b.Scope))
 	})
 	return slices.Clip(all[:min(n, len(all))])
 }
