@@ -44,8 +44,24 @@ func (s *Server) API() http.Handler {
 			http.Error(w, "not ready", http.StatusServiceUnavailable)
 		}
 	})
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := mux.Handler(r); pattern == "" {
+			w = unrouted{w}
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
+
+// unrouted is the reply to a request for which the mux has no handler.
+type unrouted struct{ http.ResponseWriter }
+
+// WriteHeader implements [http.ResponseWriter].
+func (u unrouted) WriteHeader(status int) {
+	refuse(u.ResponseWriter, status, "the API has no such path, or not with this method: see /v1/openapi.json")
+}
+
+// Write implements [http.ResponseWriter]. The mux has a text of its own.
+func (unrouted) Write(p []byte) (int, error) { return len(p), nil }
 
 // Paths that need no token.
 const (

@@ -230,22 +230,27 @@ func (l *Listener) guard(h http.Handler, isAPI bool, log *slog.Logger) http.Hand
 			case l.open <- struct{}{}:
 				defer func() { <-l.open }()
 			default:
-				c.Header().Set("Retry-After", "1")
-				http.Error(c, "too many requests are under way at once", http.StatusServiceUnavailable)
+				refuse(c, http.StatusServiceUnavailable, "too many requests are under way at once")
 				return
 			}
 		}
 		switch {
 		case isAPI && (r.URL.Path == healthPath || r.URL.Path == readyPath):
 		case l.hasToken && !l.hasSent(r, isAPI):
-			http.Error(c, "the token is missing or wrong: send it as "+headerToken+": Bearer TOKEN", http.StatusUnauthorized)
+			refuse(c, http.StatusUnauthorized, "the token is missing or wrong: send it as "+headerToken+": Bearer TOKEN")
 			return
 		case !l.hasToken && (l.loopback && !isLoopback((&url.URL{Host: r.Host}).Hostname()) || isForeignPage(r)):
-			http.Error(c, "a web page of another origin must not use this server", http.StatusForbidden)
+			refuse(c, http.StatusForbidden, "a web page of another origin must not use this server")
 			return
 		}
 		h.ServeHTTP(c, r)
 	})
+}
+
+// refuse answers a request that does not reach the proxy or the API.
+func refuse(w http.ResponseWriter, status int, detail string) {
+	p := problemOf(&requestError{status, detail}, 0)
+	p.answer(w)
 }
 
 // hasSent reports whether a request has the token.

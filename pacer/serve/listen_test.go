@@ -181,6 +181,7 @@ func TestTokenAndTLS(t *testing.T) {
 		status, body := send(proxy, "/crm/x", wrong...)
 		require.Equal(t, http.StatusUnauthorized, status)
 		require.NotContains(t, body, token)
+		require.Contains(t, body, `"reason":"request"`)
 		status, _ = send(api, "/v1/status", wrong...)
 		require.Equal(t, http.StatusUnauthorized, status)
 	}
@@ -209,6 +210,49 @@ func TestTokenAndTLS(t *testing.T) {
 	base.CloseIdleConnections()
 	stop()
 	require.NoError(t, <-stopped)
+}
+
+// Sockets, whatever the Host, and loopback take HTTP/2 without TLS. Other addresses without TLS do not.
+func TestHTTP2WithoutTLS(t *testing.T) {
+	t.Parallel()
+	f, err := config.Parse("headway.yaml", []byte(`upstreams: {crm: {policies: ["9/s, burst 9"]}}`))
+	require.NoError(t, err)
+	for _, e := range []serve.Endpoint{{Address: filepath.Join(t.TempDir(), "s")}, {Address: "127.0.0.1:0"}, {Address: "0.0.0.0:0", Token: token, InsecurePlain: true}} {
+		s, err := serve.Open(t.Context(), serve.Config{File: f, Logger: slog.New(slog.DiscardHandler)})
+		require.NoError(t, err)
+		proxy, err := serve.Listen(t.Context(), e)
+		require.NoError(t, err)
+		api, err := serve.Listen(t.Context(), serve.Endpoint{Address: "127.0.0.1:0"})
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		stopped := make(chan error)
+		go func() { stopped <- s.Run(ctx, proxy, api) }()
+		for _, two := range []bool{false, true} {
+			base := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				if proxy.Addr().Network() == "unix" {
+					return new(net.Dialer).DialContext(ctx, "unix", e.Address)
+				}
+				return new(net.Dialer).DialContext(ctx, "tcp", proxy.Addr().String())
+			}}
+			overTwo(base, two)
+			host := map[string]string{"unix": "any.example", "tcp": "localhost"}[proxy.Addr().Network()]
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+"/other/x", http.NoBody)
+			require.NoError(t, err)
+			req.Header.Set("Headway-Authorization", "Bearer "+e.Token)
+			resp, err := base.RoundTrip(req)
+			if two && e.InsecurePlain {
+				require.Error(t, err)
+			} else {
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				require.Equal(t, []int{http.StatusNotFound, map[bool]int{true: 2, false: 1}[two]}, []int{resp.StatusCode, resp.ProtoMajor})
+			}
+			base.CloseIdleConnections()
+		}
+		stop()
+		require.NoError(t, <-stopped)
+		require.NoError(t, s.Close())
+	}
 }
 
 // A page in a browser of this machine cannot use the server, by whatever name it reaches it.
@@ -297,7 +341,8 @@ func TestRequestsOfHTTP2AreBounded(t *testing.T) {
 			synctest.Wait()
 		}
 		resp := send()
-		require.Equal(t, []string{"503 Service Unavailable", "1"}, []string{resp.Status, resp.Header.Get("Retry-After")})
+		require.Equal(t, []string{"503 Service Unavailable", "1", "application/problem+json"},
+			[]string{resp.Status, resp.Header.Get("Retry-After"), resp.Header.Get("Content-Type")})
 		close(leave)
 		all.Wait()
 		require.Equal(t, http.StatusOK, send().StatusCode)

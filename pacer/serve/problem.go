@@ -34,6 +34,7 @@ const (
 	ReasonRequest     = "request"     // the request is wrong
 	ReasonReservation = "reservation" // the reservation is used, over or unknown
 	ReasonCredential  = "credential"  // no credential of the pool is in use
+	ReasonBusy        = "busy"        // too many requests or calls are under way here
 	ReasonStopping    = "stopping"    // this process ends
 	ReasonStore       = "store"       // the store failed
 	ReasonUpstream    = "upstream"    // the upstream could not be reached
@@ -70,6 +71,8 @@ func problemOf(err error, refusal int) Problem {
 		retry, _ = pacer.RetryAfter(err)
 	case errors.Is(err, pacer.ErrSpent):
 		p.Status, p.Reason = http.StatusConflict, ReasonReservation
+	case isWrong && wrong.status == http.StatusServiceUnavailable:
+		p.Status, p.Reason, retry = wrong.status, ReasonBusy, unknownRetry
 	case isWrong:
 		p.Status, p.Reason = wrong.status, ReasonRequest
 	case isConfig:
@@ -133,7 +136,12 @@ func (s *Server) fail(w http.ResponseWriter, upstream string, err error) {
 	}
 	p := problemOf(err, refusal)
 	p.Upstream = upstream
-	body, _ := json.Marshal(&p) //nolint:errchkjson // strings and numbers always can be
+	p.answer(w)
+}
+
+// answer writes the problem.
+func (p *Problem) answer(w http.ResponseWriter) {
+	body, _ := json.Marshal(p) //nolint:errchkjson // strings and numbers always can be
 	h := w.Header()
 	if p.RetryAfterMS > 0 {
 		const second = 1000

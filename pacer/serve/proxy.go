@@ -180,7 +180,7 @@ func (s *Server) newProxy(u *upstream, rt http.RoundTripper) http.Handler {
 			if r.Out.Body == nil {
 				r.Out.Trailer = nil // over HTTP/2, net/http would never end the request
 			} else if len(r.Out.Trailer) > 0 {
-				r.Out.Body = &trailed{r.Out.Body, r}
+				r.Out.Body, r.Out.ContentLength = &trailed{r.Out.Body, r}, -1 // HTTP/1.1 has trailers behind chunks only
 			}
 		},
 		ModifyResponse: func(resp *http.Response) error {

@@ -146,6 +146,21 @@ func TestFields(t *testing.T) {
 	})
 }
 
+// The upstream's profile reads scopes from the request.
+func TestScopesOfTheProfile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, `  hub: {url: "http://hub.example", profile: github, policies: ["1 per window of 1h, per credential"]}`, nil)
+		for _, want := range []int{http.StatusOK, http.StatusServiceUnavailable} {
+			for _, token := range []string{"sesame-1", "sesame-2"} {
+				resp, body := r.get("/hub/user", "Authorization", "Bearer "+token)
+				require.Equal(t, want, resp.StatusCode, body)
+				require.NotContains(t, body, token)
+			}
+		}
+	})
+}
+
 // A client that goes away while it waits gives its slot back: the next one has it.
 func TestClientGone(t *testing.T) {
 	t.Parallel()
@@ -170,6 +185,62 @@ func TestClientGone(t *testing.T) {
 		require.Equal(t, 10*time.Second, since())
 		require.Equal(t, 2, r.count())
 	})
+}
+
+// A client may leave at any stage: its permit is back, the upstream's request ends, and an attempt that was not made is not charged.
+func TestClientsLeaveAtAnyStage(t *testing.T) {
+	t.Parallel()
+	for _, two := range []bool{false, true} {
+		for path, left := range map[string]float64{"/crm/body": 10, "/crm/sent": 9, "/crm/reply": 9, "/crm/refused": 9, "/crm/stream": 9} {
+			synctest.Test(t, func(t *testing.T) {
+				ended := 0
+				r := newRig(t, `  crm: {url: "http://crm.example", policies: ["10 per window of 1h", "1 in flight"]}`, func(w http.ResponseWriter, req *http.Request) {
+					switch req.URL.Path {
+					case "/refused":
+						w.Header().Set("Retry-After", "30")
+						w.WriteHeader(http.StatusTooManyRequests)
+						return
+					case "/reply":
+						_ = http.NewResponseController(w).Flush()
+					case "/stream":
+						_, _ = io.Copy(io.Discard, req.Body)
+					case "/next":
+						return
+					}
+					<-req.Context().Done()
+					ended++
+				})
+				overTwo(r.client.Transport, two)
+				ctx, leave := context.WithCancel(t.Context())
+				var all sync.WaitGroup
+				all.Go(func() {
+					req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+path, http.NoBody)
+					require.NoError(t, err)
+					if path == "/crm/body" || path == "/crm/stream" {
+						body, write := io.Pipe()
+						go func() { _, _ = io.WriteString(write, "short") }()
+						context.AfterFunc(ctx, func() { _ = write.CloseWithError(ctx.Err()) }) // for which net/http waits
+						req.Body, req.ContentLength = body, map[bool]int64{true: 9, false: -1}[path == "/crm/body"]
+					}
+					resp, err := r.client.Do(req)
+					if path == "/crm/reply" {
+						require.NoError(t, err)
+						_, err = io.Copy(io.Discard, resp.Body)
+						require.NoError(t, resp.Body.Close())
+					}
+					require.ErrorIs(t, err, context.Canceled)
+				})
+				time.Sleep(time.Second)
+				leave()
+				all.Wait()
+				synctest.Wait()
+				require.InDelta(t, left, r.remaining("crm", ""), 0, path)
+				require.Equal(t, path != "/crm/body" && path != "/crm/refused", ended == 1, path)
+				resp, _ := r.get("/crm/next", "Headway-Max-Wait", map[bool]string{true: "1m", false: "0s"}[path == "/crm/refused"])
+				require.Equal(t, http.StatusOK, resp.StatusCode, path)
+			})
+		}
+	}
 }
 
 // Events, and both directions of a stream, pass as they come, over HTTP/1.1 and 2.
@@ -338,6 +409,33 @@ func TestRequestTrailers(t *testing.T) {
 	}
 }
 
+// Trailers of a short body arrive with each attempt, also where HTTP/1.1 has to send the body in chunks for that.
+func TestTrailersAreRepeated(t *testing.T) {
+	t.Parallel()
+	for _, two := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			got := make(chan string, 9)
+			r := newRig(t, crm, func(w http.ResponseWriter, req *http.Request) {
+				body, _ := io.ReadAll(req.Body)
+				got <- fmt.Sprint(string(body), req.Trailer)
+				if len(got) == 1 {
+					w.Header().Set("Retry-After", "5")
+					w.WriteHeader(http.StatusTooManyRequests)
+				}
+			}, func(c *serve.Config) { overTwo(c.Base, two) })
+			overTwo(r.client.Transport, true)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/crm/a", strings.NewReader("x"))
+			require.NoError(t, err)
+			req.Trailer = http.Header{"Checksum": {"7"}}
+			resp, err := r.client.Do(req)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+			require.Equal(t, []string{"xmap[Checksum:[7]]", "xmap[Checksum:[7]]"}, []string{<-got, <-got})
+		})
+	}
+}
+
 // A request is refused whose target, as HTTP/2 carries it, would be two words of a line of HTTP/1.1.
 func TestSpacesInTheTarget(t *testing.T) {
 	t.Parallel()
@@ -425,10 +523,10 @@ func (c counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A refused request is repeated with its body, if that is short; of a long one, nothing is kept.
+// A refused request is repeated with its body, if that is short; of a long one, or one of unknown length, nothing is kept.
 func TestBodiesAreRepeated(t *testing.T) {
 	t.Parallel()
-	for size, want := range map[int]int{64 << 10: http.StatusOK, 64<<10 + 1: http.StatusTooManyRequests} {
+	for size, want := range map[int]int{64 << 10: http.StatusOK, 64<<10 + 1: http.StatusTooManyRequests, 9: http.StatusTooManyRequests} {
 		synctest.Test(t, func(t *testing.T) {
 			var mu sync.Mutex
 			var sizes []int
@@ -442,7 +540,11 @@ func TestBodiesAreRepeated(t *testing.T) {
 				}
 			})
 			since := elapsed()
-			resp, err := r.send(http.MethodPost, "/crm/x", strings.NewReader(strings.Repeat("x", size)))
+			var body io.Reader = strings.NewReader(strings.Repeat("x", size))
+			if size == 9 {
+				body = io.MultiReader(body) // of unknown length
+			}
+			resp, err := r.send(http.MethodPost, "/crm/x", body)
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
 			require.Equal(t, want, resp.StatusCode)

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/headway-go/headway/pacer/memstore"
@@ -29,25 +30,39 @@ type stateFile struct {
 	last  []byte // what was written
 }
 
-// openState restores what a file has, or begins one; nil without a path. A file that is there may be on a disk that is full: see follow.
+// openState restores what a file has, or begins one; nil without a path. A file that is none of this version's is kept under another name.
+// Fields that a later version has added to a window are ignored.
 func openState(path string, store *memstore.Store, log *slog.Logger) (*stateFile, error) {
 	if path == "" {
 		return nil, nil //nolint:nilnil // there is none
 	}
 	f := &stateFile{path: path, store: store, log: log}
-	data, err := os.ReadFile(path) //nolint:gosec // the operator chooses the file
+	var data []byte
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		return nil, bad("State", path, "is not a file") // it could be a device, which writing would replace
+	}
+	if err == nil && info.Size() <= stateSize {
+		data, err = os.ReadFile(path) //nolint:gosec // the operator chooses the file
+	}
 	var windows []memstore.Window
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		if err := f.write(); err != nil { // the path is wrong
-			return nil, bad("State", path, "cannot be written: "+err.Error())
-		}
 	case err != nil:
 		return nil, bad("State", path, "cannot be read: "+err.Error())
-	case len(data) > stateSize || json.Unmarshal(data, &windows) != nil:
-		log.Warn("headway serve: the state file is damaged, and limits begin anew", "file", path)
+	case json.Unmarshal(data, &windows) != nil:
+		kept := path + ".damaged"
+		if err := os.Rename(path, kept); err != nil {
+			return nil, bad("State", path, "cannot be written: "+err.Error())
+		}
+		log.Warn("headway serve: the state file is damaged or of another version, and limits begin anew", "file", kept)
 	default:
 		log.Info("headway serve: limits go on where they ended", "file", path, "windows", store.Restore(windows))
+	}
+	if err := f.write(); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		log.Error("headway serve: the disk is full", "error", err) // which is no reason not to start
+	} else if err != nil {
+		return nil, bad("State", path, "cannot be written: "+err.Error())
 	}
 	return f, nil
 }

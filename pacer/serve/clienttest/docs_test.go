@@ -1,6 +1,7 @@
 package clienttest_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -12,17 +13,32 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v4"
+
+	"github.com/headway-go/headway/pacer/config"
+	"github.com/headway-go/headway/pacer/serve"
 )
+
+// page returns docs/serve.md.
+func page(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../../docs/serve.md")
+	require.NoError(t, err)
+	return string(text)
+}
 
 // examples returns the code of docs/serve.md in a language, below the heading of the examples.
 func examples(t *testing.T, language string) []string {
 	t.Helper()
-	page, err := os.ReadFile("../../../docs/serve.md")
-	require.NoError(t, err)
-	_, text, found := strings.Cut(string(page), "\n## Examples\n")
+	_, text, found := strings.Cut(page(t), "\n## Examples\n")
 	require.True(t, found)
 	text, _, _ = strings.Cut(text, "\n## ")
-	var all []string
+	return blocks(t, text, language)
+}
+
+// blocks returns the code in a language.
+func blocks(t *testing.T, text, language string) (all []string) {
+	t.Helper()
 	for _, m := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(text, -1) {
 		all = append(all, m[1])
 	}
@@ -77,6 +93,55 @@ func TestTheExamplesRun(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The files of the page are what they are for: limits and credentials that go together, a problem, a unit of systemd, and a part of a pod that
+// mounts the file where the image reads it.
+func TestTheFilesOfThePage(t *testing.T) {
+	t.Parallel()
+	text, dir := page(t), t.TempDir()
+	files, objects := blocks(t, text, "yaml"), blocks(t, text, "json")
+	secret := filepath.Join(dir, "credentials.json")
+	require.NoError(t, os.WriteFile(secret, []byte(objects[1]), 0o600))
+	file, err := config.Parse("headway.yaml", []byte(files[0]+`
+  github: {url: "https://api.github.com", policies: ["9/s, per user"]}`))
+	require.NoError(t, err)
+	s, err := serve.Open(t.Context(), serve.Config{File: file, Credentials: secret})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+
+	var problem serve.Problem
+	d := json.NewDecoder(strings.NewReader(objects[0]))
+	d.DisallowUnknownFields()
+	require.NoError(t, d.Decode(&problem))
+
+	var pod struct {
+		Containers []struct {
+			Restart string `yaml:"restartPolicy"`
+			Mounts  []struct {
+				Name string `yaml:"name"`
+				Path string `yaml:"mountPath"`
+			} `yaml:"volumeMounts"`
+		} `yaml:"initContainers"`
+		Volumes []struct {
+			Name string            `yaml:"name"`
+			Map  map[string]string `yaml:"configMap"`
+		} `yaml:"volumes"`
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(files[1]), &pod))
+	require.Equal(t, "Always", pod.Containers[0].Restart, "else it is no sidecar")
+	require.Equal(t, pod.Volumes[0].Name, pod.Containers[0].Mounts[0].Name)
+	require.NotEmpty(t, pod.Volumes[0].Map["name"])
+	require.Contains(t, blocks(t, text, "dockerfile")[0], `"--config", "`+pod.Containers[0].Mounts[0].Path+`/headway.yaml"`)
+
+	unit := filepath.Join(dir, "headway.service")
+	require.NoError(t, os.WriteFile(unit, []byte(strings.Replace(blocks(t, text, "ini")[0], "/usr/local/bin/headway", os.Args[0], 1)), 0o600))
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("systemd-analyze is not installed")
+	}
+	out, err := exec.Command("systemd-analyze", "verify", unit).CombinedOutput()
+	require.NoError(t, err)
+	require.Empty(t, string(out))
 }
 
 // SDKs need no change but the base URL: one in Python, and one in JavaScript.

@@ -11,18 +11,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each command line of README.md and of docs/, in a block or in a sentence, has a command and flags that exist. It is read, not run.
+// Each command line of README.md and of docs/, in a block or in a sentence, of a shell, systemd or Docker, has a command and flags that exist.
+// It is read, not run.
 func TestTheCommandsOfThePagesAreUnderstood(t *testing.T) {
 	t.Parallel()
 	const root = "../../../../../"
 	pages, err := filepath.Glob(root + "docs/*.md")
 	require.NoError(t, err)
-	block, quoted, lines := regexp.MustCompile("(?s)```(?:sh|console)\n(.*?)```|`(headway [^`\n]+)`"), regexp.MustCompile(`"[^"]*"|'[^']*'|\S+`), 0
+	shell := strings.NewReplacer("\\\n", " ", "ExecStart=/usr/local/bin/", "", `ENTRYPOINT ["/`, "", `", "`, " ", `"]`, "")
+	block, quoted, lines := regexp.MustCompile("(?s)```(?:sh|console|ini|dockerfile)\n(.*?)```|`(headway [^`\n]+)`"), regexp.MustCompile(`"[^"]*"|'[^']*'|\S+`), 0
 	for _, page := range append(pages, root+"README.md") {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for _, m := range block.FindAllStringSubmatch(string(text), -1) {
-			for line := range strings.Lines(strings.ReplaceAll(m[1]+m[2], "\\\n", " ")) {
+			for line := range strings.Lines(shell.Replace(m[1] + m[2])) {
 				line, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "$ "), " #")
 				line, _, _ = strings.Cut(line, " | ")
 				line, _, _ = strings.Cut(line, " > ")

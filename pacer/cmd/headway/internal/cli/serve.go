@@ -79,7 +79,25 @@ func (a *app) runServe(ctx context.Context, f *serveFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	s, err := serve.Open(ctx, c)
+	token, err := a.token(f.tokenFile)
+	if err != nil {
+		return err
+	}
+	var listeners []*serve.Listener
+	defer func() {
+		for _, l := range listeners {
+			_ = l.Close() // or Run has
+		}
+	}()
+	for _, e := range []serve.Endpoint{f.proxy, f.api} {
+		e.Token, e.CertFile, e.KeyFile, e.InsecurePlain, e.MaxConnections = token, f.cert, f.key, f.insecurePlain, f.proxy.MaxConnections
+		l, err := serve.Listen(ctx, e)
+		if err != nil {
+			return err
+		}
+		listeners = append(listeners, l)
+	}
+	s, err := serve.Open(ctx, c) // which reads and writes the state: no other process listens here
 	if len(config.Mistakes(err)) > 0 {
 		return &mistaken{err}
 	}
@@ -87,30 +105,9 @@ func (a *app) runServe(ctx context.Context, f *serveFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	token, err := a.token(f.tokenFile)
-	if err != nil {
-		return err
-	}
-	var listeners []*serve.Listener
-	for _, e := range []serve.Endpoint{f.proxy, f.api} {
-		e.Token, e.CertFile, e.KeyFile, e.InsecurePlain, e.MaxConnections = token, f.cert, f.key, f.insecurePlain, f.proxy.MaxConnections
-		l, err := serve.Listen(ctx, e)
-		if err != nil {
-			return errors.Join(err, closeAll(listeners))
-		}
-		listeners = append(listeners, l)
-	}
 	signal.Ignore(syscall.SIGHUP) // which makes other daemons read their files again: this one does when the file changes
 	c.Logger.Info("headway serve: listening", "proxy", listeners[0].Addr().String(), "api", listeners[1].Addr().String(), "state", c.State)
 	return s.Run(ctx, listeners[0], listeners[1])
-}
-
-func closeAll(listeners []*serve.Listener) error {
-	errs := make([]error, 0, len(listeners))
-	for _, l := range listeners {
-		errs = append(errs, l.Close())
-	}
-	return errors.Join(errs...)
 }
 
 // serveConfig returns what the flags describe.

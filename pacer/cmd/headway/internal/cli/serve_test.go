@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -82,6 +83,23 @@ func TestServe(t *testing.T) {
 	require.Equal(t, []any{http.StatusOK, "hello /x"}, []any{status, body})
 }
 
+// A second process at the same address changes nothing of the first one's state.
+func TestServeTwice(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, first.Close()) }()
+	path := filepath.Join(dir, "state")
+	require.NoError(t, os.WriteFile(path, []byte("[{}]"), 0o600))
+	got := run(t, "serve", "--upstream", "https://a", "--state", path, "--listen", "127.0.0.1:0", "--api", first.Addr().String())
+	require.NotEqual(t, cli.ExitDone, got.code)
+	require.Contains(t, got.err, "address already in use")
+	state, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "[{}]", string(state))
+}
+
 // Mistakes in the command line, or the file, are reported.
 func TestServeMistakes(t *testing.T) {
 	t.Parallel()
@@ -106,7 +124,7 @@ func TestServeMistakes(t *testing.T) {
 		"--config /nowhere":                            "/nowhere: cannot be read",
 		"--upstream https://a more":                    "unknown command",
 	} {
-		got := run(t, append([]string{"serve", "--state", "none"}, strings.Fields(args)...)...)
+		got := run(t, append([]string{"serve", "--state", "none", "--listen", "127.0.0.1:0", "--api", "127.0.0.1:0"}, strings.Fields(args)...)...)
 		require.NotEqual(t, cli.ExitDone, got.code)
 		require.Contains(t, got.err, want, args)
 		require.NotContains(t, got.err, "goroutine")
