@@ -195,8 +195,7 @@ func New(c Config) (*Pacer, error) {
 	}
 	p.reports.Store = p.store
 	if p.member == nil && c.Store != nil { // others may use it, too
-		p.dispatcher.Listen()
-		p.reread()
+		p.dispatcher.Begin()
 	}
 	if p.telemetry.Any(func(h *hooks.Set) bool { return h.Paused != nil || h.Resumed != nil }) {
 		defer p.dispatcher.Listen()

@@ -321,8 +321,9 @@ func (p *Pacer) set() *binding.Set { return p.policies.Now() }
 
 func init() { //nolint:gochecknoinits // package fleet is above this one, and reaches what callers do not see
 	inside.Of = func(p any) *inside.Pacer { return p.(*Pacer).inside() } //nolint:forcetypeassert // package fleet gives nothing else
-	inside.Slot = func(r any) (store.Instant, time.Duration) {           //nolint:forcetypeassert // as above
-		v := r.(*Reservation).call.View()
+	inside.Slot = func(r any) (store.Instant, time.Duration) {
+		of := r.(*Reservation) //nolint:forcetypeassert // as above
+		v := of.call.View()
 		return v.At, v.Slack
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/engine"
 	"github.com/headway-go/headway/pacer/store"
-	"github.com/headway-go/headway/policies/specs"
 )
 
 // keys holds the accounts of a store in shards, each with a lock. The upstream and the scope value choose the shard, so one lock guards the
@@ -68,7 +67,7 @@ type accountKey struct {
 }
 
 func keyOf(upstream string, l *store.Limit, scope string) accountKey {
-	return accountKey{upstream, l.Policy, scope, l.Spec.Algorithm == specs.Concurrency}
+	return accountKey{upstream, l.Policy, scope, engine.AreRunning(&l.Spec)}
 }
 
 // opened is a stack whose accounts are locked.

@@ -79,10 +79,12 @@ func parseSettings(up string, v []any) (*store.Settings, error) {
 		return nil, errNonsense
 	}
 	fields, err := texts(list)
-	if err != nil {
+	reported, err2 := texts(resets)
+	allowances, err3 := texts(names)
+	if err := cmp.Or(err, err2, err3); err != nil {
 		return nil, err
 	}
-	all := &store.Settings{Now: store.Instant(now)}
+	all := &store.Settings{Now: store.Instant(now), Allowances: allowances}
 	for field, value := range inTurn(fields) {
 		if field == versionField {
 			all.Version = store.Instant(parseScore(value))
@@ -107,13 +109,6 @@ func parseSettings(up string, v []any) (*store.Settings, error) {
 		all.All = append(all.All, one)
 	}
 	store.SortSettings(all.All)
-	reported, err := texts(resets)
-	if err != nil {
-		return nil, err
-	}
-	if all.Allowances, err = texts(names); err != nil {
-		return nil, err
-	}
 	for _, value := range inTurn(reported) {
 		if r, ok := parseReset(up, value); ok {
 			all.Resets = append(all.Resets, r)

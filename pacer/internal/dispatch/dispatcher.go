@@ -25,6 +25,12 @@ func New(c *Config) *Dispatcher {
 	return s
 }
 
+// Begin starts to listen to the store, and reads the settings of operators.
+func (s *Dispatcher) Begin() {
+	s.Listen()
+	s.Reread()
+}
+
 // Closed returns a channel that Close closes.
 func (s *Dispatcher) Closed() <-chan struct{} { return s.closed }
 

@@ -36,6 +36,9 @@ func gridOf(s *specs.Spec) grid {
 	return grid{algorithm: s.Algorithm}
 }
 
+// AreRunning reports whether a limit is one of calls that are running. Their account has nothing in common with others of its key.
+func AreRunning(s *specs.Spec) bool { return s.Algorithm == specs.Concurrency }
+
 // NewKept returns an account as it is kept, which has the grid of a limit.
 func NewKept(l *Limit, a Account) Kept { return Kept{a, gridOf(l.Spec)} }
 
