@@ -255,16 +255,17 @@ local function open(entries, now)
   end
 end
 
--- share passes windows the parts that they keep for parties, which follow them in a stack. bits are the accounts whose parts a call leaves
--- alone: a call in no party leaves all.
+-- share passes windows the parts that they keep for parties, which follow them in a stack, and whether a call is in none of them. bits are
+-- the accounts whose parts a call leaves alone: a call in no party leaves all.
 local function share(entries, bits)
   local whole
   for i = 1, #entries do
     local o = entries[i]
     if not o.part then
-      whole, o.parts = o, entries[i + 1] and entries[i + 1].part and {}
+      whole, o.none, o.parts = o, true, entries[i + 1] and entries[i + 1].part and {}
     elseif whole then
       o.others = bits % 2 == 1
+      whole.none = whole.none and o.others
       whole.parts[#whole.parts + 1] = o
     end
     bits = (bits - bits % 2) / 2

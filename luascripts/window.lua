@@ -9,7 +9,8 @@
 --          mark     what was charged by then is not given back, before remembers; 0 for none
 --          margin   by how much longer it took its period to be, in millionths, when raised came; less from then on, none after fades
 --          line     of a window with a pace: how far that had come at since, in thousandths; since is the front of a sliding one
---          quiet    of a part: begin of the first window since its party's last call; known until noted
+--          quiet    of a party's part, or of a window with parts, for calls in no party: begin of the first window since
+--                   the last call; known until noted
 --          buckets  a list (see list.lua): what each holds, and its begin
 -- ARGV   limit: of a window
 --        width: of a bucket (µs)

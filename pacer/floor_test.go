@@ -2,14 +2,19 @@ package pacer_test
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/testing/shares"
+	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/policies"
 )
 
@@ -50,6 +55,107 @@ func TestADeskFindsItsPartOfTheDay(t *testing.T) {
 		require.GreaterOrEqual(t, batch.Load()+480, int64(1990))
 		require.LessOrEqual(t, batch.Load()+480, int64(2000))
 	})
+}
+
+// However many processes and costs a batch has, it books nothing of what is let go late: the desk finds its part, and all is spent.
+func TestAFleetBooksNothingOfAPart(t *testing.T) {
+	t.Parallel()
+	for name, beside := range map[string]policies.Policy{"slots": policies.PerSecond(100_000).Burst(1000), "permits": policies.InFlight(10_000)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				shared := memstore.New()
+				ctx, end := context.WithCancel(t.Context())
+				var spent atomic.Int64
+				var calls sync.WaitGroup
+				var p *pacer.Pacer
+				for range 8 {
+					p = newPacer(t, pacer.Config{
+						Store: shared, MaxWait: pacer.Forever, Policies: []policies.Policy{policies.Fixed(1000, time.Minute).Reserve("desk", 30).Named("quota"), beside},
+					})
+					for i := range int64(20) {
+						calls.Go(func() {
+							for p.Wait(ctx, pacer.Cost(1+i)) == nil {
+								spent.Add(1 + i)
+							}
+						})
+					}
+				}
+				time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
+				for range 3 {
+					synctest.Wait()
+					for range 58 {
+						require.NoError(t, p.Wait(t.Context(), pacer.Lane("desk"), pacer.Cost(5), pacer.MaxWait(0)), "at %v", time.Now())
+						time.Sleep(time.Second - time.Nanosecond)
+					}
+					time.Sleep(2*time.Second + 58*time.Nanosecond)
+				}
+				end()
+				calls.Wait()
+				require.GreaterOrEqual(t, spent.Load(), int64(3*690))
+			})
+		})
+	}
+}
+
+// Parties that share a window over a store that is away cost about one request a call, although no call has a slot far ahead.
+func TestPartsCostFewRequests(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []shares.Kind{shares.Fixed, shares.Sliding} {
+		for _, estimates := range []bool{false, true} {
+			t.Run(fmt.Sprint(kind, estimates), func(t *testing.T) {
+				t.Parallel()
+				requests, granted := 0, 0
+				for seed := range extent[uint64](2, 17) {
+					synctest.Test(t, func(t *testing.T) {
+						r := newRemote(2)
+						r.hangs = ms
+						m := shares.New(kind, seed, estimates)
+						var fleet []*pacer.Pacer
+						for range 2 {
+							fleet = append(fleet, newPacer(t, pacer.Config{Store: r, MaxWait: pacer.Forever, Policies: m.Policies()}))
+							defer closing(t, fleet[len(fleet)-1])
+						}
+						m.Play(t, fleet)
+						requests, granted = requests+len(r.sent), granted+r.granted
+					})
+				}
+				t.Logf("%.2f requests a call", float64(requests)/float64(granted))
+				require.LessOrEqual(t, requests, granted*5/4)
+			})
+		}
+	}
+}
+
+// Calls that found no room in a window with parts go soon after this process settles others, also if they wait for permits or for a rate.
+func TestASettlementMakesRoom(t *testing.T) {
+	t.Parallel()
+	for name, beside := range map[string]policies.Policy{"slots": policies.PerSecond(1000), "permits": policies.InFlight(10)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := newPacer(t, pacer.Config{
+					MaxWait:  pacer.Forever,
+					Policies: []policies.Policy{policies.Fixed(100, time.Hour).Reserve("support", 50).Named("quota"), beside.Named("beside")},
+				})
+				time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour)))
+				r, err := p.Acquire(t.Context(), pacer.Lane("support"), pacer.EstimateOf("quota", 50, policies.Learned{}))
+				require.NoError(t, err)
+				went := make(chan time.Duration, 1)
+				began := time.Now()
+				go func() {
+					assert.NoError(t, p.Wait(t.Context(), pacer.Lane("support"), pacer.CostOf("quota", 40)))
+					went <- time.Since(began)
+				}()
+				time.Sleep(10 * time.Minute)
+				synctest.Wait()
+				require.Empty(t, went, "what is left is kept for calls in no party")
+				require.NoError(t, r.Settle(t.Context(), policies.Cost{Policy: "quota", N: 10}))
+				r.Release()
+				require.LessOrEqual(t, <-went, 10*time.Minute+2*time.Second)
+			})
+		})
+	}
 }
 
 // With a burst, a batch job does not spend a daily quota at night, and Status shows when one without will be spent.

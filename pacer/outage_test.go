@@ -49,6 +49,7 @@ type remote struct {
 	asking      int     // operations under way
 	most        int     // of them at once
 	sent        [][]int // for each request: how many calls of each stack
+	granted     int     // calls that got a slot
 	spoiled     string  // a scope whose key holds something else
 }
 
@@ -120,6 +121,9 @@ func (r *remote) ReserveAll(ctx context.Context, batches []store.Batch) error {
 		if err := s.Reserve(ctx, b.Stack, b.Calls, b.Grants); err != nil {
 			return err
 		}
+		r.mu.Lock()
+		r.granted += len(store.Granted(b.Grants))
+		r.mu.Unlock()
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package pacer_test
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -167,5 +169,49 @@ func TestPartiesOfPermits(t *testing.T) {
 			require.InDelta(t, part, float64(busy[party])/float64(all), 0.03, party)
 		}
 		require.LessOrEqual(t, atPart-back, 2*time.Second, "a permit comes back when its call is over")
+	})
+}
+
+// Ten thousand tenants that call at once delay no party with a part: it waits for its own calls, and for one of theirs.
+func TestManyTenantsBesideAParty(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shared := memstore.New()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var fleet []*pacer.Pacer
+		for range 2 {
+			fleet = append(fleet, newPacer(t, pacer.Config{
+				Upstream: "api", Store: shared, MaxWait: pacer.Forever,
+				Policies: []policies.Policy{
+					policies.PerSecond(1000).Burst(200).Reserve("desk", 30), policies.PerSecond(500).Burst(500).Per("tenant").Named("tenant"),
+				},
+			}))
+		}
+		var calls sync.WaitGroup
+		for i := range 10_000 {
+			calls.Go(func() { _ = fleet[i%2].Wait(ctx, pacer.Scope("tenant", strconv.Itoa(i)), pacer.Cost(10)) })
+		}
+		var mu sync.Mutex
+		var waits []time.Duration
+		var desk sync.WaitGroup
+		for i := range 250 { // a fifth of the rate
+			time.Sleep(40 * ms)
+			desk.Go(func() {
+				began := time.Now()
+				if fleet[i%2].Wait(ctx, pacer.Lane("desk"), pacer.Scope("tenant", "desk"), pacer.Cost(8)) != nil {
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				waits = append(waits, time.Since(began))
+			})
+		}
+		desk.Wait()
+		slices.Sort(waits)
+		require.Len(t, waits, 250)
+		require.LessOrEqual(t, waits[len(waits)*99/100], 500*ms)
+		cancel()
+		calls.Wait()
 	})
 }

@@ -216,6 +216,9 @@ func (r *Reservation) Settle(ctx context.Context, costs ...policies.Cost) error 
 	if _, _, err := p.store.Report(ctx, stack, notes); err != nil {
 		return p.storeError(inside.OpReport, err)
 	}
+	p.dispatcher.Freed(stack.Limits, func(i int) bool {
+		return slices.ContainsFunc(notes, func(n store.Note) bool { return n.Limit == i && n.Actual < n.Cost })
+	})
 	return nil
 }
 

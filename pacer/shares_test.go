@@ -16,14 +16,14 @@ import (
 
 // Parties of random mixes have what the oracle gives them of a rate: within 5 % of all, in 19 of 20 intervals within 3 %, and their floors
 // within a second after they come back. With estimates of half to four times the cost, half of the intervals are within 4 %. Of permits, each
-// has its part of their time: within 10 % of all in 19 of 20 intervals. With HEADWAY_LONG=1, it plays 187 mixes: then it also logs what parties
-// have of windows, which promise no order between them.
+// has its part of their time: within 10 % of all in 19 of 20 intervals. Of windows, a party has its floor, whatever the others want; with
+// estimates of up to four times the cost, it lacks of a sliding one what its own calls under way are estimated too high. With HEADWAY_LONG=1,
+// it plays 187 mixes.
 func TestSharesOfRandomMixes(t *testing.T) {
 	t.Parallel()
 	for _, kind := range shares.Kinds {
 		for _, estimates := range []bool{false, true} {
-			judged := kind == shares.Rate || kind == shares.Exact || kind == shares.Permits
-			if kind == shares.Permits && estimates || extent(!judged, false) {
+			if kind == shares.Permits && estimates {
 				continue
 			}
 			t.Run(fmt.Sprint(kind, estimates), func(t *testing.T) {
@@ -40,12 +40,14 @@ func TestSharesOfRandomMixes(t *testing.T) {
 					})
 				}
 				t.Log(all.String())
-				switch {
-				case kind == shares.Permits:
+				switch kind {
+				case shares.Permits:
 					require.LessOrEqual(t, shares.Quantile(all.Short, 0.5), 0.03)
 					require.LessOrEqual(t, shares.Quantile(all.Short, 0.95), 0.10)
-				case judged:
+				case shares.Rate, shares.Exact:
 					judgeRates(t, &all, estimates)
+				case shares.Sliding, shares.Fixed, shares.Calendar:
+					judgeWindows(t, &all, kind, estimates)
 				}
 			})
 		}
@@ -65,4 +67,17 @@ func judgeRates(t *testing.T, all *shares.Figure, estimates bool) {
 	if len(all.Late) > 0 {
 		require.LessOrEqual(t, slices.Max(all.Late), time.Second)
 	}
+}
+
+func judgeWindows(t *testing.T, all *shares.Figure, kind shares.Kind, estimates bool) {
+	t.Helper()
+	floor := 0.05
+	switch {
+	case estimates && kind == shares.Sliding:
+		floor = 0.30
+	case estimates:
+		floor = 0.20
+	}
+	require.LessOrEqual(t, shares.Quantile(all.Floor, 1), floor)
+	require.LessOrEqual(t, shares.Quantile(all.Short, 0.5), 0.20)
 }

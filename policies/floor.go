@@ -6,16 +6,16 @@ import (
 )
 
 // Reserve returns a copy that keeps a percentage, from 1 to 100, for a party: the calls that name it with pacer.Lane. All parts add up to
-// 100 per cent at most; calls without a party have the rest. Like everybody, a party may use more than its part.
+// 100 per cent at most; calls in no party are one, whose part is the rest. Like everybody, a party may use more than its part.
 //
-// In a Fixed or calendar window, others get none of a party's part until the party has used it or the last quarter of the window begins:
-// from then on it is released evenly, so that nothing is lost at the end. If the party does not call for three whole windows in which
+// In a Fixed or calendar window, others get none of a party's part until the last quarter of the window begins: what it has not used is then
+// released evenly to those who come first, so that nothing is lost at the end. If the party does not call for three whole windows in which
 // others do, its part halves with each further one, to a 32nd, and is whole again in the window after its next call. A desk that works from
 // 9 to 17 finds its part of a daily quota, whatever a batch job has done at night. The part is a policy of its own, named after both
 // ("daily.support").
 //
-// A Sliding window keeps nothing free. It spreads the rest evenly, except a fiftieth of the limit, and a party that comes back has its part
-// within a period.
+// A Sliding window spreads calls beyond their party's part evenly, except a fiftieth of the limit, and leaves two fiftieths free for calls
+// within a part. A party that comes back has its part within a period, less what its own calls under way are estimated too high.
 //
 // A rate and InFlight keep nothing free, either. While calls of several parties wait, each party has its part, of a rate by its calls'
 // costs. The others divide what it does not need by their own parts: see [Policy.Fair]. A party that comes back has its part of a rate

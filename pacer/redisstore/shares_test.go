@@ -77,11 +77,16 @@ func (v *view) Status(_ context.Context, s store.Stack) (status store.StackStatu
 // Parties of random mixes have their shares from a server, too: see the test of this name of package pacer.
 func TestSharesOfRandomMixes(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []mixes.Kind{mixes.Rate, mixes.Exact} {
+	for _, kind := range []mixes.Kind{mixes.Rate, mixes.Exact, mixes.Fixed, mixes.Sliding} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			var all mixes.Figure
+			from := uint64(0)
+			if kind == mixes.Sliding {
+				from = 2 // which has intervals to judge
+			}
 			for seed := range uint64(extent(1, 17)) {
+				seed += from
 				v := newView(t)
 				synctest.Test(t, func(t *testing.T) {
 					m := mixes.New(kind, seed, false)
@@ -96,6 +101,10 @@ func TestSharesOfRandomMixes(t *testing.T) {
 				})
 			}
 			t.Log(all.String())
+			if kind == mixes.Fixed || kind == mixes.Sliding {
+				require.LessOrEqual(t, mixes.Quantile(all.Floor, 1), 0.05)
+				return
+			}
 			require.LessOrEqual(t, mixes.Quantile(all.Short, 1), 0.05)
 		})
 	}

@@ -41,7 +41,7 @@ type ahead struct {
 	since time.Duration
 }
 
-// beyond returns what parties have spent of a window beyond their floors.
+// beyond returns what was spent of a window beyond the parts.
 func (j *spending) beyond(begin time.Duration) (n int64) {
 	for p, spent := range j.spent[begin] {
 		n += max(0, spent-j.floors[p])
@@ -51,13 +51,19 @@ func (j *spending) beyond(begin time.Duration) (n int64) {
 
 // room returns whether a call may start at a time, in the window that began at begin, and by how much calls are then ahead of the pace.
 func (j *spending) room(begin, at time.Duration, party string, cost int64) (ok bool, units float64) {
-	left, others := j.limit, int64(0)
+	left, others, rest := j.limit, int64(0), j.limit
 	for _, n := range j.spent[begin] {
 		left -= n
 	}
+	for _, floor := range j.floors {
+		rest -= floor
+	}
 	kept := func(p string) int64 {
-		share := min(1, float64(begin+j.length-time.Microsecond-at)/float64(j.length/4))
-		return max(0, min(j.floors[p]-j.spent[begin][p], int64(float64(j.floors[p])*share)))
+		floor, share := j.floors[p], min(1, float64(begin+j.length-time.Microsecond-at)/float64(j.length/4))
+		if p == "" {
+			floor = rest
+		}
+		return max(0, min(floor-j.spent[begin][p], int64(float64(floor)*share)))
 	}
 	for p := range j.floors {
 		if p != party {
@@ -70,7 +76,10 @@ func (j *spending) room(begin, at time.Duration, party string, cost int64) (ok b
 	units = max(0, a.units-pace*float64(at-a.since))
 	within := party != "" && j.spent[begin][party]+cost <= j.floors[party]
 	onpace := j.burst == 0 || within || units <= float64(j.burst)+0.01
-	return left >= cost && (left-cost >= others && onpace || party != "" && cost <= kept(party)), units
+	if party != "" {
+		others += kept("")
+	}
+	return left >= cost && (left-cost >= others && onpace || cost <= kept(party) && (party != "" || j.burst == 0)), units
 }
 
 // spend charges a party's call, which got its slot at now in a window; less than 0: it was cancelled.
@@ -199,25 +208,27 @@ func floorCases() []Case {
 			}
 		}},
 		{"floor/idle", "a part halves with each window after three in which others call and its party does not, and is whole again after a call", func(t testing.TB, s *Session) {
-			st, kept := parties(s, policies.Fixed(96, minute).Reserve("desk", 50).Named("quota"))
-			begin := Since(s.now).Truncate(minute) + minute
-			all := func(window int, want int64) {
-				t.Helper()
-				s.At(begin + time.Duration(window)*minute)
-				if s.Ask(st, store.Call{Cost: want + 1, Kept: kept[""]}).OK || !s.Ask(st, store.Call{Cost: want, Kept: kept[""]}).OK {
-					t.Fatalf("in window %d, others may not spend just %d of 96", window, want)
+			for party, other := range map[string]string{"desk": "", "": "desk"} { // calls in no party are one
+				st, kept := parties(s, policies.Fixed(96, minute).Reserve("desk", 50).Named("quota-"+party))
+				begin := Since(s.now).Truncate(minute) + minute
+				all := func(window int, want int64) {
+					t.Helper()
+					s.At(begin + time.Duration(window)*minute)
+					if s.Ask(st, store.Call{Cost: want + 1, Kept: kept[other]}).OK || !s.Ask(st, store.Call{Cost: want, Kept: kept[other]}).OK {
+						t.Fatalf("in window %d, calls of %q may not spend just %d of 96", window, other, want)
+					}
 				}
+				for window, want := range []int64{48, 48, 48, 48, 48, 72, 84, 90, 93, 95, 95} {
+					all(window, want)
+				}
+				if !s.Ask(st, store.Call{Cost: 1, Kept: kept[party]}).OK {
+					t.Fatal("a party that comes back found nothing")
+				}
+				for window, want := range []int64{48, 48, 48, 48, 72} {
+					all(11+window, want)
+				}
+				all(15+8, 48) // nobody called in seven
 			}
-			for window, want := range []int64{48, 48, 48, 48, 48, 72, 84, 90, 93, 95, 95} {
-				all(window, want)
-			}
-			if !s.Ask(st, store.Call{Cost: 1, Kept: kept["desk"]}).OK {
-				t.Fatal("a party that comes back found nothing")
-			}
-			for window, want := range []int64{48, 48, 48, 48, 72} {
-				all(11+window, want)
-			}
-			all(15+8, 48) // nobody called in seven
 		}},
 		{"floor/day", "a desk from 9 to 17 finds its part of a day that a batch job spends, and the day is spent", func(t testing.TB, s *Session) {
 			d := spendDay(t, s, daily, atDesk, allDay)

@@ -112,7 +112,7 @@ func (s *Dispatcher) submit(q *queue) {
 // fill requests slots for the first n calls of a queue, and adds these requests to calls. The first may get any slot, unless the window allows
 // no request yet; the others get one within reach. The caller holds mu.
 func (s *Dispatcher) fill(q *queue, calls []store.Call, now time.Time, n int) []store.Call {
-	most := store.Forever
+	most := s.farthest(q)
 	if allowed, _ := s.askFor(q, now, 1); allowed == 0 {
 		most = q.window.Reach()
 	}
@@ -186,7 +186,13 @@ func (s *Dispatcher) grant(q *queue, a *Answer, c *Call, call *store.Call, g *st
 		if a.Next == 0 || at < a.Next {
 			a.Next = at
 		}
-		a.Unreached = a.Unreached || c == q.carried[0] && unreached(call, g)
+		switch {
+		case c != q.carried[0]:
+		case q.most > 0:
+			a.Again = a.Requested + s.poll(q, g)
+		case unreached(call, g):
+			a.Again = a.Requested + g.Wait()/2
+		}
 		if c.latest.IsZero() || g.Wait() <= c.latest.Sub(began) {
 			return false
 		}

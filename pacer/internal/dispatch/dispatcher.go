@@ -16,7 +16,8 @@ func New(c *Config) *Dispatcher {
 	s := &Dispatcher{Config: *c, made: time.Now().Add(-1), closed: make(chan struct{})}
 	s.moves = batch.New(1, func(all []func()) int { return min(1, len(all)) }, func(all []func()) { all[0]() })
 	s.changed, s.owed, s.byID = make(knowledge), make(debts), make(map[int64]*Call)
-	s.waiting, s.queues.byStack, s.queues.pools = make(map[*Call]struct{}), make(map[uint64]*queue), make(map[*queue]struct{})
+	s.waiting, s.queues.byStack = make(map[*Call]struct{}), make(map[uint64]*queue)
+	s.queues.pools, s.queues.polls = make(map[*queue]struct{}), make(map[*queue]struct{})
 	s.queues.seed = maphash.MakeSeed()
 	s.asks.wire, s.asks.load, s.asks.over.L = make(map[uint64]bool), MaxBatch, &s.mu
 	p, ok := c.Given.(store.Punctual)

@@ -71,7 +71,8 @@
 // than H ahead, so the answer is there before they are due even if it takes three times as long as usual. If many slots fit into H, they
 // are requested later, so that a request is for several: two round trips before the last one is due, but no later than a fourth of H, and no
 // earlier than a half. The first call of a request may get any slot that its own MaxWait allows; the others get one only within H. So a
-// process always holds at least one slot, and at most those within H of the one before.
+// process always holds at least one slot, and at most those within H of the one before. Of windows that keep parts, none is far ahead: see
+// parts.go.
 //
 // A store cannot grant a slot behind the known windows of a calendar. The call then has no slot, and polls when half of the time to its
 // slot is over: so the number of requests is a logarithm of the wait. The end of a pause wakes it earlier.
@@ -95,6 +96,7 @@
 //	grant.go       what a grant means, and giving it back
 //	choice.go      calls that one of several choices of limits binds, or other policies than before
 //	owed.go        what calls cost more than they were charged, and for how long they have permits
+//	parts.go       calls that wait for room in a window with parts
 //	waits.go       for what a call waits, how long, and whether that is too long
 //	changes.go     what this process knows of pauses, resumptions and slower rates
 //	queue.go       the queue of a stack

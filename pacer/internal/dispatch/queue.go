@@ -69,6 +69,7 @@ func (s *Dispatcher) queueFor(h uint64, limits []store.Limit, deferred bool) *qu
 			// The call needs nothing else, the store does not decide which call gets the permit, and no lease counts only from some age on.
 			q.passes = q.passes && l.Algorithm == specs.Concurrency && l.Queue != specs.FairQueue && l.After == 0
 		}
+		q.most = farthest(q.limits)
 		qs.byStack[h] = q
 	}
 	return q
@@ -80,6 +81,7 @@ func (s *Dispatcher) sweepQueues() {
 		if q.isIdle() {
 			delete(s.queues.byStack, h)
 			delete(s.queues.pools, q)
+			delete(s.queues.polls, q)
 		}
 	}
 	s.queues.swept = len(s.queues.byStack)
@@ -96,6 +98,7 @@ func (q *queue) rest() {
 func (s *Dispatcher) retire(q *queue) {
 	delete(s.queues.byStack, q.hash)
 	delete(s.queues.pools, q)
+	delete(s.queues.polls, q)
 	if q.timer != nil {
 		q.timer.Stop()
 	}

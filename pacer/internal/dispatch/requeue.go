@@ -127,9 +127,11 @@ func (s *Dispatcher) askAgain(ctx context.Context, c *Call) {
 	calls, grants := [1]store.Call{c.asks(began, c.notBefore)}, [1]store.Grant{}
 	call := &calls[0]
 	call.First = first
+	most := s.farthest(c.queue)
 	if yields {
-		call.MaxWait = min(call.MaxWait, reach)
+		most = reach
 	}
+	call.MaxWait = min(call.MaxWait, most)
 	ctx = context.WithoutCancel(ctx)
 	switch g := &c.grant[0]; {
 	case !g.OK:
@@ -153,8 +155,12 @@ func (s *Dispatcher) askAgain(ctx context.Context, c *Call) {
 			s.sleep(later, later.grant[0].Binds, g.Now, began, d)
 			later.moved()
 		}
-		if err == nil && yields && !g.OK && !g.Queued && (c.latest.IsZero() || g.Wait() <= c.latest.Sub(began)) {
-			s.sleep(c, g.Binds, g.Now, began, before.Sub(began)-reach)
+		if err == nil && most < store.Forever && !g.OK && !g.Queued && (c.latest.IsZero() || g.Wait() <= c.latest.Sub(began)) {
+			d := before.Sub(began) - reach
+			if !yields {
+				d = s.poll(c.queue, g)
+			}
+			s.sleep(c, g.Binds, g.Now, began, d)
 		} else {
 			s.answer(c, call, g, began, err)
 		}

@@ -147,7 +147,7 @@ func (s *Dispatcher) join(c *Call) (own *request, err error) {
 	// The first call behind a slot that is far ahead makes a request, too, if the distance of the next slot is not known yet: it may be too
 	// far.
 	n, _ := s.askFor(q, now, 1)
-	asks := !q.deferred && !s.frozen && !q.asking && len(q.line) == 0 && (n > 0 || q.window.Gap() == 0)
+	asks := !q.deferred && !s.frozen && !q.asking && len(q.line) == 0 && (n > 0 || q.window.Gap() == 0 && (q.most == 0 || !c.latest.IsZero()))
 	if !asks {
 		if err := s.tooFar(q, c, now, len(q.line)); err != nil {
 			return nil, err

@@ -225,6 +225,7 @@ type queues struct {
 	byStack map[uint64]*queue
 	swept   int                 // how many queues there were after idle ones were last removed
 	pools   map[*queue]struct{} // those whose calls have choices and are queued in the store
+	polls   map[*queue]struct{} // those whose calls may wait for room in a window with parts
 }
 
 // A queue holds the waiting calls of one stack that cost about the same. It has no lock: the Dispatcher has.
@@ -250,6 +251,8 @@ type outlook struct {
 	last     store.Grant // the last answer, and what binds the calls that have to wait
 	lastCost int64       // what its call costs; 0 if that differs from limit to limit
 	groups   bool        // its slots come in groups: see least
+
+	most time.Duration // how far ahead its calls get slots; 0: any
 }
 
 // A deferral is of a stack with a limit that is granted only shortly before the slot: its calls leave the queue for the store's queue.

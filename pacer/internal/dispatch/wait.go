@@ -225,6 +225,7 @@ func (s *Dispatcher) cancel(ctx context.Context, c *Call, mayHaveGone bool) erro
 	if err := s.Store.Cancel(ctx, c.stack, c.grant[:]); err != nil {
 		return &StoreError{Op: "cancel", Err: err}
 	}
+	s.Freed(c.stack.Limits, func(int) bool { return true })
 	return nil
 }
 

@@ -34,7 +34,7 @@ type Window struct {
 	gap   time.Duration // between the slots of two calls that follow each other; 0: not known, or calls need not wait
 	front time.Duration // the furthest slot that was ever granted
 	batch int           // how many calls the next request carries; 0: firstBatch
-	sleep time.Duration // until then, no slot can be had: see unreached
+	sleep time.Duration // until then, no request is made, because no slot can be had
 }
 
 // Reach returns H: how far ahead of now slots are reserved.
@@ -102,16 +102,13 @@ type Answer struct {
 	First, Last         time.Duration // the nearest and the furthest of their slots
 	Next                time.Duration // the first slot that was not granted, because it is too far ahead; 0 if there is none
 	Paused              bool          // calls wait for the end of a pause, which does not show the pace
-	Unreached           bool          // the first call got no slot, however long it may wait
+	Again               time.Duration // calls that got no slot poll then; 0 if they need not
 }
 
 // Answered takes an answer.
 func (w *Window) Answered(a *Answer) {
 	w.way.Took(max(0, a.Answered-a.Requested))
-	w.sleep = 0
-	if a.Unreached {
-		w.sleep = a.Requested + (a.Next-a.Requested)/2
-	}
+	w.sleep = a.Again
 	if !a.Waits {
 		w.gap, w.front = 0, max(w.front, a.Last)
 		w.batch = min(MaxBatch, max(firstBatch, 2*a.Calls))

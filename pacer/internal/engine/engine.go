@@ -273,7 +273,7 @@ func Reserve(now int64, stack []Entry, c Call, charges []Charge) (Grant, []Charg
 	}
 	g.OK, g.Slack = true, math.MaxInt64
 	for i := range stack {
-		charge, slack := stack[i].charge(now, places[i], &c, i)
+		charge, slack := charge(stack, i, now, places[i], &c)
 		charges = append(charges, charge)
 		g.Slack = min(g.Slack, slack)
 	}

@@ -7,26 +7,28 @@ import (
 )
 
 // A fixed or calendar window may keep parts for parties. Each part is an account of its party's calls, and follows the window in the stack of
-// every call: the window counts the calls of all. A call of another party leaves what is kept:
+// every call: the window counts the calls of all. Calls in no party are one, whose floor is what no part keeps. A call leaves what is kept for
+// other parties:
 //
 //	left of the window - cost of the call >= sum of all shares
 //	share = min(floor - spent by the party, floor * the rest of the window / a quarter of it, floor * 2^(3 - idle)), at least 0
 //	idle = whole windows in which others called and the party did not
 //
-// or the call costs no more than its own party's part. So nothing is lost if a party does not come, and what is let go in the last quarter
+// or the call costs no more than its own party's share. So nothing is lost if a party does not come, and what is let go in the last quarter
 // can still be used. A part that halves with each idle window is never less than a 32nd: a party that comes back must find something, because
 // a refusal writes nothing.
 //
-// A window may have a pace, too: what is beyond the floors is spread over the time that is left, and calls may be so much ahead of that.
+// A window may have a pace, too: what is beyond the parts is spread over the time that is left, and calls may be so much ahead of that.
 //
-//	pace = (left + ahead - sum of all shares) / time left
-//	ahead = what was spent beyond the floors - line, at least 0
+//	pace = (left + ahead - sum of the shares of parts) / time left
+//	ahead = what was spent beyond the parts - line, at least 0
 //
-// The line goes on at the pace, up to the charges beyond the floors: an unused rest is spread anew. It is kept in thousandths, as of the last
+// The line goes on at the pace, up to the charges beyond the parts: an unused rest is spread anew. It is kept in thousandths, as of the last
 // paced call. So settlements, refunds and claims count at once, and no earlier pace outlives its cause.
 //
-// A sliding window keeps nothing free, because it refills all the time. All its calls move its front on, at the pace of the limit, and a call
-// beyond the floor of its party does not start before the front, but for what may be ahead of it. So others leave room within a period.
+// A sliding window keeps no floor free, because it refills all the time. All its calls move its front on, and a call beyond the floor of its
+// party does not start before the front, but for what may be ahead of it. It leaves as much free, and the front's pace does, too: a call
+// within its party's floor finds room, even if it costs more than others.
 //
 // The kept part shrinks with time, and the line goes on. So if a call must wait within a window, bisection finds the first instant at which it
 // need not.
@@ -46,10 +48,10 @@ func place(stack []Entry, i int, now, at int64, c *Call, round int) Placement {
 	}
 	w := e.Account.(*Window) //nolint:forcetypeassert // only windows have a pace or parts
 	if e.Limit.Spec.Buckets > 0 {
-		if from := w.since - e.Limit.pace(e.Limit.Spec.Ahead); p.At < from && !within(stack, i, now, p.begin, c) {
-			return e.earliest(now, from, c.cost(i), round)
+		if within(stack, i, now, p.begin, c) {
+			return p
 		}
-		return p
+		return e.earliest(now, max(at, w.since-e.Limit.pace(e.Limit.Spec.Ahead)), c.cost(i)+e.Limit.Spec.Ahead, round)
 	}
 	l := w.widened(&e.Limit, now)
 	for p.begin < l.horizon() {
@@ -68,20 +70,37 @@ func place(stack []Entry, i int, now, at int64, c *Call, round int) Placement {
 	return p
 }
 
-// pace returns in how much time the front of a sliding window moves on by n.
+// pace returns in how much time the front of a sliding window moves on by n. A call counts for a period and a bucket.
 func (l *Limit) pace(n int64) int64 {
-	return int64(float64(n) * (float64(l.Spec.Buckets*l.Spec.Interval) / float64(l.Spec.Limit)))
+	return int64(float64(n) * (float64((l.Spec.Buckets+1)*l.Spec.Interval) / float64(max(1, l.Spec.Limit-l.Spec.Ahead))))
 }
 
-// within reports whether the floor of the call's party has room for the call in this bucket of a sliding window.
+// within reports whether the floor of the call's party has room for the call in this bucket of a sliding window. That of calls in no party is
+// so much less than what no part keeps that all floors together leave room.
 func within(stack []Entry, whole int, now, begin int64, c *Call) bool {
+	spent := func(i int) int64 {
+		w := stack[i].Account.(*Window) //nolint:forcetypeassert // a window, or a part of one
+		return w.ending(w.widened(&stack[i].Limit, now), begin).n
+	}
+	spec := stack[whole].Limit.Spec
+	floor, had := spec.Limit-2*spec.Ahead, c.cost(whole)+spent(whole)
 	for i := whole + 1; isPart(stack, i); i++ {
 		if c.Kept>>i&1 == 0 {
-			w := stack[i].Account.(*Window) //nolint:forcetypeassert // a part of one
-			return w.ending(w.widened(&stack[i].Limit, now), begin).n+c.cost(whole) <= stack[i].Limit.Spec.Floor
+			return spent(i)+c.cost(whole) <= stack[i].Limit.Spec.Floor
+		}
+		floor, had = floor-stack[i].Limit.Spec.Floor, had-spent(i)
+	}
+	return had <= floor
+}
+
+// inNone reports whether a call is in none of the parties of a window.
+func inNone(stack []Entry, whole int, c *Call) bool {
+	for i := whole + 1; isPart(stack, i); i++ {
+		if c.Kept>>i&1 == 0 {
+			return false
 		}
 	}
-	return false
+	return true
 }
 
 // Inspect inspects an entry of a stack, as a call in no party finds it.
@@ -103,17 +122,19 @@ type sharing struct {
 	begin, ends  int64 // the window, and when a call of it may start at the latest
 	spare        int64 // what the call leaves of it
 	paced        bool  // the pace holds for the call
-	beyond, from int64 // the charges beyond the floors, and the line, in thousandths
+	beyond, from int64 // the charges beyond the parts, and the line, in thousandths
 	since        int64
+	floor, spent int64 // of the calls in no party
 }
 
 // open reads the charges.
 func (s *sharing) open(w *Window) {
 	s.paced = s.stack[s.whole].Limit.Spec.Ahead > 0
-	s.beyond, s.since = w.count(s.begin), s.begin
+	s.floor, s.spent, s.since = s.stack[s.whole].Limit.Spec.Limit, w.count(s.begin), s.begin
+	s.beyond = s.spent
 	for i := s.whole + 1; isPart(s.stack, i); i++ {
 		spent, floor := s.stack[i].Account.(*Window).count(s.begin), s.stack[i].Limit.Spec.Floor //nolint:forcetypeassert // a part of one
-		s.beyond -= min(spent, floor)
+		s.floor, s.spent, s.beyond = s.floor-floor, s.spent-spent, s.beyond-min(spent, floor)
 		if s.call.Kept>>i&1 == 0 && spent+s.call.cost(s.whole) <= floor {
 			s.paced = false
 		}
@@ -126,7 +147,7 @@ func (s *sharing) open(w *Window) {
 
 // first returns the first instant from one on at which the call may go, if there is one in the window.
 func (s *sharing) first(from int64) (at int64, ok bool) {
-	if _, own := s.kept(from); s.free(from) || s.call.cost(s.whole) <= own {
+	if _, _, own := s.kept(from); s.free(from) || !s.paced && s.call.cost(s.whole) <= own {
 		return from, true
 	}
 	if !s.free(s.ends) {
@@ -143,45 +164,49 @@ func (s *sharing) first(from int64) (at int64, ok bool) {
 	return high, true
 }
 
-// free reports whether a call that starts at t leaves the parts of others, and is not too far ahead of the pace.
+// free reports whether a call that starts at t leaves what is kept for others, and is not too far ahead of the pace.
 func (s *sharing) free(t int64) bool {
-	others, _ := s.kept(t)
+	parts, rest, _ := s.kept(t)
 	ahead := s.beyond - s.from - s.stack[s.whole].Limit.Spec.Ahead*numbers.LineUnit
-	return s.spare >= others && (!s.paced || ahead <= 0 || float64(ahead) <= s.passed(t, others))
+	return s.spare >= parts+rest && (!s.paced || ahead <= 0 || float64(ahead) <= s.passed(t, parts))
 }
 
 // line returns the line at t.
 func (s *sharing) line(t int64) int64 {
-	others, _ := s.kept(t)
-	return int64(min(float64(s.beyond), float64(s.from)+s.passed(t, others)))
+	parts, _, _ := s.kept(t)
+	return int64(min(float64(s.beyond), float64(s.from)+s.passed(t, parts)))
 }
 
-// passed returns how far the line comes until t, if so much is kept for others.
-func (s *sharing) passed(t, others int64) float64 {
-	left := max(0, s.spare+s.call.cost(s.whole)-others)*numbers.LineUnit + s.beyond - s.from
+// passed returns how far the line comes until t, if parts keep so much for others.
+func (s *sharing) passed(t, parts int64) float64 {
+	left := max(0, s.spare+s.call.cost(s.whole)-parts)*numbers.LineUnit + s.beyond - s.from
 	return float64(float64(left) * (float64(max(0, t-s.since)) / float64(max(1, s.ends-s.since)))) // rounded, as in the scripts
 }
 
-// kept returns what the parts keep at t, for others and for the party of the call.
-func (s *sharing) kept(t int64) (others, own int64) {
-	last := (s.ends - s.begin + 1) / numbers.LetGo
+// kept returns what is kept at t for others, by parts and for calls in no party, and for the party of the call.
+func (s *sharing) kept(t int64) (parts, rest, own int64) {
+	inNone := true
 	for i := s.whole + 1; isPart(s.stack, i); i++ {
-		e := &s.stack[i]
-		w, floor := e.Account.(*Window), e.Limit.Spec.Floor //nolint:forcetypeassert // a part of one
-		n := min(floor-w.count(s.begin), floor>>w.halvings(&e.Limit, s.now, s.begin))
-		if s.ends-t < last {
-			n = min(n, int64(float64(floor)*(float64(s.ends-t)/float64(last))))
-		}
-		if n <= 0 {
-			continue
-		}
+		n := s.share(i, t, s.stack[i].Limit.Spec.Floor, s.stack[i].Account.(*Window).count(s.begin)) //nolint:forcetypeassert // a part of one
 		if s.call.Kept>>i&1 == 1 {
-			others += n
+			parts += n
 		} else {
-			own = n
+			own, inNone = n, false
 		}
 	}
-	return others, own
+	if rest = s.share(s.whole, t, s.floor, s.spent); inNone {
+		return parts, 0, rest
+	}
+	return parts, rest, own
+}
+
+// share returns what is kept at t for a party, whose calls the account of an entry notes.
+func (s *sharing) share(i int, t, floor, spent int64) int64 {
+	n := min(floor-spent, floor>>s.stack[i].Account.(*Window).halvings(&s.stack[i].Limit, s.now, s.begin)) //nolint:forcetypeassert // a window
+	if last := (s.ends - s.begin + 1) / numbers.LetGo; s.ends-t < last {
+		n = min(n, int64(float64(floor)*(float64(s.ends-t)/float64(last))))
+	}
+	return max(0, n)
 }
 
 // halvings returns how many times a part is halved in the window that begins then, because its party did not call in those before.
@@ -193,21 +218,20 @@ func (w *Window) halvings(l *Limit, now, begin int64) int64 {
 	return min(max(0, idle-numbers.IdleWindows), numbers.IdleHalvings)
 }
 
-// charge charges a call, of whose stack this is entry i. Parts kept for others cost it nothing.
-func (e *Entry) charge(now int64, p Placement, c *Call, i int) (Charge, int64) {
-	if e.Limit.Spec.Floor > 0 {
-		own := c.Kept>>i&1 == 0
-		if e.Limit.Spec.Buckets == 0 {
-			e.Account.(*Window).note(&e.Limit, now, p.begin, own) //nolint:forcetypeassert // a part of one
-		}
-		if !own {
-			return Charge{}, math.MaxInt64
-		}
+// charge charges a call to entry i of its stack. Parts kept for others cost it nothing.
+func charge(stack []Entry, i int, now int64, p Placement, c *Call) (Charge, int64) {
+	e, part := &stack[i], isPart(stack, i)
+	kept := part && c.Kept>>i&1 == 1
+	if e.Limit.Spec.Buckets == 0 && (part || isPart(stack, i+1)) {
+		e.Account.(*Window).note(&e.Limit, now, p.begin, !kept && (part || inNone(stack, i, c))) //nolint:forcetypeassert // a window
+	}
+	if kept {
+		return Charge{}, math.MaxInt64
 	}
 	return e.commit(now, p, c.cost(i))
 }
 
-// note notes in a part that a call goes in a window, of its party or of another one.
+// note notes that a call goes in a window, of the party whose calls the account notes or of another one.
 func (w *Window) note(l *Limit, now, begin int64, own bool) {
 	if own || now >= w.noted {
 		w.quiet = max(w.quiet, l.next(begin))

@@ -573,7 +573,7 @@ func (q *queuedCall) charge(v *verdict, charges []Charge) []Charge {
 			}
 		case k&kinds != 0:
 			timed = true
-			c, slack = e.charge(q.now, places[i], &q.call, i)
+			c, slack = charge(q.stack, i, q.now, places[i], &q.call)
 			if k == ofLane || k == fair {
 				q.served(i, v.early)
 			}
