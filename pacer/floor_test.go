@@ -73,9 +73,10 @@ func TestAFleetBooksNothingOfAPart(t *testing.T) {
 					p = newPacer(t, pacer.Config{
 						Store: shared, MaxWait: pacer.Forever, Policies: []policies.Policy{policies.Fixed(1000, time.Minute).Reserve("desk", 30).Named("quota"), beside},
 					})
+					one := p
 					for i := range int64(20) {
 						calls.Go(func() {
-							for p.Wait(ctx, pacer.Cost(1+i)) == nil {
+							for one.Wait(ctx, pacer.Cost(1+i)) == nil {
 								spent.Add(1 + i)
 							}
 						})
