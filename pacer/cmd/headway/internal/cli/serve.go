@@ -75,7 +75,7 @@ Beyond loopback, a token and TLS are required. The token is in a file, or in the
 
 // runServe serves until ctx ends.
 func (a *app) runServe(ctx context.Context, f *serveFlags) (err error) {
-	c, err := a.serveConfig(f) //nolint:contextcheck // it reads flags, and what a pacer does in the background outlives it
+	c, err := a.serveConfig(f)
 	if err != nil {
 		return err
 	}
