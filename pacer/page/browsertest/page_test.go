@@ -119,7 +119,7 @@ func TestPauseShowsWithinASecond(t *testing.T) {
 	require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"peak"}, Wait: 30 * time.Minute}, pacer.Scope("tenant", "acme")))
 	b.showsPause()
 	require.Contains(t, value[string](b, `document.querySelector('[data-policy="peak"] .badge.paused').textContent`), "paused for")
-	require.Equal(t, "paused", value[string](b, `document.getElementById("why").dataset.state`))
+	b.until(`document.getElementById("why").dataset.state === "paused"`) // once the calls that wait are known to wait for this policy
 	require.NoError(t, fleet.Of(p).Resume(t.Context(), pacer.Scope("tenant", "acme")))
 	b.until(`document.querySelector('[data-policy="peak"] .badge.paused').hidden`)
 }
