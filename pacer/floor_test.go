@@ -128,6 +128,34 @@ func TestPartsCostFewRequests(t *testing.T) {
 	}
 }
 
+// A crowd of processes does not poll for each slot that is let go: a process polls no more often than it gets slots ahead.
+func TestACrowdPollsRarely(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const processes = 80
+		r := newRemote(processes)
+		r.hangs = ms
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		var calls sync.WaitGroup
+		for range processes {
+			p := newPacer(t, pacer.Config{Store: r, MaxWait: pacer.Forever, Policies: []policies.Policy{policies.Fixed(processes, time.Second).Reserve("desk", 30)}})
+			defer closing(t, p)
+			for range 3 {
+				calls.Go(func() {
+					for p.Wait(ctx) == nil {
+						continue
+					}
+				})
+			}
+		}
+		calls.Wait()
+		t.Logf("%d requests for %d calls", len(r.sent), r.granted)
+		require.GreaterOrEqual(t, r.granted, 5*processes)
+		require.LessOrEqual(t, len(r.sent), 10*r.granted, "14 for each without that")
+	})
+}
+
 // Calls that found no room in a window with parts go soon after this process settles others, also if they wait for permits or for a rate.
 func TestASettlementMakesRoom(t *testing.T) {
 	t.Parallel()

@@ -13,9 +13,9 @@ import (
 const (
 	farthestPart      = 64          // of a window that keeps parts, its slots are ahead at most
 	farthestOfSliding = 8           // of a sliding one, which gives few slots at once
-	pollPart          = 8           // calls for which it has no room poll after so many times that at the latest,
-	maxPoll           = time.Minute // or after so long,
-	minPoll           = time.Second // and as often at most if this process settles others
+	pollPart          = 8           // see poll
+	minPoll           = time.Second // see poll, and how often calls poll at most because this process settles others
+	maxPoll           = time.Minute
 )
 
 // farthest returns how far ahead calls get slots, if windows among some limits keep parts for parties; 0 if none does.
@@ -76,9 +76,11 @@ func (s *Dispatcher) Freed(limits []store.Limit, is func(limit int) bool) {
 	}
 }
 
-// poll returns for how long calls of a queue that got no slot make no request. The caller holds mu.
+// poll returns for how long calls of a queue that got no slot make no request: until there may be room within reach, but no less than slots are
+// ahead, because each request gets those until then, and no more than pollPart times that (minPoll, if that is longer; maxPoll, if that is
+// shorter), because other processes give slots back. The caller holds mu.
 func (s *Dispatcher) poll(q *queue, g *store.Grant) time.Duration {
 	s.queues.polls[q] = struct{}{}
 	most := s.farthest(q)
-	return min(max(g.Wait()-most, g.Wait()/2), pollPart*most, maxPoll)
+	return min(max(g.Wait()-most, g.Wait()/2, most), max(pollPart*most, minPoll), maxPoll)
 }
