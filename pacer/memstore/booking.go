@@ -11,19 +11,22 @@ var _ store.Booker = (*Store)(nil)
 
 // bookings are the records of bookings. The lock of the Store guards them.
 type bookings struct {
-	byID map[bookingKey]record
+	byID map[bookingKey]*record
+	ring []*record // all of them, as eviction walks
+	hand int
 }
 
 type bookingKey struct{ upstream, id string }
 
 type record struct {
+	key   bookingKey
 	text  string
 	until int64
 }
 
 // text returns a record; "" without one.
 func (b *bookings) text(key bookingKey, now int64) string {
-	if r := b.byID[key]; now <= r.until {
+	if r := b.byID[key]; r != nil && now <= r.until {
 		return r.text
 	}
 	return ""
@@ -32,29 +35,41 @@ func (b *bookings) text(key bookingKey, now int64) string {
 // set keeps a record, drops some expired ones, and reports whether there is room.
 func (b *bookings) set(key bookingKey, text string, until, now, most int64) bool {
 	n := evictBeside
-	if int64(len(b.byID)) >= most {
+	if int64(len(b.ring)) >= most {
 		n = roomKeys
 	}
 	b.evict(now, n)
-	if _, known := b.byID[key]; !known && int64(len(b.byID)) >= most {
+	if r := b.byID[key]; r != nil {
+		r.text, r.until = text, until
+		return true
+	}
+	if int64(len(b.ring)) >= most {
 		return false
 	}
 	if b.byID == nil {
-		b.byID = make(map[bookingKey]record)
+		b.byID = make(map[bookingKey]*record)
 	}
-	b.byID[key] = record{text, until}
+	r := &record{key, text, until}
+	b.byID[key] = r
+	b.ring = append(b.ring, r)
 	return true
 }
 
-// evict forgets those of any n records that have expired.
+// evict forgets those of the next n records that have expired.
 func (b *bookings) evict(now int64, n int) {
-	for key, r := range b.byID {
-		if n--; n < 0 {
-			return
+	for range min(n, len(b.ring)) {
+		if b.hand >= len(b.ring) {
+			b.hand = 0
 		}
-		if r.until+evictGrace <= now {
-			delete(b.byID, key)
+		r := b.ring[b.hand]
+		if r.until+evictGrace > now {
+			b.hand++
+			continue
 		}
+		delete(b.byID, r.key)
+		last := len(b.ring) - 1
+		b.ring[b.hand], b.ring[last] = b.ring[last], nil
+		b.ring = b.ring[:last]
 	}
 }
 
