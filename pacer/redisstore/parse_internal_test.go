@@ -2,6 +2,10 @@ package redisstore
 
 import (
 	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headway-go/headway/pacer/store"
 )
 
 // Any answer of a server is an index or an error, never a panic.
@@ -25,4 +29,12 @@ func FuzzParseIndex(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The release before wrote the times of a statement in microseconds, as "w" and "r". They are not read as nanoseconds.
+func TestAboutOfTheReleaseBefore(t *testing.T) {
+	t.Parallel()
+	about, version := parseAbout(`{"n":"one","v":"x","s":[{"p":"daily","n":100,"w":60000000,"r":1000000,"c":3,"u":7}]}`)
+	require.Equal(t, "x", version)
+	require.Equal(t, []store.Statement{{Policy: "daily", Limit: 100, Readings: 3, Until: 7}}, about.Stated)
 }

@@ -52,14 +52,14 @@ type About struct {
 
 // A Statement is what an upstream stated about one limit, to one process.
 type Statement struct {
-	Policy   string        `json:"p,omitempty"` // that it is about; "" for a limit that fits no policy
-	Name     string        `json:"l,omitempty"` // of one that fits none: its name or number; "" if it was not stated
-	Scope    string        `json:"s,omitempty"` // as people read it, such as `tenant=acme`
-	Limit    int64         `json:"n,omitempty"` // how much it allows, as last stated; 0 if never
-	Window   time.Duration `json:"w,omitempty"` // in how much time, as last stated; 0 if never
-	Reset    time.Duration `json:"r,omitempty"` // the longest time until there was more
-	Readings int64         `json:"c,omitempty"` // how many replies stated something
-	Since    Instant       `json:"b,omitempty"` // of the first
+	Policy   string        `json:"p,omitempty"`  // that it is about; "" for a limit that fits no policy
+	Name     string        `json:"l,omitempty"`  // of one that fits none: its name or number; "" if it was not stated
+	Scope    string        `json:"s,omitempty"`  // as people read it, such as `tenant=acme`
+	Limit    int64         `json:"n,omitempty"`  // how much it allows, as last stated; 0 if never
+	Window   time.Duration `json:"wn,omitempty"` // in how much time, as last stated; 0 if never
+	Reset    time.Duration `json:"rn,omitempty"` // the longest time until there was more
+	Readings int64         `json:"c,omitempty"`  // how many replies stated something
+	Since    Instant       `json:"b,omitempty"`  // of the first
 	Last     Instant       `json:"a,omitempty"`
 	Until    Instant       `json:"u,omitempty"` // when there is more, as last stated; 0 if never
 	Source   string        `json:"f,omitempty"` // where that was stated, such as "Retry-After", or else the rest
