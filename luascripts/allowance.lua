@@ -61,7 +61,7 @@ local function turn(o, now)
   if o.till > 0 and now >= o.till then
     local width = math.max(opened(o, o.till) + 1, o.low - 1)
     o.width = o.reported > 0 and width or 0
-    o.older, o.mark_, o.open, o.ahead, o.early = o.older + o.open, o.till, o.ahead + o.early, 0, 0
+    o.open, o.ahead, o.early = o.open + o.ahead + o.early, 0, 0
     if o.dated > 0 or o.low <= 1 then o.oks = 0 end
     o.start, o.since, o.till, o.starved, o.maybe = o.till, o.till, 0, 0, 0
   end

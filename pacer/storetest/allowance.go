@@ -91,6 +91,16 @@ func allowanceCases() []Case {
 			s.At(21 * time.Second)
 			s.Go(st, 1, 21*time.Second) // the one that is not answered does not count any more
 		}},
+		{"allowance/open/often", "however short its windows are", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			s.Go(st, 5, 0) // is never answered
+			for at := time.Duration(0); at < 30*time.Second; at += 3 * time.Second {
+				s.At(at)
+				g := s.Go(st, 1, at)
+				changed(t, s, st, min(1, int(at)), left(&g, 6, 3*time.Second))
+			}
+			s.Go(st, 6, 27*time.Second)
+		}},
 		{"allowance/cancel", "what is given back is not open", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
 			g := s.Go(st, 1, 0)

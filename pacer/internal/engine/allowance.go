@@ -131,10 +131,11 @@ func (a *Allowance) turn(now int64) {
 	if a.until == 0 || now < a.until {
 		return
 	}
+	open := a.opened(a.until)
 	if a.width = 0; a.reported { // otherwise nobody would report the first call's answer
-		a.width = max(a.opened(a.until)+1, a.low-1)
+		a.width = max(open+1, a.low-1)
 	}
-	a.older, a.mark, a.open, a.ahead, a.early = a.older+a.open, a.until, a.ahead+a.early, 0, 0
+	a.open, a.ahead, a.early = a.open+a.ahead+a.early, 0, 0
 	if a.dated || a.low <= 1 { // otherwise until was a guess, and the window goes on
 		a.oks = 0
 	}
