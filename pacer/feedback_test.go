@@ -473,6 +473,32 @@ func TestCallsOnTheirWayHaveTheirPartOfWhatIsLeft(t *testing.T) {
 	})
 }
 
+// The first reading of a process counts those of its calls that the store does not know, and no others.
+func TestCallsOnTheirWayCountOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := limits(policies.PerMinute(6000).Burst(100).Named("p"))
+		c.Store = memstore.New()
+		p, q := newPacer(t, c), newPacer(t, c)
+		goes := func(p *pacer.Pacer) *pacer.Reservation {
+			r, err := p.Acquire(t.Context(), pacer.Tracked())
+			require.NoError(t, err)
+			return r
+		}
+		said := left(60, "p")
+		said.Reset = 20 * time.Second
+		early, unknown, other := goes(p), goes(p), goes(q)
+		require.NoError(t, other.Report(t.Context(), said))
+		synctest.Wait()
+		known := goes(p)
+		require.NoError(t, early.Report(t.Context(), said))
+		require.Equal(t, int64(58), status(t, p, "p").Remaining, "two are on their way")
+		require.NoError(t, known.Report(t.Context()))
+		require.NoError(t, unknown.Report(t.Context()))
+		require.Equal(t, int64(58), status(t, p, "p").Remaining, "they have their part, and none is on its way")
+	})
+}
+
 // A limit's use is what it allows less what is left, and an old answer gives nothing back.
 func TestWhatIsUsedIsNotLeft(t *testing.T) {
 	t.Parallel()

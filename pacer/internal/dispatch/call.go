@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -109,13 +110,19 @@ func (c *Call) Answered(ctx context.Context, now time.Time) readings.Answer {
 	}
 	if a.Grant, a.Again, a.Took, a.Cost = &c.grant[0], c.answered, now.Sub(c.due), c.request[0].Cost; !c.answered {
 		if c.answered = true; c.tracked {
-			s.flying -= c.request[0].Cost
+			if s.flying[c.generation] -= c.request[0].Cost; s.flying[c.generation] == 0 {
+				delete(s.flying, c.generation)
+			}
 		}
 		if s.Events != nil {
 			s.Events.Answered(ctx, max(0, now.Sub(s.made)-c.went))
 		}
 	}
-	a.Flying = s.flying
+	before := int64(math.MaxInt64)
+	if c.generation < s.generation { // what does not bind this call may bind later ones
+		before = s.generation
+	}
+	a.Flying = s.flyingBefore(before)
 	return a
 }
 

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"hash/maphash"
+	"math"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/batch"
@@ -16,6 +17,7 @@ func New(c *Config) *Dispatcher {
 	s := &Dispatcher{Config: *c, made: time.Now().Add(-1), closed: make(chan struct{})}
 	s.moves = batch.New(1, func(all []func()) int { return min(1, len(all)) }, func(all []func()) { all[0]() })
 	s.changed, s.owed, s.byID = make(knowledge), make(debts), make(map[int64]*Call)
+	s.flying = make(map[int64]int64)
 	s.waiting, s.queues.byStack = make(map[*Call]struct{}), make(map[uint64]*queue)
 	s.queues.pools, s.queues.polls = make(map[*queue]struct{}), make(map[*queue]struct{})
 	s.queues.seed = maphash.MakeSeed()
@@ -68,7 +70,17 @@ func (s *Dispatcher) Changes() int64 { return s.changes.Load() }
 func (s *Dispatcher) Flying() int64 {
 	s.lock()
 	defer s.unlock()
-	return s.flying
+	return s.flyingBefore(math.MaxInt64)
+}
+
+// flyingBefore returns the cost of those that were last bound before a generation. The caller holds mu.
+func (s *Dispatcher) flyingBefore(generation int64) (cost int64) {
+	for g, n := range s.flying {
+		if g < generation {
+			cost += n
+		}
+	}
+	return cost
 }
 
 // Waiting returns how many calls wait for each limit.

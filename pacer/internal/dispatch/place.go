@@ -117,7 +117,7 @@ func (s *Dispatcher) refuseFar(q *queue, now time.Time) {
 // use marks the slot as used: the call goes. The caller holds mu.
 func (s *Dispatcher) use(c *Call) {
 	if c.state = used; c.tracked {
-		s.flying += c.request[0].Cost
+		s.flying[c.generation] += c.request[0].Cost
 	}
 	if s.Events != nil {
 		c.went = time.Since(s.made)

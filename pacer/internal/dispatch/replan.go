@@ -16,7 +16,7 @@ func (s *Dispatcher) bindAnew(old []*Call, generation int64) {
 	defer s.unlock()
 	for i, c := range old {
 		b := &bound[i]
-		if b.Generation < c.generation {
+		if b.Generation < c.generation || c.state == used {
 			continue
 		}
 		c.generation, c.anew = max(b.Generation, generation), nil

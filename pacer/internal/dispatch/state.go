@@ -50,7 +50,7 @@ type state struct {
 	asks    asks
 	changed knowledge
 	owed    debts
-	flying  int64 // the cost of calls that went and are not answered, and whose answers will be reported
+	flying  map[int64]int64 // the cost of calls that went and are not answered, and whose answers will be reported, by generation
 }
 
 // asleep are the calls whose owners wait, from when they enter a queue or begin to wait until they have gone or have got nothing.
