@@ -108,6 +108,15 @@ local function arg()
   return tonumber(ARGV[nextarg - 1])
 end
 
+-- bound reads which of all accounts bind what follows: 0 for those of before, else their number plus one, and then their indexes.
+local function bound(all, before)
+  local n = arg() - 1
+  if n < 0 then return before end
+  local entries = {}
+  for i = 1, n do entries[i] = all[arg()] end
+  return entries
+end
+
 -- widened returns a length of time plus a share of it in millionths, rounded up.
 local function widened(length, share)
   local more = length * share + C.WholeShare - 1
@@ -278,6 +287,15 @@ local function keepturned(entries)
     local o = entries[i]
     o.dirty = o.dirty or o.turned or o.opened
   end
+end
+
+-- finish writes accounts, wakes queued calls whose turn it may be where something was freed, and publishes what there is to publish.
+local function finish(entries, up, now)
+  for i = 1, #entries do entries[i].run.write(entries[i], now) end
+  for i = 1, #entries do
+    if entries[i].kind and entries[i].freed then queues().call(entries[i], now) end
+  end
+  if define.queues then define.queues.publish(up, now) end
 end
 
 -- stack reads accounts from KEYS and ARGV: the upstream's key, those of the accounts, and then of each account its other keys; the number

@@ -5,7 +5,7 @@
 --          algorithm
 --          its parameters
 --        then, to the end, reservations of one stack after the other; for each stack
---          refs: the accounts that bind it: 0 for all, else one more than their number
+--          refs: the accounts that bind it: 0 for those of the stack before (of the first: all), else one more than their number
 --          indexes: of these accounts, from 1
 --          many: how many reservations; for each, and each account
 --            from, to, made: its charge (see charge.lua), and when that was made (µs since the epoch; 0: not known)
@@ -16,37 +16,20 @@
 -- are woken, as in report.lua. So are calls that found no room in an allowance which now has some.
 
 local all, up, now = stack()
-local news = false
+local entries = all
 
 while nextarg <= #ARGV do
-  local entries, refs = all, arg() - 1
-  if refs >= 0 then
-    entries = {}
-    for i = 1, refs do entries[i] = all[arg()] end
-  end
+  entries = bound(all, entries)
   local many = arg()
   for _ = 1, many do
     for i = 1, #entries do
       local from, to, made = arg(), arg(), arg()
       local o = entries[i]
-      if not o.turned and o.run.cancel(o, now, from, to, made) then
-        queues().say(C.ChangeResumed, 0, o.key)
-        news = true
-      end
+      if not o.turned and o.run.cancel(o, now, from, to, made) then queues().say(C.ChangeResumed, 0, o.key) end
+      o.freed = true
     end
-  end
-  for i = 1, #entries do
-    if many > 0 then entries[i].freed = true end
   end
 end
 
-for i = 1, #all do
-  local o = all[i]
-  o.run.write(o, now)
-  if o.kind and o.freed then
-    queues().call(o, now)
-    news = true
-  end
-end
-if news then queues().publish(up, now) end
+finish(all, up, now)
 return { now }

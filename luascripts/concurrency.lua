@@ -101,13 +101,7 @@ function concurrency.cancel(o, _, id, has)
   if permitted(has) then concurrency.release(o, id) end
 end
 
-function concurrency.settle() end
-
-function concurrency.claim() end
-
-function concurrency.slow() return false end
-
-function concurrency.stray() return false end
+for _, name in ipairs({ 'settle', 'claim', 'slow', 'stray' }) do concurrency[name] = function() end end
 
 function concurrency.learn(o, now, value, till)
   local before = most(o, now)

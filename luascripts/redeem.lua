@@ -28,7 +28,7 @@
 local all, up, now = stack()
 local reply, size = { now }, 1
 if stale then return reply end
-local records, changes, freed = {}, {}, {}
+local records, changes = {}, {}
 local epoch = string.format('%.0f', (epochof(up)))
 
 -- decide decides about a change. It returns its part of the reply. Numbers are read when they are needed: there are many.
@@ -49,20 +49,12 @@ local function decide(b, began, known, expires, from, slot, till)
   end
   records[b.key] = b.following
   changes[#changes + 1] = b
-  for i = 1, b.charges do
-    local o = b.entries[i]
-    if not o.freed then o.freed, freed[#freed + 1] = true, o end
-  end
   return C.BookingDone
 end
 
 local entries, argv = all, ARGV
 while nextarg <= #argv do
-  local refs = arg() - 1
-  if refs >= 0 then
-    entries = {}
-    for i = 1, refs do entries[i] = all[arg()] end
-  end
+  entries = bound(all, entries)
   local began, known, following, keep, expires, from, slot, till, charges = unpack(argv, nextarg, nextarg + 8)
   local b = { key = key(), entries = entries, following = following, keep = keep, charges = tonumber(charges), refund = nextarg + 9 }
   nextarg = b.refund + 3 * b.charges
@@ -75,19 +67,12 @@ for i = 1, #changes do
   nextarg = b.refund
   for k = 1, b.charges do
     local from, to, made = arg(), arg(), arg()
-    if not b.entries[k].turned then b.entries[k].run.cancel(b.entries[k], now, from, to, made) end
+    local o = b.entries[k]
+    if not o.turned then o.run.cancel(o, now, from, to, made) end
+    o.freed = true
   end
 end
-local queued = false
-for i = 1, #freed do
-  local o = freed[i]
-  o.run.write(o, now)
-  if o.kind then
-    queues().call(o, now)
-    queued = true
-  end
-end
-if queued then queues().publish(up, now) end
+finish(all, up, now)
 for i = 1, #changes do
   local b = changes[i]
   redis.call('SET', b.key, b.following, 'PX', string.format('%d', lasting(tonumber(b.keep))))

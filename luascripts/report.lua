@@ -96,7 +96,7 @@ for _ = 1, notes do
     o.run.renew(o, now, a, b)
   elseif kind == C.NoteRelease then
     o.run.release(o, a)
-    o.released = true
+    o.freed = true
   elseif kind == C.NoteClaim then
     did = o.run.claim(o, now, a, b)
   else
@@ -120,9 +120,5 @@ if deliberate and up.epoch ~= '0' then
   writeupstream(up, 0)
   say(C.ChangeBegun, 0, up.key)
 end
-for i = 1, #entries do entries[i].run.write(entries[i], now) end
-for i = 1, #entries do
-  if entries[i].kind and entries[i].released then queue.call(entries[i], now) end
-end
-queue.publish(up, now)
+finish(entries, up, now)
 return { now, changed }

@@ -142,11 +142,8 @@ while nextarg <= #ARGV and spent < enough do
   if alone then
     maxwait = arg()
   else
-    local refs, flags = arg() - 1, nil
-    if refs >= 0 then
-      entries = {}
-      for i = 1, refs do entries[i] = all[arg()] end
-    end
+    local flags
+    entries = bound(all, entries)
     left, cost, notbefore, maxwait, flags = arg(), arg(), arg(), arg(), arg()
     if flags < 0 or flags > C.MayQueue + C.AnyOf + C.Keeps or flags % C.MayQueue ~= 0 then unknown('flags', flags) end
     mayqueue, first, keeps = flags % C.AnyOf >= C.MayQueue, flags % C.Keeps >= C.AnyOf, flags >= C.Keeps

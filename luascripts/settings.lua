@@ -17,39 +17,29 @@
 local upstream, settings, resets = KEYS[1], KEYS[2], KEYS[3]
 local up, now = readupstream(upstream, redis.call('GET', upstream))
 if #ARGV >= 3 then
-  local all, ends, size = redis.call('HGETALL', settings), now, 0
-  local known = {}
+  local all, known, ends, size = redis.call('HGETALL', settings), {}, now, 0
   for i = 1, #all, 2 do
     local till = tonumber(string.match(all[i + 1], '^(%d+) ') or '')
-    if all[i] ~= 'version' then
-      if till and till > now and till <= now + C.MaxDebt then
-        known[all[i]], size = till, size + 1
-      else
-        redis.call('HDEL', settings, all[i])
-      end
+    if till and till > now and till <= now + C.MaxDebt then
+      known[all[i]] = till
+    elseif all[i] ~= 'version' then
+      redis.call('HDEL', settings, all[i])
     end
   end
-  local after = {}
-  for field in pairs(known) do after[field] = true end
   for at = 1, #ARGV - 2, 3 do
-    local field, holds = ARGV[at], ARGV[at + 2] ~= ''
-    if holds and not after[field] then size = size + 1 end
-    if not holds and after[field] then size = size - 1 end
-    after[field] = holds or nil
+    known[ARGV[at]] = ARGV[at + 2] ~= '' and now + tonumber(ARGV[at + 1]) or nil
   end
+  for _, till in pairs(known) do ends, size = math.max(ends, till), size + 1 end
   if size > C.MaxSettings then return { now } end
   for at = 1, #ARGV - 2, 3 do
-    local field, till = ARGV[at], now + tonumber(ARGV[at + 1])
-    if ARGV[at + 2] == '' then
+    local field, value = ARGV[at], ARGV[at + 2]
+    if value == '' then
       redis.call('HDEL', settings, field)
-      known[field] = nil
     else
-      redis.call('HSET', settings, field, string.format('%.0f %.0f ', till, now) .. ARGV[at + 2])
-      known[field] = till
+      redis.call('HSET', settings, field, string.format('%.0f %.0f ', now + tonumber(ARGV[at + 1]), now) .. value)
     end
   end
   redis.call('HSET', settings, 'version', string.format('%.0f', now))
-  for _, till in pairs(known) do ends = math.max(ends, till) end
   redis.call('PEXPIRE', settings, lasting(math.max(C.OnceTTL, ends - now)))
   if up.epoch ~= '0' then
     anew(up, resets, {}, now)

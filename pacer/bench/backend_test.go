@@ -37,7 +37,7 @@ func newBackend(t testing.TB) *backend {
 	t.Cleanup(func() { _ = b.rdb.Close() })
 	b.sent.background = make(map[any]bool)
 	program := lua.New()
-	for _, source := range []string{program.Heartbeat, program.Describe, program.Enlist} {
+	for _, source := range []string{program[lua.Heartbeat], program[lua.Describe], program[lua.Enlist]} {
 		b.sent.background[source], b.sent.background[redis.NewScript(source).Hash()] = true, true
 	}
 	b.rdb.AddHook(&b.sent)

@@ -241,7 +241,7 @@ func TestLostReplyIsChargedOnceAndNotRequestedAgain(t *testing.T) {
 func TestLostReplyWhilePacing(t *testing.T) {
 	t.Parallel()
 	const times = 2
-	reserving := redis.NewScript(scripts.New().Reserve).Hash()
+	reserving := redis.NewScript(scripts.New()[scripts.Reserve]).Hash()
 	for name, outage := range map[string]pacer.Outage{"PaceLocally": pacer.PaceLocally, "RefuseCalls": pacer.RefuseCalls, "LetThrough": pacer.LetThrough} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -301,9 +301,9 @@ func TestLostReplyOfWhatIsGivenBack(t *testing.T) {
 		do     func(r *pacer.Reservation, ctx context.Context) error
 		cost   int // of the call in the end
 	}{
-		"cancelled":    {program.Cancel, (*pacer.Reservation).NotUsed, 0},
-		"settled less": {program.Report, settles(1), 1},
-		"settled more": {program.Report, settles(30), 30},
+		"cancelled":    {program[scripts.Cancel], (*pacer.Reservation).NotUsed, 0},
+		"settled less": {program[scripts.Report], settles(1), 1},
+		"settled more": {program[scripts.Report], settles(30), 30},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

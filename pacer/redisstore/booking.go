@@ -3,9 +3,9 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/headway-go/headway/pacer/internal/engine"
+	"github.com/headway-go/headway/pacer/internal/scripts"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -21,25 +21,20 @@ func (s *Store) Redeem(ctx context.Context, upstream string, all []store.Booking
 		batches[i].Stack.Limits = all[i].Limits
 	}
 	limits, refs := union(batches)
-	records := func(r *request, base string) {
-		for i := range all {
-			r.key(base + bookingMark + all[i].ID)
-		}
-	}
 	now := s.now()
 	for try := 0; ; try++ {
 		q := newRequest()
-		if err := q.limits(upstream, limits, records, now, now); err != nil {
+		base := q.addKeys(upstream, limits)
+		for i := range all {
+			q.key(base + bookingMark + all[i].ID)
+		}
+		if err := q.addAccounts(limits, now, now); err != nil {
 			return nil, err
 		}
 		for i := range all {
-			own := refs.of(i)
-			if i > 0 && slices.Equal(own, refs.of(i-1)) {
-				own = nil
-			}
-			q.booking(own, &all[i])
+			q.booking(refs.of(i), &all[i])
 		}
-		v, err := s.query(ctx, &s.redeem, q)
+		v, err := s.query(ctx, scripts.Redeem, q)
 		if err != nil {
 			return nil, err
 		}
@@ -54,7 +49,7 @@ func (s *Store) Redeem(ctx context.Context, upstream string, all []store.Booking
 	}
 }
 
-// booking adds a change of a record. Its limits are refs; nil for those of the change before, or all.
+// booking adds a change of a record. Its limits are refs: see binding.
 func (r *request) booking(refs []int64, b *store.Booking) {
 	r.binding(refs)
 	r.numbers(int64(b.Epoch.Began))

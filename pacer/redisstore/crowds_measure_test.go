@@ -202,8 +202,8 @@ func scriptNames() map[string]string {
 	s := scripts.New()
 	names := make(map[string]string)
 	for name, source := range map[string]string{
-		"reserve": s.Reserve, "late": s.Queued, "cancel": s.Cancel, "report": s.Report, "status": s.Status,
-		"heartbeat": s.Heartbeat, "describe": s.Describe, "index": s.Index, "enlist": s.Enlist, "upstreams": s.Upstreams,
+		"reserve": s[scripts.Reserve], "late": s[scripts.Queued], "cancel": s[scripts.Cancel], "report": s[scripts.Report], "status": s[scripts.Status],
+		"heartbeat": s[scripts.Heartbeat], "describe": s[scripts.Describe], "index": s[scripts.Index], "enlist": s[scripts.Enlist], "upstreams": s[scripts.Upstreams],
 	} {
 		names[redis.NewScript(source).Hash()] = name
 	}

@@ -37,10 +37,10 @@ var ParseChanges = parseChanges
 func NewShort(rdb Client) *Store {
 	program := scripts.New()
 	const ask = "\nlocal reply = quickly()\n"
-	short, _, ok := strings.Cut(program.Reserve, ask)
+	short, _, ok := strings.Cut(program[scripts.Reserve], ask)
 	if !ok {
 		panic("the script has no short way")
 	}
-	program.Reserve = short + ask + "return reply or redis.error_reply('ERR the long way')\nend\n"
+	program[scripts.Reserve] = short + ask + "return reply or redis.error_reply('ERR the long way')\nend\n"
 	return withScripts(rdb, program)
 }

@@ -9,35 +9,25 @@ import "strings"
 // TestTwoReleasesSideBySide runs the previous release beside this one if both have the same number.
 const prefix = "pacer:9:"
 
-// startsMark begins the suffix of the log of a rate with exact windows. No policy's name can contain it.
-const startsMark = "/starts"
-
-// Marks of the keys of a limit with a queue.
+// Marks in the names of keys and channels: see upstreamKey.
 const (
-	leasesMark = "/leases"
-	begunMark  = "/begun"
-	lineMark   = "/line"
-	waitsMark  = "/waits"
-	flowsMark  = "/flows"
+	startsMark     = "/starts"
+	leasesMark     = "/leases"
+	begunMark      = "/begun"
+	lineMark       = "/line"
+	waitsMark      = "/waits"
+	flowsMark      = "/flows"
+	aliveMark      = "/alive"
+	cameMark       = "/came"
+	doneMark       = "/done/"
+	bookingMark    = "/booking/"
+	allowancesMark = "/allowances"
+	indexMark      = "/index"
+	settingsMark   = "/settings"
+	resetsMark     = "/resets"
+	readyMark      = "/ready"
+	pausesMark     = "/pauses"
 )
-
-// aliveMark ends the name of the set of the processes that pace an upstream.
-const aliveMark = "/alive"
-
-// doneMark ends the name of the set of a process's operations that must not run twice.
-const doneMark = "/done/"
-
-// cameMark ends the name of the set of the same processes in order of arrival.
-const cameMark = "/came"
-
-// bookingMark comes before the ID of a booking in the name of its record.
-const bookingMark = "/booking/"
-
-// allowancesMark ends the name of the set of the allowances of an upstream.
-const allowancesMark = "/allowances"
-
-// indexMark ends the name of the hash of the processes' descriptions.
-const indexMark = "/index"
 
 // upstreamsKey is the key of the set of the known upstreams. It is no upstream's, for theirs have braces.
 const upstreamsKey = prefix + "upstreams"
@@ -49,7 +39,12 @@ const upstreamsKey = prefix + "upstreams"
 //	pacer:9:{upstream}/came                     the same, by when they came
 //	pacer:9:{upstream}/allowances               the allowances that the upstream stated, by their end
 //	pacer:9:{upstream}/index                    reports of processes: of themselves, their policies, and what went
+//	pacer:9:{upstream}/done/ID                  the operations of a process that must not run twice
+//	pacer:9:{upstream}/settings                 what operators have set
+//	pacer:9:{upstream}/resets                   what was reset lately
 //	pacer:9:{upstream}/booking/ID               the record of a booking
+//	pacer:9:{upstream}/ready                    exists only while ready.lua runs
+//	pacer:9:{upstream}/pauses                   the channel on which the scripts publish
 //	pacer:9:{upstream}:policy                   an account of the whole upstream
 //	pacer:9:{upstream}:policy:value             an account of one scope value, escaped
 //	pacer:9:{upstream}:policy/starts[:value]    when calls of a rate start, if its windows are exact

@@ -17,9 +17,6 @@ import (
 	"github.com/headway-go/headway/pacer/store"
 )
 
-// pausesMark ends the name of the channel on which the scripts publish the pauses of an upstream.
-const pausesMark = "/pauses"
-
 // subscriber is what a client needs, besides scripts, for pauses. Every client of go-redis has it.
 type subscriber interface {
 	Subscribe(ctx context.Context, channels ...string) *redis.PubSub

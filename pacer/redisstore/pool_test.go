@@ -38,8 +38,8 @@ func TestACallByAnyOfSomeKeysIsOneScript(t *testing.T) {
 		each   policies.Policy
 		script string
 	}{
-		"rates":   {policies.Every(time.Hour).Per("key"), program.Reserve},
-		"permits": {policies.InFlight(1).Per("key").Named("permits"), program.Queued},
+		"rates":   {policies.Every(time.Hour).Per("key"), program[scripts.Reserve]},
+		"permits": {policies.InFlight(1).Per("key").Named("permits"), program[scripts.Queued]},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

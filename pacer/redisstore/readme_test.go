@@ -206,7 +206,7 @@ func TestTheACLIsWhatTheScriptsRun(t *testing.T) {
 	t.Parallel()
 	s, all := scripts.New(), strings.Fields("evalsha eval subscribe unsubscribe ping hello")
 	runs := regexp.MustCompile(`redis\.p?call\('(\w+)'`)
-	for _, source := range []string{s.Reserve, s.Queued, s.Cancel, s.Report, s.Status, s.Heartbeat, s.Describe, s.Index, s.Enlist, s.Upstreams} {
+	for _, source := range s[:scripts.Ready] {
 		for _, m := range runs.FindAllStringSubmatch(source, -1) {
 			if command := strings.ToLower(m[1]); !slices.Contains(all, command) {
 				all = append(all, command)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headway-go/headway/pacer/internal/scripts"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -87,9 +88,6 @@ func (e *NotReadyError) Unwrap() []error {
 	return []error{e.Err}
 }
 
-// readyMark ends the name of a key that exists only while ready.lua runs.
-const readyMark = "/ready"
-
 // Ready implements [store.Readier]: it connects, loads the scripts into the server, and tries every command that they run on the upstream's
 // keys and channel. It leaves no key behind. Its error is a [*NotReadyError].
 func (s *Store) Ready(ctx context.Context, upstream string) error {
@@ -121,7 +119,7 @@ func (s *Store) ready(ctx context.Context, upstream string) error {
 	q := newRequest()
 	q.key(scratch)
 	q.args = append(q.args, channel, "") // no message begins like that
-	reply, err := s.query(ctx, &s.tries, q)
+	reply, err := s.query(ctx, scripts.Ready, q)
 	if err != nil {
 		return notReady(err, scratch)
 	}
@@ -130,7 +128,7 @@ func (s *Store) ready(ctx context.Context, upstream string) error {
 	}
 	q = newRequest() // it may be on another server, and have rights of its own
 	q.key(upstreamsKey)
-	if _, err := s.query(ctx, &s.upstreams, q); err != nil {
+	if _, err := s.query(ctx, scripts.Upstreams, q); err != nil {
 		return notReady(err, upstreamsKey)
 	}
 	return s.subscribes(ctx, channel)
@@ -139,12 +137,10 @@ func (s *Store) ready(ctx context.Context, upstream string) error {
 // load loads all scripts into the server of a key. It runs them on a missing key, without arguments: those that would write something fail,
 // because writing needs an argument. That is no error here.
 func (s *Store) load(ctx context.Context, scratch string) error {
-	for _, p := range []*script{
-		&s.reserve, &s.queued, &s.cancel, &s.report, &s.status, &s.heartbeat, &s.describe, &s.index, &s.enlist, &s.redeem, &s.settings,
-	} {
+	for script := range scripts.Ready {
 		q := newRequest()
 		q.key(scratch)
-		if _, err := s.query(ctx, p, q); err != nil && !strings.HasPrefix(err.Error(), "ERR ") {
+		if _, err := s.query(ctx, script, q); err != nil && !strings.HasPrefix(err.Error(), "ERR ") {
 			return notReady(err, scratch)
 		}
 	}

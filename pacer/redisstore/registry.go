@@ -3,6 +3,7 @@ package redisstore
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/engine"
+	"github.com/headway-go/headway/pacer/internal/scripts"
 	"github.com/headway-go/headway/pacer/store"
 )
 
@@ -52,7 +54,7 @@ func (s *Store) Describe(ctx context.Context, upstream string, about store.About
 		q.args = append(q.args, w.Policy)
 		q.numbers(w.Second, w.What.Cost, w.What.Waits, w.What.Waited.Microseconds())
 	}
-	r, err := s.run(ctx, &s.describe, q)
+	r, err := s.run(ctx, scripts.Describe, q)
 	if err != nil {
 		return 0, err
 	}
@@ -66,7 +68,7 @@ func (s *Store) Describe(ctx context.Context, upstream string, about store.About
 	q.key(upstreamsKey)
 	q.args = append(q.args, upstream)
 	q.numbers(engine.MicrosUp(about.Keep))
-	if _, err = s.run(ctx, &s.enlist, q); err != nil {
+	if _, err = s.run(ctx, scripts.Enlist, q); err != nil {
 		s.mu.Lock()
 		delete(s.listed, upstream) // the next description enlists it again
 		s.mu.Unlock()
@@ -105,7 +107,7 @@ func (s *Store) mayEnlist(upstream string, alive int64) bool {
 func (s *Store) Upstreams(ctx context.Context) ([]string, error) {
 	q := newRequest()
 	q.key(upstreamsKey)
-	v, err := s.query(ctx, &s.upstreams, q)
+	v, err := s.query(ctx, scripts.Upstreams, q)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +124,7 @@ func (s *Store) Index(ctx context.Context, upstream string) (*store.Index, error
 	q.key(up + indexMark)
 	q.key(up + aliveMark)
 	q.key(up + cameMark)
-	v, err := s.query(ctx, &s.index, q)
+	v, err := s.query(ctx, scripts.Index, q)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +155,7 @@ func parseIndex(v []any) (*store.Index, error) {
 		}
 	}
 	x := &store.Index{Now: store.Instant(now), Alive: int(alive)}
-	there, fields := lists[0], pairs(lists[2])
+	there, fields := lists[0], maps.Collect(inTurn(lists[2]))
 	texts := make(map[string][]string)
 	for id, score := range inTurn(lists[1]) {
 		if !slices.Contains(there, id) {
@@ -197,10 +199,6 @@ func inTurn(list []string) iter.Seq2[string, string] {
 			}
 		}
 	}
-}
-
-func pairs(list []string) map[string]string {
-	return maps.Collect(inTurn(list))
 }
 
 // maxTexts bounds the bytes of a version's texts: describe.lua writes no more.
@@ -281,4 +279,53 @@ func parseWent(fields map[string]string) []store.Went {
 		return cmp.Or(cmp.Compare(a.Second, b.Second), cmp.Compare(a.Policy, b.Policy))
 	})
 	return all
+}
+
+// A description is what a process reports of itself, as it is stored. Names are short, for there may be many.
+type description struct {
+	Name    string            `json:"n"`
+	Version string            `json:"v,omitempty"` // of its policies
+	Source  string            `json:"f,omitempty"` // whom they are from
+	Waiting []store.KeyUse    `json:"w,omitempty"`
+	Keys    []store.KeyUse    `json:"k,omitempty"`
+	Callers []store.KeyUse    `json:"c,omitempty"`
+	Stated  []store.Statement `json:"s,omitempty"`
+}
+
+// Bounds of a description.
+const (
+	maxDescription = 32 << 10
+	maxUses        = 256
+	maxVersion     = 32
+	maxSource      = 512
+	maxStated      = 64
+	maxField       = 64 // of a reply: where something was stated
+)
+
+func describe(a *store.About, version string) (string, error) {
+	stated := slices.Clone(a.Stated)
+	for i := range stated {
+		stated[i].Source = stated[i].Source[:min(len(stated[i].Source), maxField)]
+	}
+	b, err := json.Marshal(description{a.Name, version, a.Source[:min(len(a.Source), maxSource)], a.Waiting, a.Keys, a.Callers, stated})
+	return string(b), err
+}
+
+// parseAbout reads a description, and the version of its process's policies; nothing from an unreadable one.
+func parseAbout(s string) (about store.About, version string) {
+	var d description
+	if len(s) > maxDescription || json.Unmarshal([]byte(s), &d) != nil || len(d.Version) > maxVersion || len(d.Source) > 4*maxSource {
+		return store.About{}, ""
+	}
+	stated := slices.DeleteFunc(d.Stated[:min(len(d.Stated), maxStated)], func(s store.Statement) bool {
+		return min(s.Limit, int64(s.Window), int64(s.Reset), s.Readings, int64(s.Since), int64(s.Last), int64(s.Until)) < 0 ||
+			max(s.Limit, s.Readings, int64(s.Since), int64(s.Last), int64(s.Until)) >= maxInstant
+	})
+	return store.About{Name: d.Name, Source: d.Source, Waiting: sound(d.Waiting), Keys: sound(d.Keys), Callers: sound(d.Callers), Stated: stated}, d.Version
+}
+
+// sound returns the uses whose numbers are so small that their sums do not overflow.
+func sound(all []store.KeyUse) []store.KeyUse {
+	const most = 1 << 40
+	return slices.DeleteFunc(all[:min(len(all), maxUses)], func(u store.KeyUse) bool { return min(u.Cost, u.Waiting) < 0 || max(u.Cost, u.Waiting) >= most })
 }

@@ -144,11 +144,8 @@ func (r *request) addKey(name string, l *store.Limit, mark string) {
 }
 
 // A prelude adds what a script receives before the accounts, and keys after theirs, which begin with base. It is a function, since an
-// interface would take an allocation.
+// interface would take an allocation. Nil: nothing.
 type prelude func(r *request, base string)
-
-// nothing is the empty prelude.
-func nothing(*request, string) {}
 
 // knowledge is what the client knows of the store, which Reserve sends first.
 type knowledge struct {
@@ -190,10 +187,9 @@ func (o operation) add(r *request, base string) {
 	r.numbers(o.Number, o.Known)
 }
 
-// limits adds the part that all scripts share. Keys: the upstream's, and those of the accounts. Arguments: the prelude, the number of
-// accounts, and each account's algorithm and parameters. Calendars are open from now until the given time.
-func (r *request) limits(upstream string, limits []store.Limit, first prelude, now, until int64) error {
-	first(r, r.addKeys(upstream, limits))
+// addAccounts adds the arguments that all scripts share: the number of accounts, and each one's algorithm and parameters. Their keys come
+// first: see addKeys. Calendars are open from now until the given time.
+func (r *request) addAccounts(limits []store.Limit, now, until int64) error {
 	r.numbers(int64(len(limits)))
 	for i := range limits {
 		l := &limits[i]

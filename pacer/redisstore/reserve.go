@@ -7,6 +7,7 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/engine"
 	"github.com/headway-go/headway/pacer/internal/numbers"
+	"github.com/headway-go/headway/pacer/internal/scripts"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies/specs"
 )
@@ -30,11 +31,11 @@ func (s *Store) ReserveAll(ctx context.Context, batches []store.Batch) error {
 		reach = max(reach, store.ReachOf(batches[i].Calls))
 	}
 	first := &batches[0].Stack
-	program := &s.reserve
-	if slices.ContainsFunc(limits, hasQueue) {
-		program = &s.queued
+	script := scripts.Reserve
+	if slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Spec.HasQueue() }) {
+		script = scripts.Queued
 	}
-	r, now, err := s.ask(ctx, program, upstream, limits, knowledge{first.Epoch, first.LastSeen}.add, reach, func(r *request) {
+	r, now, err := s.ask(ctx, script, upstream, limits, knowledge{first.Epoch, first.LastSeen}.add, reach, func(r *request) {
 		if c := batches[0].Calls; len(batches) == 1 && len(c) == 1 && plain(&c[0]) {
 			r.numbers(engine.Micros(c[0].MaxWait))
 			return
@@ -57,15 +58,12 @@ func (s *Store) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	return r.done()
 }
 
-// hasQueue reports whether calls may have to queue for a limit.
-func hasQueue(l store.Limit) bool { return l.Spec.HasQueue() }
-
 // owned lists, for each of several stacks, which of all limits are its own, from 1. It is nil for one stack.
 type owned [][]int64
 
-// of returns the limits of the stack at i; nil for all.
+// of returns the limits of the stack at i; nil for those of the one before, or for all.
 func (o owned) of(i int) []int64 {
-	if o == nil {
+	if o == nil || i > 0 && slices.Equal(o[i], o[i-1]) {
 		return nil
 	}
 	return o[i]
@@ -96,18 +94,15 @@ func union(batches []store.Batch) ([]store.Limit, owned) {
 	return limits, refs
 }
 
-// calls adds calls as runs of equal ones. The limits of the first are refs; nil for all.
+// calls adds calls as runs of equal ones. The limits of the first are refs: see binding.
 func (r *request) calls(refs []int64, calls []store.Call) {
 	for i := 0; i < len(calls); {
 		c, n := &calls[i], 1
 		for i+n < len(calls) && alike(c, &calls[i+n]) {
 			n++
 		}
-		if i > 0 {
-			r.binding(nil)
-		} else {
-			r.binding(refs)
-		}
+		r.binding(refs)
+		refs = nil
 		cost, flags := c.Cost, int64(0)
 		if c.Costs != nil {
 			cost = 0

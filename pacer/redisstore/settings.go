@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/headway-go/headway/pacer/internal/engine"
+	"github.com/headway-go/headway/pacer/internal/scripts"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
 	"github.com/headway-go/headway/policies/specs"
@@ -15,13 +16,7 @@ import (
 
 var _ store.Settable = (*Store)(nil)
 
-// settingsMark ends the name of the hash of settings, and resetsMark that of the hash of resets.
-const (
-	settingsMark = "/settings"
-	resetsMark   = "/resets"
-)
-
-// Fields of that hash.
+// Fields of the hash of settings.
 const (
 	versionField  = "version"
 	policiesField = "policies"
@@ -30,15 +25,11 @@ const (
 
 // Settings implements [store.Settable].
 func (s *Store) Settings(ctx context.Context, upstream string) (*store.Settings, error) {
-	return s.set(ctx, upstream, nil)
+	return s.Set(ctx, upstream, nil)
 }
 
 // Set implements [store.Settable].
 func (s *Store) Set(ctx context.Context, upstream string, changes []store.Setting) (*store.Settings, error) {
-	return s.set(ctx, upstream, changes)
-}
-
-func (s *Store) set(ctx context.Context, upstream string, changes []store.Setting) (*store.Settings, error) {
 	q, up := newRequest(), upstreamKey(upstream)
 	q.key(up)
 	q.key(up + settingsMark)
@@ -56,7 +47,7 @@ func (s *Store) set(ctx context.Context, upstream string, changes []store.Settin
 		}
 		q.args = append(q.args, field, strconv.FormatInt(lasts, 10), c.Text)
 	}
-	v, err := s.query(ctx, &s.settings, q)
+	v, err := s.query(ctx, scripts.Settings, q)
 	if err != nil {
 		return nil, err
 	}

@@ -33,10 +33,8 @@ type Client interface {
 // with waiting calls listens for pauses, it has one subscription, with a connection and goroutines of its own; they end when the last such
 // Pacer is closed. It is safe for concurrent use.
 type Store struct {
-	rdb                                                 Client
-	reserve, queued, cancel, report, status, heartbeat  script
-	describe, index, enlist, upstreams, settings, tries script
-	redeem                                              script
+	rdb      Client
+	programs [scripts.Count]program
 
 	mu     sync.Mutex
 	seen   int64                // the server's clock, when last seen
@@ -63,31 +61,15 @@ func New(rdb Client) (*Store, error) {
 	return withScripts(rdb, scripts.New()), nil
 }
 
-// script is a program and its name on the server, each with its command, in the client's form.
-type script struct{ eval, evalsha [2]any }
+// program is a script and its name on the server, each with its command, in the client's form.
+type program struct{ eval, evalsha [2]any }
 
-func newScript(source string) script {
-	return script{eval: [2]any{"eval", source}, evalsha: [2]any{"evalsha", redis.NewScript(source).Hash()}}
-}
-
-func withScripts(rdb Client, s scripts.Scripts) *Store {
-	return &Store{
-		rdb:       rdb,
-		reserve:   newScript(s.Reserve),
-		queued:    newScript(s.Queued),
-		cancel:    newScript(s.Cancel),
-		report:    newScript(s.Report),
-		status:    newScript(s.Status),
-		heartbeat: newScript(s.Heartbeat),
-
-		describe:  newScript(s.Describe),
-		index:     newScript(s.Index),
-		enlist:    newScript(s.Enlist),
-		upstreams: newScript(s.Upstreams),
-		settings:  newScript(s.Settings),
-		redeem:    newScript(s.Redeem),
-		tries:     newScript(s.Ready),
+func withScripts(rdb Client, all scripts.Scripts) *Store {
+	s := &Store{rdb: rdb}
+	for i, source := range all {
+		s.programs[i] = program{eval: [2]any{"eval", source}, evalsha: [2]any{"evalsha", redis.NewScript(source).Hash()}}
 	}
+	return s
 }
 
 // A command runs a script, and has its reply.
@@ -97,10 +79,11 @@ type command[T any] interface {
 }
 
 // exec runs a script by a command of the client: one round trip, or two if the server does not know it.
-func exec[T any, C command[T]](ctx context.Context, s *Store, p *script, r *request, by func(ctx context.Context, args ...any) C) (v T, err error) {
+func exec[T any, C command[T]](ctx context.Context, s *Store, script int, r *request, by func(ctx context.Context, args ...any) C) (v T, err error) {
 	if s.testClock != nil {
 		r.numbers(s.testClock())
 	}
+	p := &s.programs[script]
 	for _, program := range []*[2]any{&p.evalsha, &p.eval} {
 		if err = s.reachable(ctx); err != nil {
 			return v, err
@@ -134,14 +117,14 @@ func newOnce(ctx context.Context, args ...any) once { return once{redis.NewIntSl
 func (once) NoRetry() bool { return true }
 
 // run runs a script that replies numbers.
-func (s *Store) run(ctx context.Context, p *script, r *request) (reply, error) {
-	values, err := exec(ctx, s, p, r, newOnce)
+func (s *Store) run(ctx context.Context, script int, r *request) (reply, error) {
+	values, err := exec(ctx, s, script, r, newOnce)
 	return reply{values: values}, err
 }
 
 // query runs a script that replies more than numbers, and does no more if it runs twice.
-func (s *Store) query(ctx context.Context, p *script, r *request) ([]any, error) {
-	return exec(ctx, s, p, r, redis.NewSliceCmd)
+func (s *Store) query(ctx context.Context, script int, r *request) ([]any, error) {
+	return exec(ctx, s, script, r, redis.NewSliceCmd)
 }
 
 // process runs a command, and returns its error.
@@ -222,7 +205,7 @@ func (s *Store) saw(now int64) {
 //
 // Reserve first sends what its caller knows of the store.
 func (s *Store) ask(
-	ctx context.Context, p *script, upstream string, limits []store.Limit, first prelude, reach time.Duration, more func(*request),
+	ctx context.Context, script int, upstream string, limits []store.Limit, first prelude, reach time.Duration, more func(*request),
 ) (reply, int64, error) {
 	calendars := false
 	for i := range limits {
@@ -234,13 +217,17 @@ func (s *Store) ask(
 	}
 	for try := 0; ; try++ {
 		q := newRequest()
-		if err := q.limits(upstream, limits, first, now, now+engine.Micros(reach)); err != nil {
+		base := q.addKeys(upstream, limits)
+		if first != nil {
+			first(q, base)
+		}
+		if err := q.addAccounts(limits, now, now+engine.Micros(reach)); err != nil {
 			return reply{}, 0, err
 		}
 		if more != nil {
 			more(q)
 		}
-		r, err := s.run(ctx, p, q)
+		r, err := s.run(ctx, script, q)
 		if err != nil {
 			return reply{}, 0, err
 		}
@@ -251,7 +238,7 @@ func (s *Store) ask(
 				continue
 			}
 		}
-		if (p == &s.reserve || p == &s.queued) && len(r.values) == 3 && r.values[0] == numbers.Forgot && r.err == nil {
+		if (script == scripts.Reserve || script == scripts.Queued) && len(r.values) == 3 && r.values[0] == numbers.Forgot && r.err == nil {
 			r.int()
 			if forgot := (&store.ForgotError{Epoch: r.epoch()}); r.err == nil {
 				return reply{}, 0, forgot
@@ -275,7 +262,8 @@ func (s *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 	limits, refs := union(batches)
 	now := s.now()
 	q := newRequest()
-	if err := q.limits(batches[0].Stack.Upstream, limits, nothing, now, now); err != nil {
+	q.addKeys(batches[0].Stack.Upstream, limits)
+	if err := q.addAccounts(limits, now, now); err != nil {
 		return err
 	}
 	for i := range batches {
@@ -288,7 +276,7 @@ func (s *Store) CancelAll(ctx context.Context, batches []store.Batch) error {
 			}
 		}
 	}
-	r, err := s.run(ctx, &s.cancel, q)
+	r, err := s.run(ctx, scripts.Cancel, q)
 	if err != nil {
 		return err
 	}
@@ -303,7 +291,7 @@ func (s *Store) Report(ctx context.Context, stack store.Stack, notes []store.Not
 		o.answers = o.answers || notes[i].Kind == store.NoteAnswer
 		o.resets = o.resets || o.answers || notes[i].Kind == store.NoteResume || notes[i].Kind == store.NoteReset
 	}
-	r, now, err := s.ask(ctx, &s.report, stack.Upstream, stack.Limits, o.add, 0, func(q *request) { q.notes(notes) })
+	r, now, err := s.ask(ctx, scripts.Report, stack.Upstream, stack.Limits, o.add, 0, func(q *request) { q.notes(notes) })
 	if err != nil {
 		return 0, 0, err
 	}
@@ -349,7 +337,7 @@ func (r *request) notes(notes []store.Note) {
 
 // Status implements [store.Store].
 func (s *Store) Status(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
-	r, now, err := s.ask(ctx, &s.status, stack.Upstream, stack.Limits, nothing, store.Forever, nil)
+	r, now, err := s.ask(ctx, scripts.Status, stack.Upstream, stack.Limits, nil, store.Forever, nil)
 	if err != nil {
 		return store.StackStatus{}, err
 	}
@@ -359,7 +347,7 @@ func (s *Store) Status(ctx context.Context, stack store.Stack) (store.StackStatu
 
 // Pauses implements [store.Shared].
 func (s *Store) Pauses(ctx context.Context, stack store.Stack) (store.StackStatus, error) {
-	r, now, err := s.ask(ctx, &s.status, stack.Upstream, stack.Limits, nothing, 0, func(q *request) { q.numbers(1) })
+	r, now, err := s.ask(ctx, scripts.Status, stack.Upstream, stack.Limits, nil, 0, func(q *request) { q.numbers(1) })
 	if err != nil {
 		return store.StackStatus{}, err
 	}
@@ -373,16 +361,15 @@ func (s *Store) Pauses(ctx context.Context, stack store.Stack) (store.StackStatu
 // Heartbeat implements [store.Shared].
 func (s *Store) Heartbeat(ctx context.Context, upstream string, b store.Heartbeat) (store.Membership, error) {
 	q, now := newRequest(), s.now()
-	members := func(r *request, base string) {
-		r.key(base + aliveMark)
-		r.key(base + cameMark)
-	}
-	if err := q.limits(upstream, b.Limits, members, now, now); err != nil {
+	base := q.addKeys(upstream, b.Limits)
+	q.key(base + aliveMark)
+	q.key(base + cameMark)
+	if err := q.addAccounts(b.Limits, now, now); err != nil {
 		return store.Membership{}, err
 	}
 	q.args = append(q.args, b.ID)
 	q.numbers(engine.MicrosUp(b.TTL), int64(b.Now), engine.MicrosUp(b.Keep), engine.MicrosUp(b.Barrier), int64(b.Until), int64(b.Began))
-	r, err := s.run(ctx, &s.heartbeat, q)
+	r, err := s.run(ctx, scripts.Heartbeat, q)
 	if errors.Is(err, ErrForeign) && len(b.Limits) > 0 { // whatever its limits hold, the process is there
 		b.Limits = nil
 		return s.Heartbeat(ctx, upstream, b)

@@ -81,7 +81,7 @@ func TestOneWaitIsOneEvalsha(t *testing.T) {
 	require.Eventually(t, func() bool { // the server knows every script
 		return rdb.Exists(t.Context(), "pacer:9:{test}/alive", "pacer:9:{test}/index", "pacer:9:upstreams").Val() == 3
 	}, patience, 5*time.Millisecond)
-	source := scripts.New().Reserve
+	source := scripts.New()[scripts.Reserve]
 	hash := redis.NewScript(source).Hash()
 	const waits = 25
 	stop := watch(t, rdb)

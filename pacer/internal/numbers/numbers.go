@@ -1,10 +1,13 @@
 // Package numbers holds the numbers that the engine in Go and its scripts in Lua have in common: the wire format, and the parameters of the
-// algorithms. Each is written only here. Package scripts puts them into the scripts.
+// algorithms. Each is written only here, or in package store. Package scripts puts them into the scripts.
 //
 // Times are in microseconds.
 package numbers
 
-import "github.com/headway-go/headway/policies/specs"
+import (
+	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies/specs"
+)
 
 // Algorithms in the wire format, which determine the parameters.
 const (
@@ -33,31 +36,6 @@ const (
 // Forgot is the first number of a reply from a server that has lost its data. It cannot be a number of calls.
 const Forgot = -(1 << 30)
 
-// Results of a change of a booking's record in the wire format: those of store.BookingResult.
-const (
-	BookingDone    = 1
-	BookingLost    = 2
-	BookingChanged = 3
-	BookingExpired = 4
-	BookingPaused  = 5
-	BookingEarly   = 6
-	BookingLate    = 7
-)
-
-// Kinds of notes in the wire format: those of store.NoteKind.
-const (
-	NoteResume  = 1
-	NoteSlow    = 2
-	NoteLearn   = 3
-	NoteAnswer  = 4
-	NoteSettle  = 5
-	NoteClaim   = 6
-	NoteReset   = 7
-	NoteRenew   = 8
-	NoteRelease = 9
-	NoteStray   = 10
-)
-
 // Kinds of changes that are published.
 const (
 	ChangePaused  = 1
@@ -69,13 +47,11 @@ const (
 
 // Limits of stored data.
 const (
-	MaxInteger   = 1 << 53       // a Lua number holds every integer below
-	MaxBackstep  = 1_000_000     // store time never goes back by more
-	MaxUpstreams = 10_000        // that are enlisted
-	MaxSettings  = 1024          // of an upstream: store.MaxSettings
-	OnceTTL      = 3_600_000_000 // for how long operations are remembered that must not be done twice
-	KeptResets   = 32            // of an upstream, with what they reset
-	MaxReset     = 1024          // bytes of what one of them forgot
+	MaxInteger   = 1 << 53   // a Lua number holds every integer below
+	MaxBackstep  = 1_000_000 // store time never goes back by more
+	MaxUpstreams = 10_000    // that are enlisted
+	KeptResets   = 32        // of an upstream, with what they reset
+	MaxReset     = 1024      // bytes of what one of them forgot
 )
 
 // Parameters of the search for a slot. A limit may have many free pieces of time that are useless to another. So after ManyRounds a rate
@@ -211,14 +187,14 @@ func Named() map[string]int64 {
 		"GCRA": GCRA, "AnyRate": AnyRate, "Window": Window, "Concurrency": Concurrency,
 		"NoQueue": NoQueue, "LaneQueue": LaneQueue, "FairQueue": FairQueue,
 		"MayQueue": MayQueue, "AnyOf": AnyOf, "Forgot": Forgot,
-		"BookingDone": BookingDone, "BookingLost": BookingLost, "BookingChanged": BookingChanged, "BookingExpired": BookingExpired,
-		"BookingPaused": BookingPaused, "BookingEarly": BookingEarly, "BookingLate": BookingLate,
-		"NoteResume": NoteResume, "NoteSlow": NoteSlow, "NoteLearn": NoteLearn, "NoteAnswer": NoteAnswer,
-		"NoteSettle": NoteSettle, "NoteClaim": NoteClaim, "NoteReset": NoteReset, "NoteRenew": NoteRenew, "NoteRelease": NoteRelease,
-		"NoteStray":    NoteStray,
+		"BookingDone": int64(store.BookingDone), "BookingLost": int64(store.BookingLost), "BookingChanged": int64(store.BookingChanged), "BookingExpired": int64(store.BookingExpired),
+		"BookingPaused": int64(store.BookingPaused), "BookingEarly": int64(store.BookingEarly), "BookingLate": int64(store.BookingLate),
+		"NoteResume": int64(store.NoteResume), "NoteSlow": int64(store.NoteSlow), "NoteLearn": int64(store.NoteLearn), "NoteAnswer": int64(store.NoteAnswer),
+		"NoteSettle": int64(store.NoteSettle), "NoteClaim": int64(store.NoteClaim), "NoteReset": int64(store.NoteReset), "NoteRenew": int64(store.NoteRenew), "NoteRelease": int64(store.NoteRelease),
+		"NoteStray":    int64(store.NoteStray),
 		"ChangePaused": ChangePaused, "ChangeResumed": ChangeResumed, "ChangeSlowed": ChangeSlowed,
 		"ChangeCalled": ChangeCalled, "ChangeBegun": ChangeBegun,
-		"MaxInteger": MaxInteger, "MaxBackstep": MaxBackstep, "MaxUpstreams": MaxUpstreams, "MaxSettings": MaxSettings, "OnceTTL": OnceTTL,
+		"MaxInteger": MaxInteger, "MaxBackstep": MaxBackstep, "MaxUpstreams": MaxUpstreams, "MaxSettings": store.MaxSettings, "OnceTTL": store.OnceTTL.Microseconds(),
 		"KeptResets": KeptResets, "MaxReset": MaxReset,
 		"ManyRounds": ManyRounds, "LastRound": LastRound, "MaxLooks": MaxLooks, "MaxGaps": MaxGaps, "MaxFull": MaxFull, "LongerBy": LongerBy, "LooksEach": LooksEach, "CrowdedLook": CrowdedLook, "MaxCrowded": MaxCrowded,
 		"MaxOpened": MaxOpened, "MaxSwept": MaxSwept, "UnboundSlack": UnboundSlack, "MaxUnpack": MaxUnpack, "MaxDebt": MaxDebt,

@@ -10,23 +10,26 @@ import (
 	"github.com/headway-go/headway/pacer/internal/numbers"
 )
 
-// Scripts are the programs of one store. Queued is Reserve for stacks with a queue, whose code would slow down other stacks even if they
-// never ran it.
-type Scripts struct {
-	Reserve, Queued, Cancel, Report, Status, Heartbeat string
+// The scripts of a store. Queued is Reserve for stacks with a queue, whose code would slow down other stacks even if they never ran it.
+const (
+	Reserve = iota
+	Queued
+	Cancel
+	Report
+	Status
+	Heartbeat
+	Describe // and the next three: who paces what
+	Index
+	Enlist
+	Upstreams
+	Settings // reads and writes operators' settings
+	Redeem   // replaces the records of bookings
+	Ready    // tries what the others do
+	Count    // how many there are
+)
 
-	// Of the registry: who paces what.
-	Describe, Index, Enlist, Upstreams string
-
-	// Settings reads and writes operators' settings.
-	Settings string
-
-	// Redeem replaces the record of a booking.
-	Redeem string
-
-	// Ready tries what the others do.
-	Ready string
-}
+// Scripts are the programs of one store.
+type Scripts [Count]string
 
 // New returns the scripts with the server's clock.
 func New() Scripts { return withServersClock() }

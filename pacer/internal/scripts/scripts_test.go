@@ -4,7 +4,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -80,7 +79,7 @@ func TestNumbersAreNamed(t *testing.T) {
 		require.True(t, used[n], "no script uses %s", n)
 	}
 	s := scripts.New()
-	for _, source := range []string{s.Reserve, s.Queued, s.Cancel, s.Report, s.Status, s.Heartbeat, s.Describe, s.Index, s.Enlist, s.Upstreams, s.Redeem, s.Ready} {
+	for _, source := range s {
 		require.NotRegexp(t, name, source)
 	}
 	require.Equal(t, s, scripts.New(), "every process has the same scripts")
@@ -98,7 +97,7 @@ func TestScriptsAreJoinedWithoutComments(t *testing.T) {
 	t.Parallel()
 	negation := regexp.MustCompile(`(\w+) = not (.*)`)
 	s := scripts.New()
-	for _, source := range []string{s.Reserve, s.Queued, s.Cancel, s.Report, s.Status, s.Heartbeat} {
+	for _, source := range s[:scripts.Describe] {
 		require.True(t, strings.HasPrefix(source, "local function clock()"))
 		require.Contains(t, source, "redis.call('TIME')")
 		for line := range strings.Lines(source) {
@@ -110,7 +109,7 @@ func TestScriptsAreJoinedWithoutComments(t *testing.T) {
 		}
 	}
 	fake := scripts.WithClock("local function clock() return 5 end")
-	require.NotContains(t, fake.Reserve, "TIME")
+	require.NotContains(t, fake[scripts.Reserve], "TIME")
 }
 
 // The scripts also compile in Lua 5.4, and use no function that it lacks.
@@ -130,13 +129,11 @@ func TestScriptsCompileInLua54(t *testing.T) {
 		"math.abs", "math.floor", "math.huge", "math.max", "math.min", "string.byte", "string.char", "string.find", "string.format", "string.gmatch", "string.match", "string.sub",
 		"table.concat", "table.insert", "table.remove", "table.sort", "table.unpack",
 	}
-	all := reflect.ValueOf(scripts.New())
-	for i := range all.NumField() {
-		name, source := all.Type().Field(i).Name, all.Field(i).String()
+	for name, source := range scripts.New() {
 		list := exec.CommandContext(t.Context(), compiler, "-l", "-l", "-p", "-")
 		list.Stdin = strings.NewReader(source)
 		out, err := list.CombinedOutput()
-		require.NoErrorf(t, err, "%s: %s", name, out)
+		require.NoErrorf(t, err, "%d: %s", name, out)
 		for _, m := range global.FindAllStringSubmatch(string(out), -1) {
 			if m[1] != "unpack" || strings.Count(source, "table.unpack or unpack") != 1 {
 				require.Contains(t, known, m[1], name)
@@ -153,12 +150,12 @@ func TestReadyTriesEveryCommand(t *testing.T) {
 	t.Parallel()
 	runs := regexp.MustCompile(`redis\.p?call\('(\w+)'`)
 	s, ran, tries := scripts.New(), make(map[string]bool), make(map[string]bool)
-	for _, name := range regexp.MustCompile(`\b[A-Z]{3,}\b`).FindAllString(s.Ready, -1) {
+	for _, name := range regexp.MustCompile(`\b[A-Z]{3,}\b`).FindAllString(s[scripts.Ready], -1) {
 		if name != "KEYS" && name != "ARGV" {
 			tries[name] = true
 		}
 	}
-	for _, source := range []string{s.Reserve, s.Queued, s.Cancel, s.Report, s.Status, s.Heartbeat, s.Describe, s.Index, s.Enlist, s.Upstreams, s.Redeem} {
+	for _, source := range s[:scripts.Ready] {
 		for _, m := range runs.FindAllStringSubmatch(source, -1) {
 			ran[m[1]] = true
 		}
