@@ -12,8 +12,7 @@ var _ store.Booker = (*Store)(nil)
 // bookings are the records of bookings. The lock of the Store guards them.
 type bookings struct {
 	byID map[bookingKey]*record
-	ring []*record // all of them, as eviction walks
-	hand int
+	ring ring[*record] // all of them
 }
 
 type bookingKey struct{ upstream, id string }
@@ -35,15 +34,21 @@ func (b *bookings) text(key bookingKey, now int64) string {
 // set keeps a record, drops some expired ones, and reports whether there is room.
 func (b *bookings) set(key bookingKey, text string, until, now, most int64) bool {
 	n := evictBeside
-	if int64(len(b.ring)) >= most {
+	if int64(len(b.ring.all)) >= most {
 		n = roomKeys
 	}
-	b.evict(now, n)
+	b.ring.walk(n, func(r *record) bool {
+		gone := r.until+evictGrace <= now
+		if gone {
+			delete(b.byID, r.key)
+		}
+		return gone
+	})
 	if r := b.byID[key]; r != nil {
 		r.text, r.until = text, until
 		return true
 	}
-	if int64(len(b.ring)) >= most {
+	if int64(len(b.ring.all)) >= most {
 		return false
 	}
 	if b.byID == nil {
@@ -51,26 +56,8 @@ func (b *bookings) set(key bookingKey, text string, until, now, most int64) bool
 	}
 	r := &record{key, text, until}
 	b.byID[key] = r
-	b.ring = append(b.ring, r)
+	b.ring.all = append(b.ring.all, r)
 	return true
-}
-
-// evict forgets those of the next n records that have expired.
-func (b *bookings) evict(now int64, n int) {
-	for range min(n, len(b.ring)) {
-		if b.hand >= len(b.ring) {
-			b.hand = 0
-		}
-		r := b.ring[b.hand]
-		if r.until+evictGrace > now {
-			b.hand++
-			continue
-		}
-		delete(b.byID, r.key)
-		last := len(b.ring) - 1
-		b.ring[b.hand], b.ring[last] = b.ring[last], nil
-		b.ring = b.ring[:last]
-	}
 }
 
 // Epoch implements [store.Booker]: the epoch of this store began with it.

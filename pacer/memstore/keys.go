@@ -47,8 +47,30 @@ type shard struct {
 type shardState struct {
 	mu   sync.Mutex
 	keys map[uint64]*account // by the hash of their keys
-	ring []*account          // all of them, as eviction walks
+	ring ring[*account]      // all of them
+}
+
+// A ring is values through which eviction walks.
+type ring[T any] struct {
+	all  []T
 	hand int
+}
+
+// walk looks at the next n values, and drops those that are gone.
+func (r *ring[T]) walk(n int, gone func(T) bool) {
+	for range min(n, len(r.all)) {
+		if r.hand >= len(r.all) {
+			r.hand = 0
+		}
+		if !gone(r.all[r.hand]) {
+			r.hand++
+			continue
+		}
+		var none T
+		last := len(r.all) - 1
+		r.all[r.hand], r.all[last] = r.all[last], none
+		r.all = r.all[:last]
+	}
 }
 
 // An account is that of one key. The shard's lock guards it.
@@ -143,16 +165,12 @@ func (sh *shard) add(a *account) {
 	}
 	a.next = sh.keys[a.hash]
 	sh.keys[a.hash] = a
-	sh.ring = append(sh.ring, a)
+	sh.ring.all = append(sh.ring.all, a)
 }
 
-// remove forgets the account under the hand.
-func (sh *shard) remove() {
-	a := sh.ring[sh.hand]
+// remove forgets an account, but for the ring.
+func (sh *shard) remove(a *account) {
 	a.gone = true
-	last := len(sh.ring) - 1
-	sh.ring[sh.hand], sh.ring[last] = sh.ring[last], nil
-	sh.ring = sh.ring[:last]
 	switch first := sh.keys[a.hash]; {
 	case first != a:
 		for first.next != a {
@@ -255,7 +273,7 @@ func (k *keys) makeRoom(stack *store.Stack, now int64) error {
 		}
 		sh := &k.shards[k.roomNext%shards]
 		k.roomNext++
-		n := min(left, len(sh.ring))
+		n := min(left, len(sh.ring.all))
 		k.evict(sh, now, n, (*engine.Kept).Expires)
 		left -= n
 	}
@@ -281,18 +299,14 @@ func matters(a *engine.Kept) int64 { return max(a.Expires(), a.Remembers()) }
 
 // evict forgets those of the next n keys in a shard's ring that mean nothing any more.
 func (k *keys) evict(sh *shard, now int64, n int, until func(*engine.Kept) int64) {
-	for range min(n, len(sh.ring)) {
-		if sh.hand >= len(sh.ring) {
-			sh.hand = 0
+	sh.ring.walk(n, func(a *account) bool {
+		gone := until(&a.Kept)+evictGrace <= now
+		if gone {
+			sh.remove(a)
+			k.count.Add(-1)
 		}
-		a := sh.ring[sh.hand]
-		if until(&a.Kept)+evictGrace > now {
-			sh.hand++
-			continue
-		}
-		sh.remove()
-		k.count.Add(-1)
-	}
+		return gone
+	})
 }
 
 // evictBeside checks some keys for each new one.

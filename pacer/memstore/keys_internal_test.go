@@ -84,12 +84,7 @@ func TestKeysOfOneHash(t *testing.T) {
 		sh.add(all[i])
 	}
 	for _, gone := range []int{2, 3, 0, 1} { // from the middle, the front and the end of the chain, and the last one
-		for sh.hand = range sh.ring {
-			if sh.ring[sh.hand] == all[gone] {
-				break
-			}
-		}
-		sh.remove()
+		sh.remove(all[gone])
 		for i, a := range all {
 			if a.gone {
 				require.Nil(t, sh.get(7, &a.key), "key %d without %d", i, gone)
@@ -100,5 +95,4 @@ func TestKeysOfOneHash(t *testing.T) {
 		require.True(t, all[gone].gone)
 	}
 	require.Empty(t, sh.keys)
-	require.Empty(t, sh.ring)
 }

@@ -108,38 +108,56 @@ func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Gr
 			}
 		}
 		var (
+			k     int
 			g     engine.Grant
 			taken []engine.Charge
-			calls []int64
+			more  []int64
 		)
 		switch {
 		case c.AnyOf != nil:
-			grants[i], calls = chosen(c, o.now, entries, ask, grants[i].Charges[:0])
-			grants[i].Bound(stack.Limits, c, reach)
-			called = append(called, calls...)
-			continue
+			k, g, taken, more = engine.ReserveAny(o.now, entries, choicesOf(c, entries), c.First, ask, charges[:0])
 		case c.ID == 0:
 			g, taken = engine.Reserve(o.now, entries, ask, charges[:0])
 		default:
-			g, taken, calls = engine.ReserveQueued(o.now, entries, ask, charges[:0])
-			called = append(called, calls...)
+			g, taken, more = engine.ReserveQueued(o.now, entries, ask, charges[:0])
 		}
-		grants[i] = store.Grant{
-			OK: g.OK, Now: store.Instant(o.now), At: store.Instant(g.At), Slack: time.Duration(g.Slack) * time.Microsecond,
-			Binds: g.Binds, Paused: store.Instant(g.Paused), Charges: grants[i].Charges[:0], Queued: g.Queued, Ahead: g.Ahead,
+		called = append(called, more...)
+		of := &grants[i]
+		*of = store.Grant{
+			OK: g.OK, Now: store.Instant(o.now), At: store.Instant(g.At), Slack: time.Duration(g.Slack) * time.Microsecond, Binds: c.LimitOf(k, g.Binds),
+			Paused: store.Instant(g.Paused), Charges: of.Charges[:0], Choice: k, Queued: g.Queued, Ahead: g.Ahead,
 		}
-		grants[i].Bound(stack.Limits, c, reach)
-		for _, c := range taken {
-			if c.To != 0 {
-				c.Made = o.now
+		of.Bound(stack.Limits, c, reach)
+		if g.OK {
+			of.Charges = slices.Grow(of.Charges, len(entries))[:len(entries)]
+			clear(of.Charges)
+		}
+		for j, charge := range taken {
+			if charge.To != 0 {
+				charge.Made = o.now
 			}
-			grants[i].Charges = append(grants[i].Charges, store.Charge(c))
+			of.Charges[c.LimitOf(k, j)] = store.Charge(charge)
 		}
 	}
 	for i := range calls {
 		o.wrote = o.wrote || grants[i].OK || grants[i].Queued || calls[i].Held != nil
 	}
 	return called, nil
+}
+
+// choicesOf returns the choices of a call by the accounts of its stack.
+func choicesOf(c *store.Call, entries []engine.Entry) []engine.Choice {
+	choices := make([]engine.Choice, len(c.AnyOf))
+	for k, indexes := range c.AnyOf {
+		choices[k].Kept = c.KeptOf(indexes)
+		for _, i := range indexes {
+			choices[k].Stack = append(choices[k].Stack, entries[i])
+			if c.Costs != nil {
+				choices[k].Costs = append(choices[k].Costs, c.Costs[i])
+			}
+		}
+	}
+	return choices
 }
 
 // woken returns the changes that make calls poll.

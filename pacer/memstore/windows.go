@@ -30,7 +30,7 @@ func (m *Store) Windows(n int, soon time.Duration) []Window {
 	var all []Window
 	m.keys.look(func(_ int, sh *shard) {
 		now := m.clock()
-		for _, a := range sh.ring {
+		for _, a := range sh.ring.all {
 			if s, ok := a.Save(now, now+engine.MicrosUp(soon)); ok {
 				all = append(all, Window{
 					a.key.upstream, a.key.policy, a.key.scope, s.Width, s.Buckets, s.Calendar, store.Instant(s.Ends), s.Counts, s.Line, store.Instant(s.Since),

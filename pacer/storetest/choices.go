@@ -94,6 +94,26 @@ func choiceCases() []Case {
 				t.Fatalf("choice %d in %v, want 2 in 100ms", g.Choice, g.Wait())
 			}
 		}},
+		{"choices/parts", "a call by any one of some choices leaves what they keep for others, with a permit or without", func(t testing.TB, s *Session) {
+			quota := policies.Fixed(10, time.Minute).Reserve("desk", 40).Named("quota")
+			part, _ := quota.InLane("desk")
+			for n, anyOf := range [][][]int{{{0}, {1, 2}}, {{0, 3}, {1, 2, 3}}} {
+				scope := strconv.Itoa(n)
+				st := s.Stack(
+					Key{Policy: policies.Fixed(1, time.Hour).Named("other"), Scope: scope}, Key{Policy: quota, Scope: scope},
+					Key{Policy: part, Scope: scope}, Key{Policy: policies.InFlight(100), Scope: scope})
+				for i, want := range []int{1, 1, 1, 1, 1, 1, 0, -1} {
+					call := store.Call{Cost: 1, AnyOf: anyOf, First: 1, Kept: 1 << 2}
+					if n == 1 {
+						call.ID, call.Weight = 100+int64(i), 1
+					}
+					g := s.Ask(st, call)
+					if got := g.Choice; g.OK != (want >= 0) || g.OK && got != want {
+						t.Fatalf("call %d: %v by choice %d, want %d", i, g.OK, got, want)
+					}
+				}
+			}
+		}},
 		{"choices/paused", "a choice that is paused is passed over, as long as another one is sooner", func(t testing.TB, s *Session) {
 			st, call := s.pooled(policies.PerSecond(1000).Burst(100), policies.PerSecond(10).Burst(5))
 			for i := range 3 { // each credential has an allowance

@@ -52,7 +52,7 @@
 // A queued call holds no slot, a call that waits for a slot holds no permit, and a call that finds everything free starts at once. A call
 // that holds a slot runs when the slot comes and a permit is free; otherwise it gives the slot back and is queued, in one step.
 //
-// A call that one of several stacks binds ([ReserveAny], ReserveAnyQueued) is decided by each of them, without a change, and then charged
+// A call that one of several stacks binds ([ReserveAny]) is decided by each of them, without a change, and then charged
 // to one, or queued for one. Each poll decides it anew.
 //
 // # Invariants

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/headway-go/headway/pacer/internal/numbers"
 	"github.com/headway-go/headway/policies/specs"
@@ -291,37 +292,14 @@ type Choice struct {
 	Kept  uint64
 }
 
-// ReserveAny is [Reserve] for a call that one of some choices binds. It takes the one with the nearest slot; of those that are equally
-// near, the first from first on, going round. It returns which one that is.
-func ReserveAny(now int64, choices []Choice, first int, c Call) (choice int, g Grant, charges []Charge) {
-	choice = -1
-	for k := range choices {
-		i := (first + k) % len(choices)
-		look := c
-		look.Costs, look.Kept, look.MaxWait = choices[i].Costs, choices[i].Kept, -1 // which changes nothing
-		if one, _ := Reserve(now, choices[i].Stack, look, nil); choice < 0 || one.At < g.At {
-			choice, g = i, one
-		}
-		if g.At <= now+c.NotBefore {
-			break // there is none that is nearer
-		}
-	}
-	c.Costs, c.Kept = choices[choice].Costs, choices[choice].Kept
-	g, charges = Reserve(now, choices[choice].Stack, c, nil)
-	return choice, g, charges
-}
+// Micros converts a duration to store time, rounding down: for what a caller allows.
+func Micros(d time.Duration) int64 { return d.Microseconds() }
 
-// Keeps reports whether an account is one of algorithm a.
-func Keeps(account Account, a specs.Algorithm) bool {
-	switch account.(type) {
-	case *GCRA:
-		return a == specs.GCRA
-	case *Window:
-		return a == specs.Window
-	case *Concurrency:
-		return a == specs.Concurrency
-	case *Allowance:
-		return a == specs.Allowance
+// MicrosUp converts a duration to store time, rounding up: for what a caller must wait.
+func MicrosUp(d time.Duration) int64 {
+	us := d.Microseconds()
+	if d > time.Duration(us)*time.Microsecond {
+		us++
 	}
-	return false
+	return us
 }

@@ -71,7 +71,7 @@ func rolesOf(stack []Entry, roles []role) []role {
 		r := role{kind: stack[i].kind()}
 		if r.kind == ofLane {
 			r.whole = i - 1
-			if i == 0 || !Keeps(stack[r.whole].Account, specs.GCRA) || roles[r.whole].kind == ofLane {
+			if i == 0 || stack[r.whole].Limit.Spec.Algorithm != specs.GCRA || roles[r.whole].kind == ofLane {
 				panic(fmt.Sprintf("engine: entry %d is of a lane, and does not come right after the rate that it is a part of", i))
 			}
 			if roles[r.whole].kind == atOnce {
@@ -175,21 +175,21 @@ func (v *verdict) isBetter(than *verdict) bool {
 	return v.of == 0
 }
 
-// ReserveQueued is Reserve for such a call. It also returns which queued calls must retry.
+// ReserveQueued is [Reserve] for such a call. It also returns which queued calls must retry.
 func ReserveQueued(now int64, stack []Entry, c Call, charges []Charge) (g Grant, charged []Charge, called []int64) {
 	choice := [1]Choice{{stack, c.Costs, c.Kept}}
-	_, g, charged, called = ReserveAnyQueued(now, stack, choice[:], 0, c, charges)
+	_, g, charged, called = ReserveAny(now, stack, choice[:], 0, c, charges)
 	return g, charged, called
 }
 
-// ReserveAnyQueued is [ReserveQueued] for a call that one of some choices binds, whose entries are of the stack. It returns which one that
+// ReserveAny is [Reserve], or [ReserveQueued], for a call that one of some choices binds, whose entries are of the stack. It returns which one that
 // is: of those by which the call may go, the one with the nearest slot. If there is none, and it lacks only permits by some, the call is
 // queued for one of them: see verdict.isBetter. It may poll by all choices, and is in one queue at a time; its position in each is by its
 // first request, so it loses nothing by changing. While slots by other choices come nearer, the first in a queue polls in time for them. If
 // all slots are far, it gets the nearest. Of equally good choices, it is the first one from first on, going round.
 //
 // A call's charges are those of the whole stack, and so is its Slot: it gets no earlier one by any choice.
-func ReserveAnyQueued(
+func ReserveAny(
 	now int64, stack []Entry, choices []Choice, first int, c Call, charges []Charge,
 ) (choice int, g Grant, charged []Charge, called []int64) {
 	held := giveBack(now, stack, c.Held)
@@ -201,7 +201,7 @@ func ReserveAnyQueued(
 	for k := range choices {
 		i := (first + k) % len(choices)
 		look := queuedCall{now: now, whole: stack, stack: choices[i].Stack, call: c, held: held, near: max(numbers.Near, c.Reach)}
-		look.call.Costs, look.roles = choices[i].Costs, rolesOf(look.stack, roles[:0])
+		look.call.Costs, look.call.Kept, look.roles = choices[i].Costs, choices[i].Kept, rolesOf(look.stack, roles[:0])
 		look.near += look.before()
 		freed = look.purge(freed)
 		v := look.decide()
@@ -370,10 +370,13 @@ func (q *queuedCall) decide() verdict {
 	for i := range q.stack {
 		all |= q.roles[i].kind
 	}
-	var others Grant
+	others := begin
 	q.joint(base, atOnce, &others, nil)
-	slot := begin
-	q.joint(begin.At, rates, &slot, nil)
+	slot := others
+	if all&^atOnce != 0 {
+		slot = begin
+		q.joint(base, rates, &slot, nil)
+	}
 	queues := all&(ofLane|fair) != 0 && q.call.Held == nil // a call that has a slot need not queue for one
 	if q.lead = q.near; all&leases != 0 && all&(ofLane|fair) == 0 {
 		q.lead = max(numbers.PermitNear, q.call.Reach)
@@ -444,7 +447,7 @@ func (q *queuedCall) inTurn(begin, slot Grant) verdict {
 	}
 	soonest := again + q.near
 	if lane >= 0 {
-		if fairTurn && q.mayBorrow(lent, lost+ahead) {
+		if fairTurn && lent.At-q.now <= q.near && lost+ahead-q.now <= q.lastMoment() { // it would be lost otherwise
 			lent.OK = true
 			return verdict{at: lent, kinds: shared}
 		}
@@ -464,11 +467,6 @@ func (q *queuedCall) inTurn(begin, slot Grant) verdict {
 		return verdict{at: Grant{At: soonest, Binds: blocks}}
 	}
 	return q.queued(blocks, again)
-}
-
-// mayBorrow reports whether a call may start at a slot that is lent now, because it would be lost otherwise.
-func (q *queuedCall) mayBorrow(lent Grant, lost int64) bool {
-	return lent.At-q.now <= q.near && lost-q.now <= q.lastMoment()
 }
 
 // step returns the emission interval of a rate.
