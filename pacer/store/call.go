@@ -1,6 +1,7 @@
 package store
 
 import (
+	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -47,6 +48,10 @@ type Call struct {
 
 	_ struct{}
 }
+
+// NewID returns the ID of a call, at random. All have the same number of digits, so they sort alike as numbers and as text, and are exact in
+// Lua.
+func NewID() int64 { return 1e14 + rand.Int64N(9e14) }
 
 // Keeps reports whether the call only has to leave what the limit at i keeps for others.
 func (c *Call) Keeps(i int) bool { return i >= 0 && c.Kept>>i&1 == 1 }

@@ -30,7 +30,7 @@ func TestCancelsShareRequests(t *testing.T) {
 		var sizes []int
 		given, sending, most := 0, 0, 0
 		failing := errors.New("failing")
-		c := batch.NewCancels(func(all []*batch.Refund) {
+		c := batch.NewAnswered(batch.MaxSending, batch.FitRefunds, func(all []*batch.Refund) {
 			mu.Lock()
 			sending++
 			most = max(most, sending)
@@ -102,7 +102,7 @@ func TestRedemptionsShareRequests(t *testing.T) {
 		var sizes []int
 		sending, most := 0, 0
 		failing := errors.New("failing")
-		r := batch.NewRedemptions(func(all []*batch.Redemption) {
+		r := batch.NewAnswered(1, batch.FitRedemptions, func(all []*batch.Redemption) {
 			mu.Lock()
 			sending++
 			most = max(most, sending)

@@ -32,7 +32,9 @@ type permit struct {
 }
 
 // NewBill returns an empty bill. waits returns whether calls do not use a slot yet although it has come.
-func NewBill(waits func(store.Instant) bool) *Bill { return &Bill{waits: waits, firstID: newID()} }
+func NewBill(waits func(store.Instant) bool) *Bill {
+	return &Bill{waits: waits, firstID: store.NewID()}
+}
 
 // A localGrant is a slot that was granted locally.
 type localGrant struct {
@@ -54,10 +56,8 @@ type Debt struct {
 	at store.Instant // when it was made; 0 if it is sent at once
 }
 
-// Debts returns debts that are sent at once.
-func Debts(all []readings.Report) []*Debt { return debts(all, 0) }
-
-func debts(all []readings.Report, at store.Instant) (made []*Debt) {
+// Debts returns debts that were made at an instant; 0 if they are sent at once.
+func Debts(all []readings.Report, at store.Instant) (made []*Debt) {
 	for _, m := range all {
 		made = append(made, &Debt{Report: m, at: at})
 	}
@@ -251,7 +251,7 @@ func (b *Bill) Due(now store.Instant) (charged, returned []*Debt) {
 	}
 	clear(b.permits)
 	isPaid := func(d *Debt) bool { return len(d.Notes) == 0 }
-	b.debts = append(slices.DeleteFunc(b.debts, isPaid), debts(due.All, now)...)
-	b.returns = append(slices.DeleteFunc(b.returns, isPaid), debts(permits.All, now)...)
+	b.debts = append(slices.DeleteFunc(b.debts, isPaid), Debts(due.All, now)...)
+	b.returns = append(slices.DeleteFunc(b.returns, isPaid), Debts(permits.All, now)...)
 	return slices.Clone(b.debts), slices.Clone(b.returns)
 }

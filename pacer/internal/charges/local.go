@@ -3,7 +3,6 @@ package charges
 import (
 	"cmp"
 	"context"
-	"math/rand/v2"
 	"slices"
 	"sync"
 
@@ -145,7 +144,7 @@ func (a *Accounts) begin(ctx context.Context, stack, own *store.Stack, away *Abs
 		initial = append(initial, t.startLocal(i, share, away, limit, int64(now))...)
 		if share.Algorithm == specs.Concurrency {
 			for range min(t.others(share.Limit, int64(now)), maxForeign) {
-				initial = append(initial, store.Note{Kind: store.NoteRenew, Limit: i, Value: newID(), At: now})
+				initial = append(initial, store.Note{Kind: store.NoteRenew, Limit: i, Value: store.NewID(), At: now})
 			}
 		}
 	}
@@ -161,9 +160,6 @@ func (a *Accounts) begin(ctx context.Context, stack, own *store.Stack, away *Abs
 	}
 	return nil
 }
-
-// newID returns an ID for a call that is not of this process, or none.
-func newID() int64 { return 1e14 + rand.Int64N(9e14) }
 
 // ReserveShares returns reports that reserve, of each limit in use, what calls of this process may begin to use until the barrier: others get
 // slots and permits then, perhaps before this process has reported what it spent. Of a rate, these are its cells; permits it owes back.

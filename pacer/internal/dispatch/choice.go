@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -168,7 +167,7 @@ func (s *Dispatcher) rebind(c *Call) {
 	delete(s.byID, call.ID)
 	call.ID, call.Reach, call.Slot, call.Held, call.Owed = 0, 0, 0, nil, nil
 	if r.HasQueue {
-		call.ID, call.Reach, call.Since = newID(), s.way.Lead(), s.sinceArrival(c)
+		call.ID, call.Reach, call.Since = store.NewID(), s.way.Lead(), s.sinceArrival(c)
 		s.nameByID(c)
 	}
 	c.grant[0].Binds, c.binding = store.BindsNothing, binding{binds: store.BindsNothing}
@@ -188,6 +187,3 @@ func (s *Dispatcher) sinceArrival(c *Call) store.Instant {
 	s.arrival = max(s.arrival+1, at.Add(-now.Sub(c.arrived)))
 	return s.arrival
 }
-
-// newID returns the ID of a call. All IDs have the same number of digits, so they sort alike as numbers and as text, and are exact in Lua.
-func newID() int64 { return 1e14 + rand.Int64N(9e14) }

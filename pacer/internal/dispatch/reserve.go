@@ -91,7 +91,7 @@ func (s *Dispatcher) prepare(ctx context.Context, c *Call, r *Request) {
 	call := &c.request[0]
 	*call = r.Call
 	if r.HasQueue {
-		call.ID, call.Reach = newID(), s.way.Lead()
+		call.ID, call.Reach = store.NewID(), s.way.Lead()
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		if left := max(0, deadline.Sub(c.requested)); left < call.MaxWait {

@@ -46,8 +46,10 @@ func (o *operations) cancelLate(batches []store.Batch) {
 // sendCancels gives refunds back in one request. Grants that may not have been given back stay charged until they are past. The batches must
 // stay as they are: the operation may last longer than this.
 func (o *operations) sendCancels(all []*batch.Refund) {
-	batches, places := batch.Batches(all)
-	failed, began := make([]error, len(batches)), o.contact.Now()
+	batches, failed, began := make([]store.Batch, len(all)), make([]error, len(all)), o.contact.Now()
+	for i, r := range all {
+		batches[i] = r.Value
+	}
 	o.contact.link.Each(batches, failed, func(some []store.Batch) error {
 		if !o.contact.is(shared) {
 			return link.ErrResting
@@ -57,7 +59,7 @@ func (o *operations) sendCancels(all []*batch.Refund) {
 		return err
 	})
 	for i, r := range all {
-		if r.Err = failed[places[i]]; errors.Is(r.Err, store.ErrUnreachable) {
+		if r.Err = failed[i]; errors.Is(r.Err, store.ErrUnreachable) {
 			o.bill.Lost(&r.Value.Stack, r.Value.Grants)
 			r.Err = nil
 		}

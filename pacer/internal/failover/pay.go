@@ -35,7 +35,7 @@ func (p *payer) pay(ctx context.Context, running []readings.Report) error {
 	p.turn <- struct{}{}
 	defer func() { <-p.turn }()
 	charged, returned := p.bill.Due(p.contact.Now())
-	_, err := p.sendAll(ctx, append(charged, charges.Debts(running)...))
+	_, err := p.sendAll(ctx, append(charged, charges.Debts(running, 0)...))
 	if err == nil {
 		_, err = p.sendAll(ctx, returned)
 	}

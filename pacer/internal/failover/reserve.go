@@ -23,8 +23,8 @@ type operations struct {
 	accounts    *charges.Accounts
 	bill        *charges.Bill
 	payer       *payer
-	cancels     batch.Cancels
-	redemptions batch.Redemptions
+	cancels     batch.Answered[store.Batch, struct{}]
+	redemptions batch.Answered[store.Booking, store.Redemption]
 }
 
 // ReserveEach implements [store.Member].

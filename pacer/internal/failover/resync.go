@@ -105,7 +105,7 @@ func (m *member) arrive(ctx context.Context) error {
 	if away := m.away.Load(); away != nil && away.Over == nil && m.config.Mode == Local {
 		permits = append(permits, m.accounts.ReserveShares(permits, away, int64(p.Barrier))...)
 	}
-	if _, err := m.payer.sendAll(ctx, charges.Debts(permits)); err != nil {
+	if _, err := m.payer.sendAll(ctx, charges.Debts(permits, 0)); err != nil {
 		return err
 	}
 	if m.config.Mode == Local {
@@ -131,7 +131,7 @@ func (m *member) untilAllAreBack() time.Duration {
 // rates granted this process, remind omits what they granted others, who may have given it back since.
 func (m *member) remind(ctx context.Context, now store.Instant, forgotten bool) error {
 	for {
-		missing, err := m.payer.sendAll(ctx, charges.Debts(m.heartbeats.ledger.Messages(now, forgotten)))
+		missing, err := m.payer.sendAll(ctx, charges.Debts(m.heartbeats.ledger.Messages(now, forgotten), 0))
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ import (
 type settings struct {
 	contact *contact
 	ledger  *charges.Ledger
-	changes batch.Changes
+	changes batch.Answered[batch.Set, *store.Settings]
 
 	epoch   atomic.Pointer[store.Epoch] // the last one that was applied
 	turning chan struct{}               // filled while one is applied

@@ -5,7 +5,6 @@ import (
 	"context"
 	"hash/maphash"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/batch"
@@ -23,124 +22,105 @@ func (one *Observation) Ask(ctx context.Context) {
 	o.mu.Lock()
 	one.epoch = o.epoch
 	o.advance(ctx, now)
-	switch {
-	case o.closed:
-		one.state = isRefused
-	case len(o.pending) >= maxPending || len(o.virtual) >= maxVirtual:
-		one.state = isRefused
-		o.lost++
-		o.start(ctx)
-	case !o.Direct:
-		o.pending = append(o.pending, one)
-		o.start(ctx)
-	default:
-		o.mu.Unlock()
-		o.ask(ctx, []*Observation{one})
-		return
-	}
+	o.pending++
+	lost := o.closed || o.pending > maxPending || len(o.virtual) >= maxVirtual
 	o.mu.Unlock()
-}
-
-// start has a goroutine send the requests of pending calls, and report how many were dropped. The caller holds mu.
-func (o *Observer) start(ctx context.Context) {
-	if !o.asking && !o.closed {
-		o.asking = true
-		o.busy.Go(func() { o.askAll(context.WithoutCancel(ctx)) })
+	switch {
+	case lost:
+		o.lose([]*Observation{one})
+	case o.Direct:
+		o.ask(ctx, []*Observation{one})
+	default:
+		o.requests.Add(one)
 	}
 }
 
-// askAll sends the requests of pending calls until there are no more.
-func (o *Observer) askAll(ctx context.Context) {
-	for {
-		o.mu.Lock()
-		all, lost := o.pending, o.lost
-		o.pending, o.lost = nil, 0
-		o.asking = len(all) > 0
-		o.mu.Unlock()
-		o.reportLost(lost)
-		if len(all) == 0 {
-			return
+// fit returns how many pending calls fit in a request.
+func fit(all []*Observation) (n int) {
+	for charges := 0; n < len(all) && all[n].set == all[0].set; n++ {
+		if charges += len(all[n].Limits); n > 0 && charges > batch.MaxCalls {
+			break
 		}
-		if m := o.Member; m != nil {
-			if err := m.Await(ctx, time.Time{}, o.Calls.Dispatcher.Closed()); err != nil {
-				o.lose(ctx, all)
-				continue
-			}
-		}
-		var asking sync.WaitGroup
-		room := make(chan struct{}, maxAsking)
-		for _, group := range byStack(all) {
-			room <- struct{}{}
-			asking.Go(func() {
-				for some := range slices.Chunk(group, batch.MaxCalls) {
-					if !telemetry.Guard("a store", func() { o.ask(ctx, some) }) {
-						o.lose(ctx, some)
-					}
-				}
-				<-room
-			})
-		}
-		asking.Wait()
 	}
+	return n
 }
 
-// reportLost reports how many calls were dropped.
-func (o *Observer) reportLost(n int64) {
-	if n > 0 {
-		o.Events.NotObserved(n)
+// askShared requests predictions for pending calls from a store that is not in memory.
+func (o *Observer) askShared(all []*Observation) {
+	ctx := context.WithoutCancel(all[0].ctx)
+	o.mu.Lock()
+	lost := o.closed
+	o.mu.Unlock()
+	if o.Member != nil {
+		lost = o.Member.Await(ctx, time.Time{}, o.Calls.Dispatcher.Closed()) != nil
+	}
+	if lost || !telemetry.Guard("a store", func() { o.ask(ctx, all) }) {
+		o.lose(all)
 	}
 }
 
 // lose counts dropped calls.
-func (o *Observer) lose(ctx context.Context, all []*Observation) {
+func (o *Observer) lose(all []*Observation) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.lost += int64(len(all))
+	o.pending -= len(all)
 	for _, one := range all {
 		one.state = isRefused
 	}
-	o.start(ctx)
+	o.mu.Unlock()
+	if len(all) > 0 {
+		o.Events.NotObserved(int64(len(all)))
+	}
 }
 
-// byStack groups calls by their stacks, in order.
-func byStack(all []*Observation) (groups [][]*Observation) {
+// byStack groups calls by their stacks, in order, and returns the batches of the groups.
+func byStack(all []*Observation) (groups [][]*Observation, batches []store.Batch) {
 	seed, index := maphash.MakeSeed(), make(map[uint64]int)
 	for _, one := range all {
 		stack := one.stack()
 		hash := stack.Hash(seed)
 		i, known := index[hash]
-		if known {
-			first := groups[i][0].stack()
-			known = first.Alike(&stack) // not if the policies have changed
-		}
-		if !known {
+		if !known || !batches[i].Stack.Alike(&stack) { // not if the policies have changed
 			i = len(groups)
-			index[hash], groups = i, append(groups, nil)
+			index[hash], groups, batches = i, append(groups, nil), append(batches, store.Batch{Stack: stack})
 		}
-		groups[i] = append(groups[i], one)
+		b := &batches[i]
+		groups[i], b.Calls, b.Grants = append(groups[i], one), append(b.Calls, one.Call), append(b.Grants, one.grant)
 	}
-	return groups
+	return groups, batches
 }
 
-// ask requests predictions for calls of one stack.
+// ask requests predictions for calls.
 func (o *Observer) ask(ctx context.Context, all []*Observation) {
-	calls, grants := make([]store.Call, len(all)), make([]store.Grant, len(all))
-	for i, one := range all {
-		calls[i] = one.Call
-	}
 	ctx, cancel := o.bounded(ctx)
 	defer cancel()
-	if err := o.Store.Reserve(ctx, all[0].stack(), calls, grants); err != nil {
-		o.lose(ctx, all)
-		return
-	}
-	var back []*Observation
-	for i, one := range all {
-		if o.answered(ctx, one, &grants[i]) {
-			back = append(back, one)
+	groups, batches := byStack(all)
+	errs := make([]error, len(batches))
+	if o.Member != nil {
+		o.Member.ReserveEach(ctx, batches, errs)
+	} else {
+		for i := range batches {
+			b := &batches[i]
+			errs[i] = o.Store.Reserve(ctx, b.Stack, b.Calls, b.Grants)
 		}
 	}
-	o.giveBack(ctx, back)
+	var lost, back, again []*Observation
+	for i, group := range groups {
+		if errs[i] != nil {
+			lost = append(lost, group...)
+			continue
+		}
+		for j, one := range group {
+			switch g := &batches[i].Grants[j]; {
+			case g.Deferred:
+				again = append(again, one)
+			case o.answered(ctx, one, g):
+				back = append(back, one)
+			}
+		}
+	}
+	o.lose(lost)
+	o.requests.Add(again...)
+	telemetry.Guard("a store", func() { o.giveBack(ctx, back) })
 }
 
 // bounded returns a context for a request, with the values of a call's, since the call has gone. A member bounds its requests itself.
@@ -166,6 +146,7 @@ func (o *Observer) answered(ctx context.Context, one *Observation, g *store.Gran
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.pending--
 	o.advance(ctx, g.Now)
 	switch {
 	case !g.OK:

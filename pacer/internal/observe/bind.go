@@ -49,7 +49,7 @@ func (one *Observation) bind(ctx context.Context, a *binding.Ask, n int64) error
 		}
 		l.Spec.Queue = specs.NoQueue
 	}
-	one.Limits, one.Free, one.Learns = limits, s.Free, s.Lessons
+	one.set, one.Limits, one.Free, one.Learns = a.Set, limits, s.Free, s.Lessons
 	one.Call = store.Call{Cost: a.Cost, Costs: costs, NotBefore: one.Delay, MaxWait: min(a.MaxWait, MaxWait)}
 	if deadline, ok := ctx.Deadline(); ok {
 		if left := max(0, time.Until(deadline)); left < one.Call.MaxWait {

@@ -2,7 +2,9 @@ package observe
 
 import (
 	"context"
+	"slices"
 
+	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/telemetry"
 	"github.com/headway-go/headway/pacer/store"
 )
@@ -44,14 +46,7 @@ func (o *Observer) giveBack(ctx context.Context, all []*Observation) {
 	if len(all) == 0 {
 		return
 	}
-	var batches []store.Batch
-	for _, group := range byStack(all) {
-		b := store.Batch{Stack: group[0].stack()}
-		for _, one := range group {
-			b.Grants = append(b.Grants, one.grant)
-		}
-		batches = append(batches, b)
-	}
+	_, batches := byStack(all)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.Timeout)
 	defer cancel()
 	if m := o.Member; m != nil {
@@ -97,11 +92,10 @@ func (o *Observer) Retire() {
 // Close gives future slots back, and waits for requests under way. Pending calls are dropped.
 func (o *Observer) Close() {
 	o.mu.Lock()
-	lost := o.lost + int64(len(o.pending))
-	o.closed, o.pending, o.lost = true, nil, 0
+	o.closed = true
 	o.mu.Unlock()
-	o.reportLost(lost)
 	o.GiveBackAll()
+	o.requests.Wait()
 	o.busy.Wait()
 }
 
@@ -136,4 +130,64 @@ func (one *Observation) leave() {
 		}
 	}
 	one.permits = nil
+}
+
+// Lessons returns the lessons of the call's costs.
+func (one *Observation) Lessons() []binding.Lesson {
+	if one == nil {
+		return nil
+	}
+	return one.Learns
+}
+
+// Settle corrects the charges of observed policies to actual. A limit without a charge is charged if the settlement names its policy.
+func (one *Observation) Settle(ctx context.Context, actual *binding.Settlement) {
+	if one == nil {
+		return
+	}
+	one.of.mu.Lock()
+	defer one.of.mu.Unlock()
+	if one.actual == nil {
+		one.actual = actual
+		if one.state == isPast {
+			one.of.settleIfKnown(ctx, one)
+		}
+	}
+}
+
+// settleIfKnown reports the real cost of a call whose slot has come. The caller holds mu.
+func (o *Observer) settleIfKnown(ctx context.Context, one *Observation) {
+	if one.actual == nil || o.closed {
+		return
+	}
+	one.state = isOver
+	stack := one.stack()
+	var notes []store.Note
+	for i := range one.Limits {
+		cost := one.Call.CostOf(i)
+		if n := one.actual.CostOf(one.Limits[i].Policy); n >= 0 && n != cost {
+			o.Meter.Settle(&one.Limits[i], one.Call.Caller, one.grant.At, one.counted, n-cost)
+			notes = append(notes, store.Note{
+				Kind: store.NoteSettle, Limit: i, Charge: one.grant.Charges[i], Cost: cost, Actual: n, Local: one.grant.Local,
+			})
+		}
+	}
+	for i := range one.Free {
+		if n := one.actual.CostOf(one.Free[i].Policy); n > 0 && one.actual.Names(one.Free[i].Policy) {
+			stack.Limits = append(slices.Clip(stack.Limits), one.Free[i])
+			notes = append(notes, store.Note{Kind: store.NoteSettle, Limit: len(stack.Limits) - 1, Actual: n, Local: one.grant.Local})
+		}
+	}
+	if len(notes) == 0 || o.settling >= maxSettling {
+		return
+	}
+	o.settling++
+	o.busy.Go(func() {
+		ctx, cancel := o.bounded(ctx)
+		defer cancel()
+		telemetry.Guard("a store", func() { _, _, _ = o.Store.Report(ctx, stack, notes) })
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.settling--
+	})
 }

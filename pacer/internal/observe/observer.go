@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headway-go/headway/pacer/internal/batch"
 	"github.com/headway-go/headway/pacer/internal/binding"
 	"github.com/headway-go/headway/pacer/internal/usage"
 	"github.com/headway-go/headway/pacer/store"
@@ -18,9 +19,8 @@ const (
 	maxVirtual = 32_768
 	// MaxWait is how far ahead slots are charged. A call that would wait for longer is reported as refused.
 	MaxWait = time.Hour
-	// maxAsking bounds the stacks with concurrent requests. These share batches with calls that wait for enforced policies, which must not
-	// wait behind thousands.
-	maxAsking = 16
+	// maxAsking bounds the concurrent requests.
+	maxAsking = 4
 	// maxSettling bounds the settlements under way. Further ones are lost: calls then keep their first charge.
 	maxSettling = 1024
 )
@@ -56,19 +56,23 @@ type Observer struct {
 	life context.Context //nolint:containedctx // of requests that belong to no call
 	busy sync.WaitGroup  // goroutines
 
+	requests *batch.Requests[*Observation] // of pending calls
+
 	mu       sync.Mutex
 	closed   bool
 	epoch    int64 // how often the policies were enforced: slots of before are given back
-	pending  []*Observation
-	asking   bool // a goroutine sends requests
+	pending  int
 	settling int
-	lost     int64
 	virtual  []*Observation // with slots to come, by these
 	running  map[store.Key]int64
 }
 
 // New returns an Observer.
-func New(c *Config) *Observer { return &Observer{Config: *c, life: context.Background()} }
+func New(c *Config) *Observer {
+	o := &Observer{Config: *c, life: context.Background()}
+	o.requests = batch.New(maxAsking, fit, o.askShared)
+	return o
+}
 
 // An Observation is what observed policies would have done to one call; nil if none binds it. Set the exported fields before
 // [Observation.Ask], and not afterwards.
@@ -82,6 +86,7 @@ type Observation struct {
 
 	of    *Observer
 	ctx   context.Context //nolint:containedctx // for its values
+	set   *binding.Set    // that binds it
 	epoch int64
 
 	// The Observer's lock guards the fields below.
