@@ -213,23 +213,18 @@ func read[O any](ctx context.Context, p *Pacer, k *binding.Requested, opts []O) 
 }
 
 // reserve charges the earliest slot at which a call may go, for c. room is for its limits, s for what its settlement needs, nil if it is
-// not settled, and k for its request, nil if it does not wait.
+// not settled, and k for its request, nil if it does not wait. If the store's answer brings other policies, a call that goes at once reserves
+// once more by these.
 func (p *Pacer) reserve(ctx context.Context, a *binding.Ask, c *dispatch.Call, room []store.Limit, s *binding.Settling, k *binding.Requested) error {
-	err := p.reserveSlot(ctx, a, c, room, s, k)
-	if err != nil {
-		p.refused(ctx, err)
-	}
-	return err
-}
-
-// reserveSlot is reserve without hooks. If the store's answer brings other policies, a call that goes at once reserves once more by these.
-func (p *Pacer) reserveSlot(ctx context.Context, a *binding.Ask, c *dispatch.Call, room []store.Limit, s *binding.Settling, k *binding.Requested) error {
 	for {
 		err := p.reserveBy(ctx, a, c, room, s, k)
 		if now := p.set(); err == nil && a.MaxWait == 0 && now != a.Set {
 			_ = c.NotUsed(ctx)
 			*c, room, a.Set = dispatch.Call{}, nil, now
 			continue
+		}
+		if err != nil {
+			p.refused(ctx, err)
 		}
 		return err
 	}

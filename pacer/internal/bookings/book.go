@@ -103,59 +103,40 @@ type bookable struct {
 	choices store.Call    // its choices, if it is by any one of some credentials, and what it leaves to others
 }
 
-// bind returns the limits of a booked call, and writes what its settlement needs to settling.
+// bind returns the limits of a booked call, which takes its permits when it is redeemed, and writes what its settlement needs to settling.
 func (s *Bookings) bind(a *binding.Ask, settling *binding.Settling) (b bookable, err error) {
 	if a.Set.Free {
 		a.ChooseAny()
 		return b, nil
 	}
 	a.Which = binding.Enforced
+	var q dispatch.Request
 	if a.IsPooled() {
-		q, err := s.Calls.RequestAny(a)
-		return withoutPermits(a, &q), err
+		q, err = s.Calls.RequestAny(a)
+	} else if q.Limits, err = s.Calls.Bind(a, nil); err == nil {
+		q.Limits, q.Call.Costs, err = s.Calls.Costs(a, q.Limits, settling)
 	}
-	limits, err := s.Calls.Bind(a, nil)
 	if err != nil {
 		return b, err
 	}
-	limits, costs, err := s.Calls.Costs(a, limits, settling)
-	if err != nil {
-		return b, err
-	}
-	call := store.Call{Cost: a.Cost, Costs: costs}
-	for i := range limits {
-		switch l := limits[i]; {
+	places := make([]int, len(q.Limits)) // in b.limits; −1 of permits
+	for i, l := range q.Limits {
+		places[i] = -1
+		switch {
 		case l.Spec.Queue == specs.FairQueue && a.Set.FairBy != binding.ProcessScope:
 			return b, binding.Invalid("Book", "not possible", "policy "+strconv.Quote(l.Policy)+
 				" has fair shares, which go to those who wait, and a booking would take one ahead of them: use Acquire when the job runs")
 		case l.Spec.Algorithm == specs.Concurrency:
 			b.permits = append(b.permits, l)
 		default:
-			l.Spec.Queue = specs.NoQueue
-			b.limits, b.costs = append(b.limits, l), append(b.costs, call.CostOf(i))
+			places[i], l.Spec.Queue = len(b.limits), specs.NoQueue
+			if b.limits = append(b.limits, l); q.Call.Costs != nil {
+				b.costs = append(b.costs, q.Call.Costs[i])
+			}
 		}
 	}
-	b.choices.Kept = a.Kept(b.limits)
-	return b, nil
-}
-
-// withoutPermits returns the limits of a booked call, which takes its permit when it is redeemed.
-func withoutPermits(a *binding.Ask, r *dispatch.Request) (b bookable) {
-	b.choices = r.Call
-	places := make([]int, len(r.Limits))
-	for i, l := range r.Limits {
-		places[i] = len(b.limits)
-		if l.Spec.Algorithm == specs.Concurrency {
-			places[i] = -1
-			continue
-		}
-		l.Spec.Queue = specs.NoQueue
-		if b.limits = append(b.limits, l); r.Call.Costs != nil {
-			b.costs = append(b.costs, r.Call.Costs[i])
-		}
-	}
-	b.choices.AnyOf, b.choices.Kept = nil, a.Kept(b.limits)
-	for _, choice := range r.Call.AnyOf {
+	b.choices.First, b.choices.Kept = q.Call.First, a.Kept(b.limits)
+	for _, choice := range q.Call.AnyOf {
 		rest := make([]int, 0, len(choice))
 		for _, i := range choice {
 			if places[i] >= 0 {
@@ -164,7 +145,7 @@ func withoutPermits(a *binding.Ask, r *dispatch.Request) (b bookable) {
 		}
 		b.choices.AnyOf = append(b.choices.AnyOf, rest)
 	}
-	return b
+	return b, nil
 }
 
 // bookSlot charges a slot, and writes it to a token.

@@ -70,12 +70,17 @@ func (p *Process) About(now store.Instant, left bool) (a store.About, received f
 		until++ // nothing more comes in this second
 	}
 	went, spent := p.Meter.report(now, until)
-	byPolicy, byKey := split(p.Source.CallsWaiting())
-	a = store.About{Name: p.Name, Left: left, Waiting: byPolicy, Went: went}
-	a.Policies, a.Source = p.Policies()
-	a.Keys, a.Stated = p.topKeys(spent, byKey, maxAboutKeys), p.Source.Stated(maxAboutStated)
-	a.Callers = p.Meter.Callers(now, MaxCallers)
+	a = p.describe(now, spent, maxAboutKeys, maxAboutStated)
+	a.Left, a.Went = left, went
 	return a, func() { p.Meter.deliver(until) }
+}
+
+// describe returns what the process is doing, of so many keys and statements.
+func (p *Process) describe(now store.Instant, spent map[store.Key]int64, keys, stated int) store.About {
+	byPolicy, byKey := split(p.Source.CallsWaiting())
+	a := store.About{Name: p.Name, Waiting: byPolicy, Keys: p.topKeys(spent, byKey, keys), Callers: p.Meter.Callers(now, MaxCallers), Stated: p.Source.Stated(stated)}
+	a.Policies, a.Source = p.Policies()
+	return a
 }
 
 // topKeys returns the n keys that spend or wait most, and the busiest key of up to n policies without one among them; if none has spent
@@ -154,17 +159,12 @@ func (r *Registry) Index(_ context.Context, upstream string) (*store.Index, erro
 		return index, nil
 	}
 	p.Meter.TurnOn()
-	byPolicy, byKey := split(p.Source.CallsWaiting())
 	went, spent := p.Meter.snapshot(now)
 	for i := range went {
 		index.Went = went[i].appendTo(index.Went, 0, SecondOf(int64(now))+1)
 	}
-	var source string
-	index.Policies, source = p.Policies()
-	about := store.About{
-		Name: p.Name, Policies: index.Policies, Source: source, Waiting: byPolicy, Keys: p.topKeys(spent, byKey, maxIndexKeys),
-		Callers: p.Meter.Callers(now, MaxCallers), Stated: p.Source.Stated(math.MaxInt),
-	}
-	index.Alive, index.Processes = 1, []store.IndexedProcess{{About: about, Came: now, Version: store.VersionOf(index.Policies)}}
+	about := p.describe(now, spent, maxIndexKeys, math.MaxInt)
+	index.Policies, index.Alive = about.Policies, 1
+	index.Processes = []store.IndexedProcess{{About: about, Came: now, Version: store.VersionOf(about.Policies)}}
 	return index, nil
 }
