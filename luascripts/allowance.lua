@@ -1,6 +1,6 @@
 -- allowance.lua: the rest of a limit, as stated by the upstream. The reasoning is in package engine, allowance.go.
 --
--- KEYS   key: of the account: a string of integers, the fields below in order, the last two of which may be negative, as in allowance.go
+-- KEYS   key: of the account: a string of integers, the fields below in order, as in allowance.go; the last two may be negative
 -- ARGV   limit: the most that it states
 --        first: how much may be open before the first statement, if no policy limits calls; 0: any number
 -- TTL    until C.AllowanceLives after until, after the last call, and after the next one may go at the pace that refusals taught

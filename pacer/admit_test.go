@@ -93,7 +93,7 @@ func compareWays(t *testing.T, r *rand.Rand, loc *time.Location) {
 	}
 }
 
-// ledger counts what was granted, and knows nothing of how.
+// ledger counts what was granted, and does not know how.
 type ledger struct {
 	mu    sync.Mutex
 	spent map[string]int64
@@ -194,7 +194,7 @@ func TestAnEvictedAccountIsNotUsedAgain(t *testing.T) {
 	})
 }
 
-// Two Pacers may differ about the numbers of a policy. Each goes by its own.
+// Two Pacers may differ about the numbers of a policy. Each uses its own.
 func TestTwoSpecsOfOneAccount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -406,7 +406,7 @@ func TestWaitingCallsAreBoundAnew(t *testing.T) {
 				went := all()
 				require.LessOrEqual(t, time.Since(began), c.most+200*time.Millisecond, "%v", went)
 				if !queues(c.before) && !queues(c.after) { // these calls reach the store one by one, all at the same time
-					nearlyInOrder(t, went, 2) // those of which a request is under way may come a little late
+					nearlyInOrder(t, went, 2) // calls whose request is under way may come a little late
 				}
 			})
 		})

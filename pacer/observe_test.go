@@ -230,7 +230,7 @@ func TestPausesInObserve(t *testing.T) {
 	})
 }
 
-// The other policies of a stack are enforced as always, and know nothing of the one that is observed.
+// The other policies of a stack are enforced as always, unaffected by the one that is observed.
 func TestOnePolicyIsObserved(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {

@@ -30,7 +30,7 @@ func newSparing(t *testing.T, store store.Store) *Pacer {
 	return p
 }
 
-// otherStore is a store of which nothing is known.
+// otherStore is an unknown store.
 type otherStore struct{ store.Store }
 
 // A reservation serves again only if no goroutine can have it. (The race detector makes a pool forget at random.)

@@ -107,7 +107,7 @@ func TestAPoolThroughTheTransport(t *testing.T) {
 	})
 }
 
-// A call that is refused because of its key's limit goes by another key, and leaves the caller's request as it was.
+// A call that is refused because of its key's limit uses another key, and leaves the caller's request as it was.
 func TestARefusedCallGoesByAnotherKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

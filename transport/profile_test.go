@@ -336,7 +336,7 @@ func TestAnEstimateThatIsTooHighIsNotRefused(t *testing.T) {
 	})
 }
 
-// An estimate for every policy is at most what each of them admits, beside a cost of its own and but for permits, which return. Policies
+// An estimate for every policy is at most what each of them admits, beside a cost of its own, and except for permits, which return. Policies
 // that came after the client count, too.
 func TestAnEstimateForEveryPolicyIsNotRefused(t *testing.T) {
 	t.Parallel()

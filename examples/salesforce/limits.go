@@ -15,7 +15,7 @@ const (
 	policyPeakShare = "peak-share"
 	policyTenant    = "tenant"
 
-	scopeBatch  = "batch"   // carried by the readers' calls alone
+	scopeBatch  = "batch"   // carried only by the readers' calls
 	readers     = "readers" // its value
 	scopeTenant = "tenant"  // whose data a reader reads
 )

@@ -28,7 +28,7 @@ import (
 	"github.com/headway-go/headway/policies/salesforce"
 )
 
-// limitsOf returns the policies for an org with this many calls in 24 hours, of which so many per cent are kept for interactive calls.
+// limitsOf returns the policies for an org with this many calls in 24 hours, which keeps that many per cent for interactive calls.
 func limitsOf(allocation, reserve int) []policies.Policy {
 	return []policies.Policy{
 		salesforce.Daily(int64(allocation)),

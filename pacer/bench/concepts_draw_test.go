@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// A timeline is a picture of what happened when, with a row for each of those to whom it happened.
+// A timeline is a picture of what happened when, with a row for each caller.
 type timeline struct {
 	title    string
 	from, to time.Duration // of the axis

@@ -128,7 +128,7 @@ func lanesPicture(t *testing.T) *timeline {
 	return l
 }
 
-// fairPicture shows tenants that share a rate by their weights, one of which comes later.
+// fairPicture shows tenants that share a rate by their weights. One comes later.
 func fairPicture(t *testing.T) *timeline {
 	t.Helper()
 	const comes, leaves, ends = 1500 * ms, 3 * time.Second, 4500 * ms

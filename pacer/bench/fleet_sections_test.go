@@ -119,7 +119,7 @@ func bucketSection(outcomes []*outcome) section {
 	}
 }
 
-// lineOfTenant is how often a call of one tenant goes by AtMost(10, time.Second).
+// lineOfTenant is how often a call of one tenant starts under AtMost(10, time.Second).
 const lineOfTenant = 101 * time.Millisecond
 
 func tenantsSection(outcomes []*outcome) section {

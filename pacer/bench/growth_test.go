@@ -36,7 +36,7 @@ type line struct {
 	times      []float64 // of what it is at the first point
 }
 
-// lineOf picks a cost of the contenders of a name, of which there is one for each point.
+// lineOf picks a cost of the contenders of a name: one for each point.
 func lineOf(name, unit string, r *results, contenders string, q quantity, scale float64) line {
 	l := line{name: name, unit: unit}
 	first := -1

@@ -49,7 +49,7 @@ func wide(name string) policies.Policy {
 	return policies.PerSecond(wideRate).Burst(wideBurst).Named(name)
 }
 
-// stack is one policy, or three of which one is for each tenant.
+// stack is one policy, or three with one for each tenant.
 func stack(limits int) []policies.Policy {
 	return []policies.Policy{wide("peak"), wide("tenant").Per("tenant"), wide("long")}[:limits]
 }

@@ -20,7 +20,7 @@ type crew struct {
 	all  *sync.WaitGroup
 }
 
-// start lets goroutines of every process do something again and again.
+// start lets goroutines of every process do something repeatedly.
 func (r *run) start(do func(*member, *rand.Rand)) crew {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := crew{cancel, &sync.WaitGroup{}}

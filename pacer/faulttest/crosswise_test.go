@@ -59,7 +59,7 @@ func steady(f faulty.Faults) func(context.Context, *faulty.Store, *rand.Rand, fu
 	}
 }
 
-// often does something again and again.
+// often does something repeatedly.
 func often(least, most time.Duration, do func(*faulty.Store, *rand.Rand)) func(context.Context, *faulty.Store, *rand.Rand, func()) {
 	return func(ctx context.Context, s *faulty.Store, rng *rand.Rand, happens func()) {
 		for ctx.Err() == nil {
@@ -110,7 +110,7 @@ type setup struct {
 	opts   func(i int) []pacer.Option // of the calls of a scope
 	pool   int                        // how many credentials
 	book   bool
-	rate   float64       // of the fleet in a second; 0 if permits alone bind calls
+	rate   float64       // of the fleet in a second; 0 if only permits bind calls
 	bursts bool          // all of it goes at once
 	rests  time.Duration // between the calls of a caller, at most
 }

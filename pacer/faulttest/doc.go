@@ -1,5 +1,5 @@
 // Package faulttest tests stores under what a fleet does to them, with tools that the library itself does not need: it is
-// a module of its own, and has tests alone.
+// a module of its own, and has only tests.
 //
 // # Linearizability
 //

@@ -41,7 +41,7 @@ func (r *run) reset() {
 	r.resets = append(r.resets, at)
 }
 
-// epochs parts the calls of a policy by the epochs in which they were granted. It leaves out those of which the epoch is not known.
+// epochs parts the calls of a policy by the epochs in which they were granted. It leaves out those whose epoch is unknown.
 func (r *run) epochs(x *rule, calls []gone) [][]gone {
 	if x.policy.Name() != tightest {
 		return [][]gone{calls}

@@ -34,7 +34,7 @@ type replyLoser struct {
 
 	mu     sync.Mutex
 	lose   bool
-	marker []byte // in the request whose reply is to be lost; nil for the next reply, whichever it is
+	marker []byte // in the request whose reply gets lost; nil for the next reply
 	lost   int
 }
 
@@ -65,7 +65,7 @@ func (l *replyLoser) pass(client net.Conn) {
 		return
 	}
 	defer func() { _ = server.Close() }()
-	var marked atomic.Bool // this connection has the reply that is to be lost
+	var marked atomic.Bool // this connection has the reply that gets lost
 	go func() {
 		_, _ = io.Copy(server, io.TeeReader(client, requests{l, &marked}))
 		_ = server.Close()

@@ -128,7 +128,7 @@ func judge(h history) verdict {
 }
 
 // explain writes a picture of the history into a folder and returns its path, the history, and where it goes wrong in the
-// order of store time. Of operations of the same microsecond it tries one order alone.
+// order of store time. Of operations of the same microsecond it tries only one order.
 func (v *verdict) explain(dir, name string) (string, error) {
 	picture := filepath.Join(dir, name+".html")
 	if err := porcupine.VisualizePath(model(), v.info, picture); err != nil {

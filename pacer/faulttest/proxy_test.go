@@ -205,7 +205,7 @@ func TestRouteDoesAsItIsPoisoned(t *testing.T) {
 	_, err := ping(r, server)
 	require.NoError(t, err)
 
-	const slices = time.Duration(len("+PONG\r\n")-1) * time.Millisecond // each byte is late but for the first
+	const slices = time.Duration(len("+PONG\r\n")-1) * time.Millisecond // each byte but the first is late
 	for _, c := range []struct {
 		toxic toxic
 		least time.Duration

@@ -75,7 +75,7 @@ type gone struct {
 	began    time.Time     // when it was requested
 	at       time.Time     // when it went, or just after that
 	slot     time.Time     // from when on it might; zero if that is not known
-	from, to time.Time     // it went no earlier and no later, but for this machine
+	from, to time.Time     // it went no earlier and no later, except for this machine's delays
 	late     time.Duration // by how much this machine was late
 	cost     int64
 	reserved int64     // what it was charged before it was settled
@@ -84,7 +84,7 @@ type gone struct {
 	tenant   int       // 0 for none
 }
 
-// A trouble is a time with faults. The policies are to hold exactly again some time after it.
+// A trouble is a time with faults. The policies hold exactly again some time after it.
 type trouble struct {
 	what     string
 	from, to time.Time

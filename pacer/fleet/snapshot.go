@@ -97,7 +97,7 @@ type Process struct {
 	For     time.Duration // how long it has paced the upstream
 	Waiting int64         // how many of its calls wait
 	Source  string        // where its policies come from: "set at" and the time if they are set for the fleet, "" if they are its own
-	Version string        // the ID of its policies: see Version; "" if it is not known
+	Version string        // the ID of its policies: see Version; "" if unknown
 
 	_ struct{}
 }

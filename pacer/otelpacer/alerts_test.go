@@ -215,7 +215,7 @@ func (a *alert) increase(t *testing.T, id, within string) (sum float64) {
 	return sum
 }
 
-// quantiles returns a quantile of each histogram, of which groups are the buckets.
+// quantiles returns a quantile of each histogram; groups are their buckets.
 func quantiles(t *testing.T, part float64, by []string, groups map[string]*series) map[string]*series {
 	t.Helper()
 	bound := func(s *series) float64 {

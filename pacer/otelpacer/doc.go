@@ -23,7 +23,7 @@
 // # Metrics
 //
 // Prometheus writes dots as underscores, and adds _total to counters, _seconds to s, _ratio to 1 and _per_second to {unit}/s. Each metric has a
-// type, a unit and attributes, whose names begin with "headway.", but for error.type; scopes stands for Config.MetricScopes.
+// type, a unit and attributes, whose names begin with "headway.", except error.type; scopes stands for Config.MetricScopes.
 //
 //   - headway.calls, counter, {call}; upstream, policy, scopes: Calls that started. The policy is the one that made them wait.
 //   - headway.cost, counter, {unit}; upstream, policy, scopes: Cost that policies charged for calls that started. Do not sum over

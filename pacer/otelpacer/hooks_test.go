@@ -85,7 +85,7 @@ func TestEventsAreMeasured(t *testing.T) {
 	}, readings(t, reader))
 }
 
-// Every hook is set, except Waiting, of which nothing is recorded until the wait is over.
+// Every hook is set, except Waiting: nothing is recorded until the wait is over.
 func TestAllHooksAreSet(t *testing.T) {
 	t.Parallel()
 	telemetry, _ := newTelemetry(t, otelpacer.Config{})

@@ -255,7 +255,7 @@ func TestBookingsNeedTheStore(t *testing.T) {
 	require.ErrorIs(t, p.CancelBooking(t.Context(), tok), pacer.ErrUnreachable)
 }
 
-// A redeemed booking takes one key, which goes by itself.
+// A redeemed booking takes one key, which expires.
 func TestWhatABookingTakesInRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

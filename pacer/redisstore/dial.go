@@ -34,7 +34,7 @@ func (s *Store) dialOnce(ctx context.Context) error {
 	return err
 }
 
-// dialer returns the dial function of a client, and its addresses, of which one suffices.
+// dialer returns the dial function of a client, and its addresses. One of them suffices.
 func dialer(rdb Client) (dial func(ctx context.Context, addr string) (net.Conn, error), addrs []string) {
 	switch rdb := rdb.(type) {
 	case *redis.Client:

@@ -42,7 +42,7 @@ type ledger struct {
 	tally
 }
 
-// offer counts a call that is to be made.
+// offer counts a call that will be made.
 func (l *ledger) offer() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -130,7 +130,7 @@ func (in *AcquireRequest) early(token string) time.Duration {
 	return max(time.Duration(in.EarlyMS)*time.Millisecond, lag-pacer.SlackOf(token))
 }
 
-// later answers a client that is to come back.
+// later answers a client that must come back.
 func (in *AcquireRequest) later(wait, early time.Duration) AcquireReply {
 	if wait > early { // or it waits for a permit
 		wait -= early
@@ -158,7 +158,7 @@ func (s *Server) grant(ctx context.Context, u *upstream, r *pacer.Reservation, i
 	return u.name, AcquireReply{Reservation: id, Credential: r.Credential()}, nil
 }
 
-// waits reports whether the answer is to come at the slot.
+// waits reports whether the answer comes at the slot.
 func (in *AcquireRequest) waits() bool { return in.Wait == nil || *in.Wait }
 
 // maxWait returns how long the call may wait, or what holds otherwise.

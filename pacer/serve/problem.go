@@ -53,7 +53,7 @@ func refusef(status int, format string, args ...any) error {
 	return &requestError{status, fmt.Sprintf(format, args...)}
 }
 
-// unknownRetry is how long to wait if it is not known when a request could go.
+// unknownRetry is how long to wait if it is unknown when a request could go.
 const unknownRetry = time.Second
 
 // problemOf returns what an error means for the client. refusal is the status of a request that may not go in time.

@@ -24,7 +24,7 @@ import (
 const crm = `  crm: {url: "http://crm.example/base/", policies: ["10 per window of 1h"]}
 `
 
-// A request arrives as it was sent, but for what is the proxy's, and goes to the upstream's address and host.
+// A request arrives as it was sent, without what is the proxy's, and goes to the upstream's address and host.
 func TestProxyForwards(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -380,7 +380,7 @@ func TestUpgradeToHTTP2(t *testing.T) {
 	})
 }
 
-// Trailers of requests arrive, over HTTP/1.1 and 2, with and without a credential, but for those that were not announced, or are the proxy's.
+// Trailers of requests arrive, over HTTP/1.1 and 2, with and without a credential, unless they were not announced, or are the proxy's.
 func TestRequestTrailers(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "credentials.json")

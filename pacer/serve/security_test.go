@@ -331,7 +331,7 @@ func TestPanicsAreLogged(t *testing.T) {
 	})
 }
 
-// Names that clients choose are no labels of metrics, but for those of callers, of which there are 100 at most.
+// Names that clients choose are no labels of metrics, except those of callers: 100 at most.
 func TestLabelsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -30,7 +30,7 @@ type Config struct {
 	Path string
 	// File has the upstreams, in place of Path. They do not change.
 	File *config.File
-	// Root is an upstream whose requests have no prefix: all requests to the proxy are to it. Defaults to none: the first element of a
+	// Root is an upstream whose requests have no prefix: all requests to the proxy go to it. Defaults to none: the first element of a
 	// request's path names its upstream.
 	Root string
 	// Credentials is the path of a file with credentials that are added to requests: see docs/serve.md. Defaults to none.

@@ -24,7 +24,7 @@ import (
 	"github.com/headway-go/headway/pacer/serve"
 )
 
-// The counts of windows and calendars survive a restart, and a crash but for the last second.
+// The counts of windows and calendars survive a restart, and a crash except for the last second.
 func TestState(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -31,7 +31,7 @@ func fairCases() []Case {
 			t.Fatalf("%d calls in %v, want 100 a second, or 98 %% of that at least", n, to)
 		}
 	}
-	// each makes a case for rates and one for permits, of which a call takes 100 ms.
+	// each makes a case for rates and one for permits, where a call takes 100 ms.
 	each := func(name, rule string, test func(t testing.TB, s *Session, keys []Key, c caller)) []Case {
 		return []Case{
 			{"fair/rate/" + name, rule, func(t testing.TB, s *Session) { test(t, s, rate, caller{keys: rate}) }},

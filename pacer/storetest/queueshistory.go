@@ -80,7 +80,7 @@ func (h *history) queuePolicy(i, kind int) policies.Policy {
 	}
 	p := policies.Rate(limit, period)
 	if kind == 1 {
-		least := 100/limit + 1 // of which the lane has one call, in a period
+		least := 100/limit + 1 // in a period: one call of them is the lane's
 		return p.Burst(2+h.rng.Int64N(5)).Lane("lane", least+h.rng.Int64N(100-least)).Named(name)
 	}
 	return p.Burst(1 + h.rng.Int64N(5)).Fair("tenant").Named(name)

@@ -135,7 +135,7 @@ func settingsCases() []Case {
 	}
 }
 
-// kept returns what a store is to keep of a change.
+// kept returns what a store must keep of a change.
 func kept(c store.Setting, since, lasts time.Duration) store.Setting {
 	c.Since, c.For = Epoch.Add(since), 0
 	c.Until = c.Since.Add(lasts)

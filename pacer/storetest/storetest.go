@@ -27,7 +27,7 @@ type Fixture struct {
 	Store store.Store
 	// SetTime sets the store's clock, which must stand still until it is set again.
 	SetTime func(store.Instant)
-	// State returns all that the store holds of an upstream, but for when it expires. Without it, the suite judges refusals by later replies.
+	// State returns all that the store holds of an upstream, except when it expires. Without it, the suite judges refusals by later replies.
 	State func(upstream string) string
 	// Seeds bounds how many random histories each case about a property plays. Defaults to as many as the suite has.
 	Seeds int

@@ -20,7 +20,7 @@ func TestLimits(t *testing.T) {
 	require.Error(t, shopify.Limits(0)[0].Validate())
 }
 
-// The cost is at the end of a reply, of which only the last bytes may be known.
+// The cost is at the end of a reply. Only its last bytes may be known.
 func TestTheCostIsFoundAtTheEndOfALongReply(t *testing.T) {
 	t.Parallel()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://a.myshopify.com/admin/api/2026-01/graphql.json", nil)

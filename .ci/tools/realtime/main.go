@@ -169,7 +169,7 @@ func (c *checker) node(obj types.Object, body ast.Node) {
 	walk(body, false)
 }
 
-// made adds the named type of x, of which there is a value: its methods may be called through an interface.
+// made adds the named type of x, a value of which exists: its methods may be called through an interface.
 func (c *checker) made(uses []types.Object, x ast.Expr) []types.Object {
 	if named, ok := c.pass.TypesInfo.TypeOf(x).(*types.Named); ok {
 		return append(uses, named.Origin().Obj())

@@ -27,7 +27,7 @@ const (
 	opUpdate
 )
 
-// An editor is a user and a ticket, of which each pair has a limit.
+// An editor is a user and a ticket. Each pair has a limit.
 type editor struct {
 	user   string
 	ticket int64

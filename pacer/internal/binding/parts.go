@@ -15,7 +15,7 @@ import (
 type Part struct {
 	policies.Policy
 
-	Lane  string // it binds calls of this lane alone; "" for all
+	Lane  string // it binds only calls of this lane; "" for all
 	Whole string // of a lane's part: the policy that it is a part of
 }
 

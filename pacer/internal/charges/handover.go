@@ -7,7 +7,7 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// startLocal returns claims for the local account of limit number index of a stack, of which this process has own: what the store held.
+// startLocal returns claims, of what the store held, for the local account of limit number index. This process has own of that limit.
 //
 // The line of a rate goes on behind the fleet's: behind the last slot that is known, and those that others must have got since. N lines of one
 // call per N intervals are as good as the one line of all if they take turns, so each process begins at its turn, by its rank, on a grid of

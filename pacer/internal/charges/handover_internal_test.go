@@ -38,7 +38,7 @@ func TestALocalAccountBeginsWithFewClaims(t *testing.T) {
 	}
 }
 
-// A process whose requests take long before they fail does not take a limit for idle of which it knows a line: others got slots until then.
+// A process whose requests take long before they fail does not consider a limit idle if it knows a queue: others got slots until then.
 func TestALocalLineBeginsBehindOthers(t *testing.T) {
 	t.Parallel()
 	const now, ahead, late = int64(1_700_000_000_000_000), 100_000, 300_000

@@ -32,7 +32,7 @@ func grantAt(now store.Instant) store.Grant {
 	return store.Grant{OK: true, Now: now, At: now, Binds: store.BindsNothing, Charges: []store.Charge{{To: 1, Seen: 1, Made: int64(now)}}}
 }
 
-// known returns the policies of which the ledger would remind a store.
+// known returns the policies that the ledger would remind a store of.
 func (r *Ledger) known() []string {
 	var all []string
 	for _, m := range r.Messages(2_000, true) {

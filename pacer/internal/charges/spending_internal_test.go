@@ -31,7 +31,7 @@ func TestTwoNumbersOfARateAreEnough(t *testing.T) {
 				require.NoError(t, err)
 			}
 		}
-		upstream := int64(now) // counts from the starts of calls alone
+		upstream := int64(now) // counts only from the starts of calls
 		for range 300 {
 			now = now.Add(time.Duration(rng.Int64N(int64(40 * time.Millisecond))))
 			i := rng.IntN(n)

@@ -37,7 +37,7 @@ type Config struct {
 // A Request is what a call requests.
 type Request struct {
 	Limits   []store.Limit // that bind it
-	Call     store.Call    // but for ID and Reach
+	Call     store.Call    // without ID and Reach
 	HasQueue bool          // one of the limits has a queue in the store
 	WillWait bool          // the owner waits until the call may go: it is queued in the process until its slot is near
 	Tracked  bool          // its answer will be reported
@@ -129,7 +129,7 @@ func (r *NotYetError) Is(target error) bool { return r.NoShare && target == stor
 
 // A StoreError reports that a store failed.
 type StoreError struct {
-	Op  string // what it was to do
+	Op  string // what it should do
 	Err error
 }
 

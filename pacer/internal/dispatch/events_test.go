@@ -104,7 +104,7 @@ func TestEventsOfAStoreFarAway(t *testing.T) {
 	})
 }
 
-// A queued call that polls again and again emits nothing until its position changes.
+// A queued call that polls repeatedly emits nothing until its position changes.
 func TestEventsOfAQueuedCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

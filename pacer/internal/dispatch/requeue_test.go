@@ -138,7 +138,7 @@ func TestACallThatIsGivenUpBehindAPause(t *testing.T) {
 	}
 }
 
-// After a resumption slots are to be had earlier; a queued call polls.
+// After a resumption there are earlier slots; a queued call polls.
 func TestAResumption(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -296,7 +296,7 @@ func TestResyncGivesNoEarlierSlots(t *testing.T) {
 		time.Sleep(250 * ms)
 		s.mu.Lock()
 		s.local = false
-		clear(s.taken) // of what this process granted, the store knows nothing
+		clear(s.taken) // the store does not know what this process granted
 		receive := s.receive
 		s.mu.Unlock()
 		receive(store.News{Changes: []store.Change{{Kind: store.Resync}}})

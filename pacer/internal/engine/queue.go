@@ -28,7 +28,7 @@ type Queue struct {
 }
 
 // lengthOf returns the length of a call of weight 1 in virtual time: the rate's time for its cost. Permits are alike, whatever a call
-// costs, but for how long it has them: see toll.
+// costs, except for how long it has them: see toll.
 func lengthOf(l *Limit, cost int64) int64 {
 	switch {
 	case l.Spec.Algorithm != specs.GCRA:

@@ -243,7 +243,7 @@ func TestLineIsFair(t *testing.T) {
 	}
 }
 
-// However great their weights, flows get their parts by weight but for a hundredth.
+// However great their weights, flows get their parts by weight, within a hundredth.
 func TestTagsOfGreatWeights(t *testing.T) {
 	t.Parallel()
 	for weight := int64(1); weight <= 100; weight++ {

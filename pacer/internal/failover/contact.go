@@ -85,7 +85,7 @@ func (c *contact) fallBack(err error, began store.Instant) {
 	c.wake()
 }
 
-// wake has the goroutine of this process do now what there is to do.
+// wake lets the goroutine of this process do its work now.
 func (c *contact) wake() {
 	select {
 	case c.kick <- struct{}{}:

@@ -175,7 +175,7 @@ type Change struct {
 	Never     bool          // it is Lost because it has never answered: calls wait for the first contact
 	Processes int           // of a loss, how many shares there are; 0 if this process has none
 	For       time.Duration // how long it was lost
-	Dropped   int           // of a return: how much was to be given back, and stays charged
+	Dropped   int           // of a return: how much could not be given back, and stays charged
 	Err       error         // why it is
 }
 

@@ -162,7 +162,7 @@ func TestAStoreThatRestartsFromASnapshot(t *testing.T) {
 	}
 }
 
-// The last call of a rate may be known from a heartbeat alone.
+// The last call of a rate may be known only from a heartbeat.
 func TestAStoreThatForgotLearnsTheLineOfOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

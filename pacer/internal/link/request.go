@@ -15,7 +15,7 @@ import (
 // A Request describes an operation of the store.
 type Request struct {
 	Name     string
-	InTurn   bool   // it is of a caller, of which there may be thousands: it waits while maxAtOnce are under way
+	InTurn   bool   // one of perhaps thousands of callers makes it: it waits while maxAtOnce are under way
 	calls    int    // that it is about
 	reserves bool   // it runs in the caller's goroutine, if the store is punctual and has answered before
 	beside   bool   // no call depends on it, and it does not show whether the store can be reached

@@ -51,7 +51,7 @@ func newBench(t *testing.T, bound ...policies.Policy) *bench {
 	return b
 }
 
-// notes returns the notes that feedback becomes, but for what is left: pauses are about the limits whose allowances they empty.
+// notes returns the notes that feedback becomes, without what is left: pauses are about the limits whose allowances they empty.
 func (b *bench) notes(fs ...policies.Feedback) []store.Note {
 	all, err := b.rules.Strays(&b.Answer, fs)
 	require.NoError(b.t, err)

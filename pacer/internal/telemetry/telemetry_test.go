@@ -168,7 +168,7 @@ func TestAHookThatFailsIsCalledAgain(t *testing.T) { //nolint:paralleltest // it
 	require.Contains(t, log.String(), "telemetry_test.go")
 }
 
-// Close waits for what is to be delivered, but no longer than a second for all sets together.
+// Close waits until events are delivered, but no longer than a second for all sets together.
 func TestCloseWaitsButNotForLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

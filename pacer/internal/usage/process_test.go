@@ -50,7 +50,7 @@ func TestWhatIsSpentIsReportedOnce(t *testing.T) {
 	require.True(t, last.Left)
 }
 
-// A call's real cost counts in the second of its estimate, whether the report of that is to come, under way, lost or there.
+// A call's real cost counts in the second of its estimate, whether the report of that comes later, is under way, lost or there.
 func TestWhatIsSettledIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	m := usage.NewMeter([]string{"tokens"}, true)

@@ -52,7 +52,7 @@ func (d *daemon) at(code string) string {
 	return strings.NewReplacer("127.0.0.1:8712", d.Proxy, "127.0.0.1:8713", d.API, `"127.0.0.1", 8712`, `"`+host+`", `+port).Replace(code)
 }
 
-// The examples of the page run as they are, but for the addresses.
+// The examples of the page run as they are, except for the addresses.
 func TestTheExamplesRun(t *testing.T) {
 	t.Parallel()
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

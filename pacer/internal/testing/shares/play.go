@@ -85,7 +85,7 @@ func (s *Show) greedy(ctx context.Context, i, k int, r *rand.Rand, all *sync.Wai
 	}
 }
 
-// canceled returns a context that is canceled after a while. It has no deadline, of which calls would know.
+// canceled returns a context that is canceled after a while. It has no deadline, because calls would know it.
 func canceled(ctx context.Context, after time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	timer := time.AfterFunc(after, cancel)

@@ -131,7 +131,7 @@ func TestInterrupted(t *testing.T) {
 	require.Equal(t, cli.ExitFailed, code)
 }
 
-// The commands work with a cluster, of which one node is given.
+// The commands work with a cluster if one of its nodes is given.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	addr := redistest.StartCluster(t).Addrs[0]

@@ -113,7 +113,7 @@ func (c *crowd) worker(i int) *stack {
 	return c.of(1 + (i-greedy)%(c.load.Tenants-1))
 }
 
-// work makes a worker call again and again.
+// work makes a worker call repeatedly.
 func (s *sim) work(process int, st *stack, l *Load) {
 	var next func(store.Instant)
 	begin := func() { s.offer(process, st, l, next) }

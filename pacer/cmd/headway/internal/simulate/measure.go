@@ -52,7 +52,7 @@ type partCount struct {
 	spent   map[int]store.Instant
 	spells  int           // how often a window was spent, all keys together
 	first   store.Instant // when that was for the first time; 0: never
-	again   store.Instant // when more was to be had then
+	again   store.Instant // when more was available then
 	empty   store.Instant // for how long that was, all keys together, as far as it was noticed
 	left    []int64       // of a window, at each point: what remains
 }

@@ -15,7 +15,7 @@ const upstream = "simulated"
 type part struct {
 	policies.Policy
 
-	lane string // it binds calls of this lane alone; "" for all
+	lane string // it binds only calls of this lane; "" for all
 }
 
 // parts returns all policies, each followed by its lanes' parts, as in a Pacer.
@@ -39,7 +39,7 @@ type stack struct {
 	parts    []int  // of each limit: its policy
 	keys     []int  // of each limit: its number among all limits
 	hasQueue bool   // calls may have to queue
-	flow     int64  // by whom shares are fair
+	flow     int64  // the scope that fair shares are for
 	kept     uint64 // what its calls leave to others: see store.Call
 	weight   int64  // of its flow; 0 for 1
 	group    *group // in which its calls are counted
@@ -146,7 +146,7 @@ func (s *stack) leases() (guard, lease int64, ok bool) {
 	return guard, lease, ok
 }
 
-// notes makes a note of a kind about a call, for each limit of which it may hold something.
+// notes makes a note of a kind about a call, for each limit that it may hold something of.
 func (s *stack) notes(kind store.NoteKind, id int64, began store.Instant) []store.Note {
 	var all []store.Note
 	for i := range s.Limits {
