@@ -32,8 +32,7 @@ local function foreign(key)
   error('HEADWAYFOREIGN ' .. key .. ' holds a value that Headway did not write', 0)
 end
 
--- unknown ends the script because a request has something that it does not know. To take that for something else would let calls go
--- uncounted.
+-- unknown ends the script because it does not know something in a request. A guess would let calls go uncounted.
 local function unknown(what, n)
   error('headway: unknown ' .. what .. ' ' .. (n or '(none)'), 0)
 end

@@ -158,7 +158,7 @@ local function dropolder(o, n)
   o.older, o.open = o.older - older, math.max(0, o.open - n + older)
 end
 
--- drop subtracts a call from what is open, that was granted at made, or at an unknown time if that is 0.
+-- drop subtracts a call that was granted at made (0: unknown) from the open ones.
 local function drop(o, slot, n, made)
   o.dirty = true
   local fresh = made == 0 or made >= o.start -- those that were ahead when till passed are open

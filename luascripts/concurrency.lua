@@ -59,7 +59,7 @@ function concurrency.free(o, now)
   return free > 0 and math.huge or free
 end
 
--- purge drops the leases that have run out and those queued who are dead, and reports whether there were any.
+-- purge drops expired leases and dead queued calls, and reports whether there were any.
 function concurrency.purge(o, now)
   local dead = queues().purge(o, now)
   local out = redis.call('ZRANGEBYSCORE', o.leases, '-inf', now)
@@ -75,7 +75,7 @@ end
 
 function concurrency.has(o, id) return redis.call('ZSCORE', o.leases, id) end
 
--- expiry returns when the lease runs out that is the nth to do so, from 0.
+-- expiry returns when the nth lease runs out, from 0.
 function concurrency.expiry(o, n)
   local found = redis.call('ZRANGE', o.leases, n, n, 'WITHSCORES')
   return found[2] and number(found[2], o.leases) or math.huge

@@ -6,7 +6,7 @@
 -- Reply  now (µs since the epoch)
 -- TTL    until the last one is forgotten
 --
--- It is bounded: of too many, those go that would be forgotten first.
+-- It is bounded: if there are too many, the first to be forgotten go.
 
 local upstreams = KEYS[1]
 local name, keep = ARGV[1], tonumber(ARGV[2])

@@ -1,7 +1,7 @@
 -- list.lua: pairs of numbers, in order, in one string.
 --
 -- Each number takes seven bytes, the highest first: so a pair is found, read and replaced where it is, and the others are copied at most.
--- The functions are made by the first that needs one, since making them takes a run of quick.lua long.
+-- The first caller makes the functions: making them takes as long as a run of quick.lua.
 
 -- Lua 5.1, which Redis and Valkey have, calls it unpack; later versions table.unpack.
 local unpack = table.unpack or unpack

@@ -1,4 +1,4 @@
--- queue.lua: who waits for an account, in order. The reasoning is in package engine, queue.go.
+-- queue.lua: the calls that wait for an account, in order. The reasoning is in package engine, queue.go.
 --
 -- KEYS   of an account that has a queue:
 --        queue: a sorted set, member = id, score = when it was first requested (µs since the epoch), or of fair shares its start tag
@@ -39,12 +39,12 @@ local function isempty(o)
   return o.empty
 end
 
--- tidy forgets the flows when nobody waits.
+-- tidy forgets the flows when no call waits.
 local function tidy(o)
   if o.flows and redis.call('EXISTS', o.queue) == 0 then redis.call('UNLINK', o.flows) end
 end
 
--- purge drops those who are taken for dead, if there are very many in several runs, and reports whether there were any.
+-- purge drops calls that are presumed dead, very many in several runs, and reports whether there were any.
 function queue.purge(o, now)
   if isempty(o) then return false end
   local dead = redis.call('ZRANGEBYSCORE', o.waits, '-inf', now, 'LIMIT', 0, C.MaxSwept)
@@ -91,7 +91,7 @@ local function lengthof(o, cost)
   return math.min(math.min(cost * o.t, C.MaxDebt), C.MaxTagged) * C.TagMicro
 end
 
--- owedof returns by how much longer a call counts that owes so much. Of permits, that is for how long it counts.
+-- owedof returns how much longer a call counts for what it owes. For permits, it is how long the call counts.
 local function owedof(o, owed)
   if not owed or owed == 0 then return 0 end
   return o.t and lengthof(o, owed) or math.max(0, math.min(owed, C.MaxTagged)) * C.TagHeld - C.TagStep
@@ -154,7 +154,7 @@ end
 -- isfirst reports whether a call is the first in the queue.
 function queue.isfirst(o, id) return redis.call('ZRANGE', o.queue, 0, 0)[1] == id end
 
--- call wakes the queued calls whose turn has come, at least the given number, but not one call: they poll within lives.
+-- call wakes the queued calls whose turn has come, at least the given number, except one call: they poll within lives.
 function queue.call(o, now, but, least, lives)
   local n = math.min(math.max(o.run.free and o.run.free(o, now) or 1, least or 0), C.MostCalled)
   if n <= 0 then return end

@@ -41,7 +41,7 @@ local roles = {}
 -- Outcomes of a call by a choice; each is better than those after it.
 local goes, waits, sleeps, refused = 1, 2, 3, 4
 
--- better reports whether a call had better have one verdict than another.
+-- better reports whether one verdict is better for a call than another.
 local function better(a, b)
   if a.class ~= b.class or a.class ~= waits then
     return a.class < b.class or a.class == b.class and a.at < b.at
@@ -62,8 +62,8 @@ return function(entries, c, up, now, reply, size, changed)
   local function cost(i) return costs and costs[i] or c.cost end
   c.costof = cost
 
-  -- kept returns where an account places a call from an instant on that gives a slot back only for its permits: where it was, if that is
-  -- earlier than the new place.
+  -- kept returns where an account places, from an instant on, a call that gives a slot back only for its permits: at its old slot, if
+  -- that is earlier.
   local slots, cells = {}, {}
   local function kept(i, at, place)
     local o = of[i]

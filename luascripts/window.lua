@@ -5,9 +5,9 @@
 --          ends     when the last count stops to count
 --          total    what all buckets hold
 --          full     no bucket before has room, for that limit
---          learned  the upstream allows so few before till
+--          learned  the limit that the upstream allows before till
 --          mark     what was charged by then is not given back, before remembers; 0 for none
---          margin   by how much longer it took its period to be, in millionths, when raised came; less from then on, none after fades
+--          margin   by which its period was longer, in millionths, at raised; it shrinks from then on, to none at fades
 --          line     of a window with a pace: how far that had come at since, in thousandths; since is the front of a sliding one
 --          quiet    of a party's part, or of a window with parts, for calls in no party: begin of the first window since
 --                   the last call; known until noted

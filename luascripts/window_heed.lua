@@ -11,7 +11,7 @@ function window.cancel(o, now, from, n, made)
   if free < o.full then o.full = free end
 end
 
--- settle: what cost nothing at first has no bucket, and is charged to the present one; what one of another grid lacks, to where it lies here.
+-- settle: a call that cost nothing at first has no bucket, and is charged to the present one; one of another grid, to its place here.
 function window.settle(o, now, from, _, cost, actual, made)
   if from == 0 then from = floor(o, now) end
   if actual <= cost then

@@ -84,7 +84,7 @@ func (r *Ledger) of(l *store.Limit, now int64) *record {
 	return t
 }
 
-// evict makes room: what means nothing any more goes, or else a part of the rest.
+// evict makes room: it drops the records that mean nothing any more, or else a part of the rest.
 func (r *Ledger) evict(now int64) {
 	maps.DeleteFunc(r.keys, func(_ store.Key, t *record) bool { return t.over() <= now })
 	for k := range r.keys {

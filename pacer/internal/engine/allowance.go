@@ -149,7 +149,7 @@ func (a *Allowance) begin(l *Limit, now int64) {
 	}
 }
 
-// drop subtracts a call from what is open, that was granted at made, or at an unknown time if that is 0.
+// drop subtracts a call that was granted at made (0: unknown) from the open ones.
 func (a *Allowance) drop(slot, n, made int64) {
 	fresh := made == 0 || made >= a.start // those that were ahead when until passed are open
 	switch {

@@ -3,13 +3,10 @@ package engine
 // A Charge is what a reservation took from one account. The meaning of its integers depends on the account's algorithm. Only this file and
 // charge.lua know that:
 //
-// GCRA      [From, To) is an interval of virtual time; [0, 0) if its slot was borrowed, and nothing was charged
-//
-//	Window    To is a number of calls in the bucket that begins at From; the bucket then held Seen
-//
-//	Allowance To is a number of calls whose slot is From
-//
-// # Concurrency  From is the ID of the call, and To is 1 if it has its permit, 0 if it takes the permit at its slot
+//   - [GCRA]: [From, To) is an interval of virtual time; [0, 0) if its slot was borrowed, and nothing was charged
+//   - [Window]: To is a number of calls in the bucket that begins at From; the bucket then held Seen
+//   - [Allowance]: To is a number of calls whose slot is From
+//   - [Concurrency]: From is the ID of the call, and To is 1 if it has its permit, 0 if it takes the permit at its slot
 //
 // In a claim (see [Account.Claim]) on a window, To is the least number of calls that the bucket held. Made is when the charge was made; 0
 // if that is not known. The store that keeps the account sets it.

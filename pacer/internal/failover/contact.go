@@ -140,7 +140,7 @@ func (c *contact) absence() *charges.Absence {
 	return c.newAbsence(c.Now())
 }
 
-// matures gives this process a share that had none when it lost the store, if heartbeats that were answered since bring it one.
+// matures gives this process a share if it had none when it lost the store, and heartbeats that were answered since bring it one.
 func (c *contact) matures() {
 	a := c.away.Load()
 	if a == nil || a.Over == nil {
@@ -159,7 +159,7 @@ func (c *contact) refused() error {
 	return store.ErrUnreachable
 }
 
-// reportLoss reports that the store is lost, or that it has never answered. The latter is reported once, and so is that calls wait.
+// reportLoss reports that the store is lost, or that it has never answered: the latter once, and once that calls wait.
 func (c *contact) reportLoss(err error, never bool) {
 	away, change := c.absence(), Change{Lost: true, Never: never, Err: err}
 	c.mu.Lock()

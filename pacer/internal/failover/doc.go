@@ -28,7 +28,7 @@
 // grid of store time, so that their local queues together are as even as the shared one was: see charges.Accounts.Share.
 //
 // A process that finds its store first checks whether it answers, and then requests a barrier, an instant that the first of them sets for
-// all, about a second later: a barrier in a reply that was lost would be over for those who come next. It reports what it knew, in case the
+// all, about a second later: a barrier in a reply that was lost would be over for later processes. It reports what it knew, in case the
 // store has forgotten. If any of its own intervals of a rate is missing, the store has lost more, and the process reports what it knows of
 // others, too. That only ever tightens. At the barrier it reports what it spent, and goes back. Calls that still wait give their slots up
 // for slots of the fleet: package dispatch decides which may be earlier.
@@ -60,7 +60,7 @@
 //
 //   - A process that does not know its share grants nothing.
 //   - No limit is exceeded by a fall back: a process begins behind everything that it knows to be granted, with a share of each limit
-//     that adds up to the limit over the fleet. A process that alone has lost the store cannot know that, and spends its share beside the
+//     that adds up to the limit over the fleet. The only process that has lost the store cannot know that, and spends its share beside the
 //     others, until it has reserved its cells and permits.
 //   - Local spending is reported to the store, once it answers, before this process is granted anything by it. A process that leaves before
 //     that tries for as long as one request may take.

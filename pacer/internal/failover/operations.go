@@ -67,7 +67,7 @@ func (o *operations) sendCancels(all []*batch.Refund) {
 }
 
 // Report implements [store.Store]. A pause or a charge is undone now or not at all: later that could undo a newer one. So while the state
-// is local, a resumption and a reset are heeded by this process alone, and return an error.
+// is local, a resumption and a reset are heeded only by this process, and return an error.
 func (o *operations) Report(ctx context.Context, stack store.Stack, notes []store.Note) (now store.Instant, changed int, err error) {
 	ask, err := o.member.ensureJoined(ctx)
 	if err != nil && !errors.Is(err, store.ErrNoContact) { // what is reported before the first contact is reported with it

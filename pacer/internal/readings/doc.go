@@ -30,7 +30,7 @@
 // dropped for not fitting. Once readings show that the values of a scope which calls carry are counted apart, such as tenants, there is one
 // allowance for each value in place of that, under the same name, "/" and the scope's; calls that lack the scope keep the one for all. It
 // shows when what is left rises where the value changes, and not where it stays. Each process looks for itself at its own replies, which
-// come in order to it alone; the finding is a name, which the store passes to all. Policies of two seconds and less are not bound by such
+// come in order only to it; the finding is a name, which the store passes to all. Policies of two seconds and less are not bound by such
 // coarse readings, which come too late; nor is the upstream, if it has no longer ones.
 //
 // A second that a good reply states of a rate counts as [Apart]: headers count in whole seconds, and a rate gives something back all the time.

@@ -34,7 +34,7 @@ type Notes struct {
 	Near    bool          // a limit is nearly spent, as far as that is known: send them soon
 }
 
-// Notes returns the notes of some feedback on a call, received at now. Refusals bind only the call if they are alone: see [Rules.Strays]. It
+// Notes returns the notes of some feedback on a call, received at now. A single refusal binds only the call: see [Rules.Strays]. It
 // returns an [*UnboundError] if feedback names a policy that does not bind the call.
 func (r *Rules) Notes(m *Memory, a *Answer, fs []policies.Feedback, alone bool, now time.Time) (Notes, error) {
 	var few [2]targets
