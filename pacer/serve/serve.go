@@ -219,6 +219,9 @@ func (s *Server) awaitStores(ctx context.Context) {
 			if err == nil {
 				break
 			}
+			if errors.Is(err, pacer.ErrClosed) {
+				return
+			}
 			s.log.Warn("headway serve: not ready", "error", err)
 			select {
 			case <-ctx.Done():

@@ -156,6 +156,17 @@ func openWithState(t *testing.T, path string) (*serve.Server, *bytes.Buffer) {
 	return s, &log
 }
 
+// A server that stops before its stores have answered logs nothing about them: its own end is no fault of theirs.
+func TestStopBeforeReady(t *testing.T) {
+	t.Parallel()
+	for range 100 {
+		s, log := openWithState(t, "")
+		s.Drain()
+		require.NoError(t, s.Close())
+		require.Empty(t, log.String())
+	}
+}
+
 // A state from a clock that was wrong does not hold calls up until its time comes.
 func TestStateFromTheFuture(t *testing.T) {
 	t.Parallel()
