@@ -97,7 +97,7 @@ func Caller(name string) ScopeOption { return Scope(binding.CallerScope, name) }
 const maxWeight = 100
 
 // Tracked promises that you will call [Reservation.Report] when the call was answered, or has failed. Until then, or for ten to twenty
-// seconds if you do not, the call counts as under way, and has its part of the allowance that the upstream states.
+// seconds if you do not, the call counts as under way, and has its part of the allowance that the upstream states. [Pacer.Wait] ignores it.
 func Tracked() TryOption { return tracked }
 
 var tracked TryOption = option{binding.Option{Kind: binding.Tracked}} //nolint:gochecknoglobals // a constant, which takes no allocation
