@@ -149,7 +149,7 @@ func TestManyLateTokensAtOnce(t *testing.T) {
 	})
 }
 
-// Of tokens that are redeemed at once, each by two processes, each goes once, and each caller learns its own outcome.
+// Two processes redeem each of many tokens at once: each token goes once, and each caller learns its own outcome.
 func TestEachOutcomeOfManyIsKnown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

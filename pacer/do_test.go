@@ -197,7 +197,7 @@ func TestDoIsTracked(t *testing.T) {
 	})
 }
 
-// A mistake in the reading is the error of a call that has none of its own. That the store fails, or the pacer was closed, is not.
+// A mistake in the reading is the error of a call without an error of its own. A store that fails, or a closed pacer, is not.
 func TestDoOfABadReading(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

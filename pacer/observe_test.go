@@ -45,7 +45,7 @@ func (o *predictions) hooks() *hooks.Set {
 	}
 }
 
-// take returns what was received since its last call, when everything has been.
+// take waits until everything was received, and returns what came since its last call.
 func (o *predictions) take() []hooks.Observed {
 	time.Sleep(time.Second) // of virtual time
 	synctest.Wait()

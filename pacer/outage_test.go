@@ -365,7 +365,7 @@ func TestAStoreThatConnectsIsNotLost(t *testing.T) {
 	}
 }
 
-// A store that panics is lost, in whatever goroutine that is, and found again. Nothing is left of it.
+// A store that panics in any goroutine is lost, and found again. Nothing is left of it.
 func TestAStoreThatPanicsIsLost(t *testing.T) { //nolint:paralleltest // it sets the default logger
 	before := slog.Default()
 	defer slog.SetDefault(before)

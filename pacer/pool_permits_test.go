@@ -519,7 +519,7 @@ func TestABookingTakesThePermitOfItsKey(t *testing.T) {
 	})
 }
 
-// A call inside another one goes by a key whose permit that does not hold. If there is none, it fails, and it may share one.
+// A nested call uses a key whose permit the outer call does not hold. If there is none, it fails, unless it shares one.
 func TestCallsInsideCallsOfAPool(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -485,7 +485,7 @@ func TestAPoolBooks(t *testing.T) {
 	})
 }
 
-// Of several scopes, a call has those that it carries, with the credential as their value; if it carries none, all of them.
+// If a pool has several scopes, a call has those that it carries, with the credential as their value, or else all.
 func TestAPoolOfSeveralScopes(t *testing.T) {
 	t.Parallel()
 	p := newPacer(t, pacer.Config{Upstream: "api", Policies: []policies.Policy{

@@ -54,7 +54,7 @@ func FuzzEnds(f *testing.F) {
 	})
 }
 
-// Nothing is shown of an encoded body that is too long, whatever a decoder makes of nothing.
+// An encoded body that is too long shows nothing, whatever a decoder makes of nothing.
 func TestNothingIsShownOfATooLongEncodedBody(t *testing.T) {
 	t.Parallel()
 	for _, coding := range []string{"gzip", "deflate", "br", "zstd"} {

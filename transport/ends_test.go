@@ -86,7 +86,7 @@ func TestTheEndOfABodyIsReported(t *testing.T) {
 	}
 }
 
-// Of one body of 200 KB, the cost at its start is charged, and the count at its end binds.
+// In a body of 200 KB, the cost at its start is charged, and the count at its end binds.
 func TestBothEndsOfABodyCount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

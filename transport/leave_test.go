@@ -14,7 +14,7 @@ import (
 	"github.com/headway-go/headway/transport/upstreamtest"
 )
 
-// Of an upstream's 100 calls a minute, half stay for other programs, whatever the stack would let through.
+// Half of an upstream's 100 calls a minute stay for other programs, whatever the stack would let through.
 func TestHalfOfAMinuteIsLeftToOthers(t *testing.T) {
 	t.Parallel()
 	for name, profile := range map[string]policies.Profile{"a number": ietf.Profile.Leave(50), "a percentage": ietf.Profile.LeavePercent(50)} {

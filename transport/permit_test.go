@@ -320,7 +320,7 @@ func (c *connection) CloseWrite() error {
 	return nil
 }
 
-// A body that can be written to, of a protocol switch, stays one, and so does one of which that direction can be closed.
+// The body of a protocol switch can still be written to, and that direction closed.
 func TestAPermitDoesNotBreakAProtocolSwitch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

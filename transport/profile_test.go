@@ -251,7 +251,7 @@ func verdict(v policies.Verdict, fs ...policies.Feedback) policies.Profile {
 	}}
 }
 
-// Whether a refused call is repeated is the profile's to judge, where it does.
+// The profile decides whether a refused call is repeated, if it can.
 func TestWhatIsRefusedIsRepeatedAsTheProfileJudges(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -275,7 +275,7 @@ func TestOverARealConnection(t *testing.T) {
 	require.Equal(t, int64(2), hits.Load())
 }
 
-// Where the upstream requests a wait, no back-off is added.
+// If the upstream requests a wait, no back-off is added.
 func TestARetryAfterReplacesTheBackoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -119,7 +119,7 @@ func TestTokensAreReservedAndSettled(t *testing.T) {
 	})
 }
 
-// Where a service meters reservations, an answer corrects no charge. A failed call costs nothing in either case.
+// If a service meters reservations, an answer corrects no charge. A failed call costs nothing in either case.
 func TestReservationsAreMeteredWhereTheProfileReportsThem(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -163,7 +163,7 @@ func TestALimitWithoutARestIsKept(t *testing.T) {
 	}
 }
 
-// A rightly declared window of the clock, each reply of which is dated, is used for what others leave of it.
+// A correctly declared window of the clock with dated replies is used for what others leave of it.
 func TestADatedWindowIsUsed(t *testing.T) {
 	t.Parallel()
 	for _, form := range []string{"date", "epoch", "ceil"} {

@@ -163,7 +163,7 @@ func TestPermitsAndUnusedCalls(t *testing.T) {
 	})
 }
 
-// Of releases at once, one ends the call.
+// If several releases come at once, one ends the call.
 func TestReleaseOnce(t *testing.T) {
 	t.Parallel()
 	f, err := config.Parse("headway.yaml", []byte(`upstreams: {crm: {policies: ["100000/s, burst 100000"]}}`))

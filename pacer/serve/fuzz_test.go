@@ -37,7 +37,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements [http.RoundTripper].
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// With any path and fields, a request goes to the upstream's address or nowhere, and none of the fields goes with it.
+// A request with any path and fields goes to the upstream's address or nowhere, without these fields.
 func FuzzFields(f *testing.F) {
 	for _, one := range [][4]string{
 		{"/crm/x", "Headway-Scope", "tenant=acme, user=7", "GET"}, {"/crm/a%2f..%2f?q=%zz", "Headway-Cost", "3, tokens=5", "POST"},

@@ -176,7 +176,7 @@ func (r *rig) refused(path string, fields ...string) (*http.Response, serve.Prob
 	return resp, p
 }
 
-// call makes a request to the API. It returns the status, and what was answered by name.
+// call makes a request to the API. It returns the status, and the fields of the answer.
 func (r *rig) call(path, body string) (int, map[string]any) {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, "http://localhost:1"+path, strings.NewReader(body))

@@ -22,7 +22,7 @@ import (
 	"github.com/headway-go/headway/pacer/serve"
 )
 
-// raw sends bytes to the proxy, and returns what is answered until the server closes the connection or is silent for a minute.
+// raw sends bytes to the proxy, and returns the answer until the server closes the connection or is silent for a minute.
 func (r *rig) raw(text string) string { return r.rawTo(r.proxy, text) }
 
 func (r *rig) rawTo(l *pipes, text string) string {

@@ -121,7 +121,7 @@ func TestAnAllowanceAdmitsWhatIsLeft(t *testing.T) {
 	}
 }
 
-// When there is more again, what was ahead is open. A call of those that gives its slot back makes room, though there are new calls ahead.
+// When there is more again, calls that were ahead are open. One that gives its slot back makes room, though there are new calls ahead.
 func TestASlotOfBeforeTheTurnIsGivenBack(t *testing.T) {
 	t.Parallel()
 	const second = numbers.Second

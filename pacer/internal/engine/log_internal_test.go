@@ -63,7 +63,7 @@ func admitted(times []int64, at, n, most, within int64) bool {
 	return true
 }
 
-// To settle a charge twice gives back what others hold by then. Their starts count from the last cell backwards,
+// Settling a charge twice gives back what others hold by then. Their starts count from the last cell backwards,
 // whichever of them goes first: as the Lua does, so that the stores answer alike.
 func TestTheLastCellsOfAChargeAreThoseThatBeginLast(t *testing.T) {
 	t.Parallel()

@@ -114,7 +114,7 @@ func played(t *testing.T, spec specs.Spec, seed uint64) *model {
 	return m
 }
 
-// A call gets the very first slot that what is reserved leaves: denied at every instant before it, allowed at it.
+// A call gets the very first slot that reservations leave: it is denied at every instant before, and allowed then.
 func TestEarliestIsFirst(t *testing.T) {
 	t.Parallel()
 	for name, spec := range map[string]specs.Spec{
@@ -216,7 +216,7 @@ func TestInspectTellsTheTruth(t *testing.T) {
 	}
 }
 
-// From Full on an account is as after idling, and a microsecond before it is not: less may go, or the pace is another one.
+// From Full on, an account is as after idling. A microsecond before, less may go, or the pace is another one.
 func TestFullTellsTheTruth(t *testing.T) {
 	t.Parallel()
 	exact, loose, adapting := rate(5, 10), rate(2, 10), rate(4, 10)

@@ -174,7 +174,7 @@ func TestLineTags(t *testing.T) {
 	require.Equal(t, Queue{}, q)
 }
 
-// However many have the same tag, they do not reach into the next.
+// Calls with the same tag do not reach into the next tag, however many there are.
 func TestLineOfOneTag(t *testing.T) {
 	t.Parallel()
 	var q Queue

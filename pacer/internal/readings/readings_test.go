@@ -26,7 +26,7 @@ var (
 	slowly = policies.PerSecond(10).Burst(10).Adaptive(policies.Adaptation{}).Named("slowly")
 )
 
-// A bench is rules, what is remembered, and a call that some policies bind.
+// A bench is rules, a memory, and a call that some policies bind.
 type bench struct {
 	t     *testing.T
 	rules *readings.Rules
