@@ -50,7 +50,7 @@ func (s *Dispatcher) passIdle(q *queue) {
 	})
 }
 
-// takeIdle gives a call that leaves the line with no call before it a permit that is kept. The caller holds mu.
+// takeIdle gives a call that leaves the queue with no call before it a permit that is kept. The caller holds mu.
 func (s *Dispatcher) takeIdle(q *queue, c *Call, now time.Time) bool {
 	if q.queuedInStore() > 0 || s.IsClosed() {
 		return false
@@ -89,7 +89,7 @@ func (s *Dispatcher) pass(q *queue, f *leases.Lease, now time.Time) bool {
 	return true
 }
 
-// inherit sets what a call has that takes over the lease of another. The caller holds mu.
+// inherit sets the state of a call that takes over the lease of another. The caller holds mu.
 func (s *Dispatcher) inherit(c *Call, f *leases.Lease, now time.Time) {
 	c.request[0].ID, c.lease = f.ID, f
 	g := &c.grant[0]

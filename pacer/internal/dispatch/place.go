@@ -78,7 +78,7 @@ func (s *Dispatcher) leaveQueue(c *Call) {
 	s.look(q)
 }
 
-// end records that a call gets nothing. The caller holds mu.
+// end records that a call got nothing. The caller holds mu.
 func (s *Dispatcher) end(c *Call, err error) {
 	s.leaveQueue(c)
 	c.state, c.err = givenBack, err

@@ -139,7 +139,7 @@ func (c *Call) furthest(at time.Time) time.Time {
 	return at
 }
 
-// takeOut moves a call out of the line, for a slot or for the store's queue, where it polls for itself. If it comes back, because it was bound
+// takeOut moves a call out of the queue, for a slot or for the store's queue, where it polls for itself. If it comes back, because it was bound
 // anew or gave up its position, its place is before the calls that came later.
 func (q *queue) takeOut(c *Call) {
 	c.queue, c.state, c.grant[0].Queued = q, reserved, false
@@ -147,7 +147,7 @@ func (q *queue) takeOut(c *Call) {
 	q.out = slices.Insert(q.out, i, c)
 }
 
-// forget records that a call has no slot to come, nor waits in the store's queue, and reports whether it had left the line.
+// forget records that a call has no slot to come, nor waits in the store's queue, and reports whether it had left the queue.
 func (q *queue) forget(c *Call) (out bool) {
 	i := slices.Index(q.out, c)
 	if i >= 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/headway-go/headway/policies/specs"
 )
 
-// maxMoving is how many calls give back what they have before those after them do: what they get is never where the later ones are, so the
-// first calls of a long queue do not wait until all others have given theirs back.
+// maxMoving is how many calls give back their slots before later calls do. They never get the slots of later ones, so the first calls of a
+// long queue do not wait until all others have given theirs back.
 const maxMoving = MaxBatch
 
 // requeue gives back the slots of caught calls, and puts the calls back at their positions in the queues of their stacks. So their new slots

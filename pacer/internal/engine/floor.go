@@ -27,7 +27,7 @@ import (
 // paced call. So settlements, refunds and claims count at once, and no earlier pace outlives its cause.
 //
 // A sliding window keeps no floor free, because it refills all the time. All its calls move its front on, and a call beyond the floor of its
-// party does not start before the front, but for what may be ahead of it. It leaves as much free, and the front's pace does, too: a call
+// party does not start before the front, except for what may be ahead of it. It leaves as much free, and the front's pace does, too: a call
 // within its party's floor finds room, even if it costs more than others.
 //
 // The kept part shrinks with time, and the line goes on. So if a call must wait within a window, bisection finds the first instant at which it
