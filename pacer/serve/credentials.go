@@ -43,7 +43,7 @@ func readCredentials(path string) (credentials, error) {
 	}
 	file, err := os.Open(path) //nolint:gosec // the operator chooses the file
 	if err != nil {
-		return nil, bad("Credentials", path, "cannot be read")
+		return nil, bad("Credentials", path, "cannot be read: "+err.Error())
 	}
 	defer func() { _ = file.Close() }()
 	info, err := file.Stat()

@@ -87,7 +87,7 @@ func Listen(ctx context.Context, e Endpoint) (*Listener, error) {
 	isSocket := strings.Contains(e.Address, "/")
 	host, _, err := net.SplitHostPort(e.Address)
 	if err != nil && !isSocket {
-		return nil, bad("Address", strconv.Quote(e.Address), "is neither host:port nor the path of a Unix socket")
+		return nil, bad("Address", strconv.Quote(e.Address), "is neither host:port nor the path of a Unix socket: write one such as 127.0.0.1:8712 or ./proxy.sock")
 	}
 	l.loopback = !isSocket && isLoopback(host)
 	beyond := !isSocket && !l.loopback
@@ -114,7 +114,7 @@ func Listen(ctx context.Context, e Endpoint) (*Listener, error) {
 		l.Listener, err = new(net.ListenConfig).Listen(ctx, "tcp", e.Address)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("serve: cannot listen at %s: %w", e.Address, err)
+		return nil, fmt.Errorf("serve: cannot listen at %s, so choose another address (--listen or --api): %w", e.Address, err)
 	}
 	return l, nil
 }

@@ -98,7 +98,7 @@ func TestACommandThatDoesNotExist(t *testing.T) {
 	require.Equal(t, outcome{cli.ExitUsage, "", `headway: unknown command "paus" for "headway"; Did you mean this? pause: see headway --help` + "\n"}, run(t, "paus"))
 	require.Equal(t, outcome{cli.ExitUsage, "", `headway: unknown command "foo" for "headway": see headway --help` + "\n"}, run(t, "foo"))
 	require.Equal(t, outcome{cli.ExitUsage, "", `headway: unknown command "nonsense" for "headway": see headway --help` + "\n"}, run(t, "nonsense"))
-	require.Equal(t, outcome{cli.ExitUsage, "", "headway: accepts 1 arg(s), received 0: see headway status --help\n"}, run(t, "status"))
+	require.Equal(t, outcome{cli.ExitUsage, "", "headway: write headway status UPSTREAM: see headway status --help\n"}, run(t, "status"))
 }
 
 // The environment holds Redis's address, and the flag goes before it.

@@ -163,7 +163,7 @@ func pauseAndResume(t *testing.T, headway func(...string) outcome) {
 		"pause zendesk 5s --policy tenant --policy day --scope tenant=acme": "policy day is not per tenant",
 		"pause zendesk 5s --scope tenant":                                   `--scope is "tenant": write a name and a value, such as tenant=acme`,
 		"pause zendesk 5s --scope tenant=a --scope tenant=b":                "--scope gives tenant twice: a call has one tenant",
-		"pause zendesk":                                                     "accepts 2 arg(s), received 1",
+		"pause zendesk":                                                     "write headway pause UPSTREAM DURATION: see",
 		"paws zendesk":                                                      `unknown command "paws" for "headway"`,
 		"ls --jsn":                                                          "unknown flag: --jsn",
 	} {

@@ -35,7 +35,11 @@ func Run(ctx context.Context, args []string, env Env) int {
 		return ExitDone
 	}
 	if !a.begun && codeOf(err) == ExitFailed { // cobra did not understand the command line
-		err = usagef("%s: see %s --help", oneLine(err.Error()), command.CommandPath())
+		text := oneLine(err.Error())
+		if strings.HasPrefix(text, "accepts ") { // a wrong number of arguments
+			text = "write " + strings.TrimSuffix(command.UseLine(), " [flags]")
+		}
+		err = usagef("%s: see %s --help", text, command.CommandPath())
 	}
 	printError(env.Err, err, a.json || slices.Contains(args, "--json"))
 	return codeOf(err)

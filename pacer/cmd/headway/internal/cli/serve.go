@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -156,9 +157,27 @@ func (a *app) fileOf(f *serveFlags) (file *config.File, name string, err error) 
 		return nil, "", err
 	}
 	if file, err = config.Parse("flags", data); err != nil {
-		return nil, "", usagef("%s", report.Clean(oneLine(err.Error())))
+		var text strings.Builder
+		for _, one := range config.Mistakes(err) {
+			_, _ = fmt.Fprintf(&text, "%s: %v\n", f.flagOf(one.Path), one.Err)
+		}
+		return nil, "", usagef("%s", report.Clean(oneLine(text.String())))
 	}
 	return file, name, nil
+}
+
+// flagOf returns the flag that a part of the file of the flags is from.
+func (f *serveFlags) flagOf(path string) string {
+	field, i := path[strings.LastIndexByte(path, '.')+1:], 0
+	switch _, err := fmt.Sscanf(field, "policies[%d]", &i); {
+	case err == nil:
+		return "--policy " + strconv.Quote(f.policies[i])
+	case field == "url":
+		return "--upstream"
+	case field == "profile":
+		return "--profile"
+	}
+	return path
 }
 
 // token returns the token that clients must send; "" for none.
@@ -168,7 +187,7 @@ func (a *app) token(path string) (string, error) {
 	}
 	file, err := os.Open(path) //nolint:gosec // the operator chooses the file
 	if err != nil {
-		return "", usagef("--token-file %s cannot be read", path)
+		return "", usagef("--token-file %s cannot be read: %w", path, errors.Unwrap(err))
 	}
 	defer func() { _ = file.Close() }()
 	const most = 4096
