@@ -1,4 +1,5 @@
 // Package store is for authors of stores, and the compatibility promise of Headway does not cover it: any release may change it.
+// Only [ConfigError], [ErrUnreachable] and [ErrClosed] are covered, under their names in package pacer.
 //
 // It defines what a store does for a Pacer, and the values that they exchange. Users of Headway do not need it: they give a store to
 // pacer.Config and use the Pacer, as users of database/sql do not need database/sql/driver.
