@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -117,7 +118,8 @@ func (u *upstream) target(r *http.Request, prefix, path string) (*target, error)
 			return nil, err
 		}
 		if !slices.ContainsFunc(u.hosts, func(pattern string) bool { return matches(pattern, host) }) {
-			return nil, refusef(http.StatusForbidden, "%s names no host of upstream %q: it has %s", headerHost, u.name, strings.Join(u.hosts, ", "))
+			return nil, refusef(http.StatusForbidden, "%s names no host of upstream %q: it has %s", headerHost, u.name,
+				cmp.Or(strings.Join(u.hosts, ", "), "none, so leave the field out"))
 		}
 		t.base = &url.URL{Scheme: "https", Host: strings.ToLower(host)}
 	}

@@ -654,7 +654,8 @@ func TestHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, `  desk: {hosts: ["*.desk.example"], policies: ["9/s, burst 9"]}
   many: {hosts: [a.example, "b.example:8443", "*.c.example"], policies: ["9/s, burst 9"]}
-  none: {policies: ["9/s"]}`, nil)
+  none: {policies: ["9/s"]}
+  one: {url: "http://one.example", policies: ["9/s"]}`, nil)
 		r.deaf.Store(true)
 		for _, want := range []struct {
 			path, host, problem, dialed string
@@ -672,8 +673,9 @@ func TestHosts(t *testing.T) {
 			{path: "/many/x", host: "b.example", problem: "names no host"},
 			{path: "/many/x", host: "x.desk.example", problem: "names no host"},
 			{path: "/none/x", problem: "has no address"},
-			{path: "/other/x", problem: "no upstream has this name: there are desk, many, none"},
-			{path: "/", problem: "no upstream has this name"},
+			{path: "/one/x", host: "a.example", problem: "it has none, so leave the field out"},
+			{path: "/other/x", problem: "names none of the upstreams: there are desk, many, none, one"},
+			{path: "/", problem: "names none of the upstreams"},
 		} {
 			var fields []string
 			if want.host != "" {

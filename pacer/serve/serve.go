@@ -244,7 +244,7 @@ func (s *Server) named(name string) (*upstream, error) {
 	if name == "" && s.root != nil {
 		return s.root, nil
 	}
-	return nil, refusef(http.StatusNotFound, "no upstream has this name: there are %s", strings.Join(slices.Sorted(maps.Keys(s.upstreams)), ", "))
+	return nil, refusef(http.StatusNotFound, "the path, or in the API the field upstream, names none of the upstreams: there are %s", strings.Join(slices.Sorted(maps.Keys(s.upstreams)), ", "))
 }
 
 // Drain refuses new requests. Waiting requests are refused, too, and give their slots back; those that were sent go on. [Server.Run] drains
