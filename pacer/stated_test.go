@@ -51,7 +51,7 @@ func TestALongWaitIsLoggedOnce(t *testing.T) {
 				})
 			}
 			calls.Wait()
-			line := `level=WARN msg="headway: calls are to wait for over an hour" upstream=spotify policy=api scope="tenant=acme" by=Retry-After ` +
+			line := `level=WARN msg="headway: calls must wait for over an hour" upstream=spotify policy=api scope="tenant=acme" by=Retry-After ` +
 				`for=22h40m54s until=` + start.Add(ban+time.Second).Format("2006-01-02T15:04")
 			synctest.Wait()
 			require.Equal(t, 1, l.count(line), "%s: %s", name, l.text())

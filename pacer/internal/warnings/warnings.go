@@ -271,6 +271,6 @@ func LogWait(ctx context.Context, logger *slog.Logger, w Wait) {
 			attrs = append(attrs, a)
 		}
 	}
-	logger.LogAttrs(ctx, slog.LevelWarn, "headway: calls are to wait for over an hour", append(attrs, slog.Duration("for", w.For),
+	logger.LogAttrs(ctx, slog.LevelWarn, "headway: calls must wait for over an hour", append(attrs, slog.Duration("for", w.For),
 		slog.Time("until", time.Now().Add(w.For)), slog.String("check", "headway status shows until when; headway resume ends it"))...)
 }
