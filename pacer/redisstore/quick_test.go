@@ -76,3 +76,39 @@ func TestThePaceCostsLittle(t *testing.T) {
 	_, err = reserve(time.Hour, 0)
 	require.ErrorContains(t, err, "the long way", "and not for the one that does not wait either")
 }
+
+// Calls of parties, and of none, are decided by the fast path, too, after the first one of each in a window, which notes that it came.
+func TestPartiesCostLittle(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client()
+	long, err := redisstore.New(client)
+	require.NoError(t, err)
+	short := redisstore.NewShort(client)
+	for name, policy := range map[string]policies.Policy{
+		"fixed": policies.Fixed(1000, 365*24*time.Hour), "calendar": policies.Monthly(1000, time.UTC), "sliding": policies.Sliding(1000, time.Hour),
+	} {
+		stack := store.Stack{Upstream: name}
+		policy = policy.Reserve("desk", 30).Reserve("sync", 20).Named("p")
+		stack.Limits = append(stack.Limits, store.Limit{Policy: "p", Spec: policy.Spec()})
+		for _, party := range policy.Lanes() {
+			part, _ := policy.InLane(party)
+			stack.Limits = append(stack.Limits, store.Limit{Policy: part.Name(), Spec: part.Spec()})
+		}
+		left := []int64{1000, 300, 200}
+		for party, kept := range []uint64{0b110, 0b100, 0b010} {
+			for i, is := range []store.Shared{long, short, short} {
+				calls, grants := []store.Call{{Cost: 2, MaxWait: store.Forever, Kept: kept}, {Cost: 2, Kept: kept}}, make([]store.Grant, 2)
+				require.NoError(t, is.ReserveAll(t.Context(), []store.Batch{{Stack: stack, Calls: calls, Grants: grants}}), "%s, party %d, request %d", name, party, i)
+				require.True(t, grants[0].OK && grants[1].OK, name)
+				if left[0] -= 4; party > 0 {
+					left[party] -= 4
+				}
+			}
+		}
+		status, err := long.Status(t.Context(), stack)
+		require.NoError(t, err)
+		for i := range left {
+			require.Equal(t, left[i], status.Limits[i].Remaining, name)
+		}
+	}
+}
