@@ -70,11 +70,12 @@ local function passed(s, t, parts)
   return left * (math.max(0, t - s.since) / math.max(1, s.ends - s.since))
 end
 
--- free reports whether a call that starts at t leaves what is kept for others, and is not too far ahead of the pace.
-local function free(s, t)
-  local parts, rest = kept(s, t)
+-- fits reports whether a call that starts at t leaves what is kept for others, and is not too far ahead of the pace; free finds out what is kept.
+local function fits(s, t, parts, rest)
   return s.spare >= parts + rest and (not s.paced or s.over <= 0 or s.over <= passed(s, t, parts))
 end
+
+local function free(s, t) return fits(s, t, kept(s, t)) end
 
 -- within reports whether the floor of the call's party has room for n in bucket k of a sliding window.
 local function within(o, k, n)
@@ -98,17 +99,17 @@ function window.earliest(o, now, e, n, round)
   end
   while (o.parts or o.ahead > 0) and place.begin < window.horizon(o) do
     local s = sharing(o, now, place.begin, n)
-    local _, _, own = kept(s, place.at)
-    local fits = free(s, place.at) or not s.paced and n <= own
-    if not fits and free(s, s.ends) then
+    local parts, rest, own = kept(s, place.at)
+    local found = fits(s, place.at, parts, rest) or not s.paced and n <= own
+    if not found and free(s, s.ends) then
       local low, high = place.at, s.ends
       while high - low > 1 do
         local mid = low + math.floor((high - low) / 2)
         if free(s, mid) then high = mid else low = mid end
       end
-      place.at, fits = high, true
+      place.at, found = high, true
     end
-    if fits then
+    if found then
       if s.paced and s.begin <= now then place.line = math.floor(math.min(s.beyond, s.from + passed(s, now, (kept(s, now))))) end
       return place
     end

@@ -147,7 +147,7 @@ func (s *sharing) open(w *Window) {
 
 // first returns the first instant from one on at which the call may go, if there is one in the window.
 func (s *sharing) first(from int64) (at int64, ok bool) {
-	if _, _, own := s.kept(from); s.free(from) || !s.paced && s.call.cost(s.whole) <= own {
+	if parts, rest, own := s.kept(from); s.fits(from, parts, rest) || !s.paced && s.call.cost(s.whole) <= own {
 		return from, true
 	}
 	if !s.free(s.ends) {
@@ -164,9 +164,14 @@ func (s *sharing) first(from int64) (at int64, ok bool) {
 	return high, true
 }
 
-// free reports whether a call that starts at t leaves what is kept for others, and is not too far ahead of the pace.
+// free reports whether a call may start at t, and fits does if it is known what is kept for others then: the call leaves that, and is not too
+// far ahead of the pace.
 func (s *sharing) free(t int64) bool {
 	parts, rest, _ := s.kept(t)
+	return s.fits(t, parts, rest)
+}
+
+func (s *sharing) fits(t, parts, rest int64) bool {
 	ahead := s.beyond - s.from - s.stack[s.whole].Limit.Spec.Ahead*numbers.LineUnit
 	return s.spare >= parts+rest && (!s.paced || ahead <= 0 || float64(ahead) <= s.passed(t, parts))
 }

@@ -79,7 +79,11 @@ func (w *Window) widened(l *Limit, now int64) *Limit {
 
 // find returns the index of the first bucket that does not begin before b.
 func (w *Window) find(b int64) int {
-	return sort.Search(len(w.buckets), func(i int) bool { return w.buckets[i].begin >= b })
+	last := len(w.buckets) - 1 // most often the one
+	if last < 0 || w.buckets[last].begin < b {
+		return last + 1
+	}
+	return sort.Search(last, func(i int) bool { return w.buckets[i].begin >= b })
 }
 
 // at returns the bucket that begins at b; nil if nothing was counted there.
