@@ -63,13 +63,13 @@ func (m *Store) Admit(a store.Admission) bool {
 		one.prepared, one.scope, one.at = l, a.Limits[i].Scope, m.keys.scoped(l.place, a.Limits[i].Scope)
 		set |= one.at.set()
 	}
-	now, ok := m.admit(set, on[:a.Len], a.Cost)
+	now, ok := m.admit(set, on[:a.Len], engine.Call{Cost: a.Cost, Kept: a.Kept})
 	m.keys.sweep(now)
 	return ok
 }
 
 // admit charges a call if all of its limits let it go now.
-func (m *Store) admit(set shardSet, on []admitted, cost int64) (now int64, ok bool) {
+func (m *Store) admit(set shardSet, on []admitted, c engine.Call) (now int64, ok bool) {
 	k := &m.keys
 	k.lock(set)
 	defer k.unlock(set)
@@ -88,7 +88,7 @@ func (m *Store) admit(set shardSet, on []admitted, cost int64) (now int64, ok bo
 		}
 		e.Account = one.Account
 	}
-	g, _ := engine.Reserve(now, entries, engine.Call{Cost: cost}, charges[:0])
+	g, _ := engine.Reserve(now, entries, c, charges[:0])
 	return now, g.OK
 }
 

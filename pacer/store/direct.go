@@ -29,7 +29,8 @@ const (
 // An Admission is a call that goes now or not at all. It is passed by value, without an allocation.
 type Admission struct {
 	Cost   int64
-	Len    int // how many limits there are
+	Len    int    // how many limits there are
+	Kept   uint64 // see [Call]
 	Limits [MaxAdmission]Bound
 }
 

@@ -130,8 +130,11 @@ func (r *Reader) AtOnce(a *Ask) bool {
 	for i := range a.Set.All {
 		l := &a.Set.All[i]
 		scope, missing := a.scopeOf(l)
-		if missing != "" && l.Optional {
+		if missing != "" && l.Optional || l.Lane != "" && l.Lane != a.Lane && l.Spec.Floor == 0 {
 			continue
+		}
+		if l.Spec.Floor > 0 && l.Lane != a.Lane {
+			call.Kept |= 1 << call.Len
 		}
 		if missing != "" || a.Cost > l.Spec.Limit || call.Len == store.MaxAdmission {
 			return false

@@ -31,7 +31,7 @@ func (r *Reader) Request(a *Ask, room []store.Limit, s *Settling) (q dispatch.Re
 
 // queueUp prepares a call for the queue of the store, if one of its limits has one.
 func (r *Reader) queueUp(a *Ask, q *dispatch.Request) error {
-	if !a.Set.HasQueues {
+	if !a.Set.HasQueues && len(a.Set.Lanes) == 0 {
 		return nil
 	}
 	fair := ""

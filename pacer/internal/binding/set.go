@@ -62,7 +62,7 @@ type Set struct {
 	Tracked []store.Limit
 
 	Lanes     []string // of all policies
-	HasQueues bool     // some limits are granted only shortly before the slot, or bind only one lane
+	HasQueues bool     // some limits are granted only shortly before the slot
 
 	HasPermits bool   // some limits count calls in flight
 	FairBy     string // the scope by which shares are fair; "" if no shares are
@@ -178,7 +178,7 @@ func (s *Set) addLimit(c *Config, i int, one *Part) {
 	s.Varies = s.Varies || one.HasOverrides() || len(s.Special) > 0
 	s.Observes = s.Observes || l.Observed
 	s.HasPermits = s.HasPermits || l.Spec.Algorithm == specs.Concurrency
-	s.HasQueues = s.HasQueues || !l.Observed && (l.Spec.HasQueue() || l.Lane != "")
+	s.HasQueues = s.HasQueues || !l.Observed && l.Spec.HasQueue()
 	s.Scoped = s.Scoped || len(l.Scopes) > 0 || len(s.Lanes) > 0 || s.FairBy != ""
 }
 
