@@ -523,57 +523,67 @@ func TestWhatIsUsedIsNotLeft(t *testing.T) {
 	})
 }
 
-// A reading on each reply costs few requests: answers go to a shared store together, for a lone caller and for many, and whether or not
-// they wait for the reset.
+// A reading on each reply costs few requests: answers go to a shared store together, for a lone caller and for many, whether or not they wait
+// for the reset, and whatever the stack.
 func TestReadingsCostFewRequests(t *testing.T) {
 	t.Parallel()
+	hour, minute, rate := policies.Sliding(100_000, time.Hour).Named("p"), policies.Fixed(100, time.Minute).Named("p"), policies.Rate(100, time.Minute).Named("p")
 	for _, c := range []struct {
 		callers int
-		policy  policies.Policy
-		permits bool
+		stack   []policies.Policy
 		lasts   time.Duration
 		ratio   float64
+		keys    []pacer.Credential
 	}{
-		{1, policies.Sliding(100_000, time.Hour), false, 20 * time.Second, 1.2},
-		{16, policies.Sliding(100_000, time.Hour), false, 20 * time.Second, 1.2},
-		{32, policies.Fixed(100, time.Minute), false, 2 * time.Minute, 1.5},
-		{32, policies.Fixed(100, time.Minute), true, 8 * time.Minute, 1.5},
+		{1, []policies.Policy{hour}, 20 * time.Second, 1.2, nil},
+		{16, []policies.Policy{hour}, 20 * time.Second, 1.2, nil},
+		{32, []policies.Policy{minute}, 2 * time.Minute, 1.5, nil},
+		{32, []policies.Policy{minute, policies.InFlight(8)}, 8 * time.Minute, 1.5, nil},
+		{32, []policies.Policy{rate}, 4 * time.Minute, 1.5, nil},
+		{32, []policies.Policy{rate, policies.InFlight(8)}, 8 * time.Minute, 1.5, nil},
+		{32, []policies.Policy{minute.Per("key")}, 4 * time.Minute, 1.5, []pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}}},
+		{32, []policies.Policy{rate.Per("key")}, 4 * time.Minute, 1.5, []pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}}},
 	} {
-		most, period := c.policy.Limit()
-		stack := []policies.Policy{c.policy.Named("p")}
-		if c.permits {
-			stack = append(stack, policies.InFlight(8))
-		}
+		most, period := c.stack[0].Limit()
 		requests := func(reads bool) (perCall float64) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRemote(1)
 				r.hangs = ms
-				p := away(t, r, pacer.PaceLocally, stack...)
+				p := away(t, r, pacer.PaceLocally, c.stack...)
 				defer closing(t, p)
-				require.NoError(t, p.Wait(t.Context()))
+				acquire := p.Acquire
+				if c.keys != nil {
+					acquire = newPool(t, p, c.keys...).Acquire
+				}
+				one, err := acquire(t.Context())
+				require.NoError(t, err)
+				one.Release()
 				begin, start := r.count(), time.Now()
 				var mu sync.Mutex
-				spent := make(map[time.Time]int64) // by window
+				spent := make(map[string]int64) // by window
 				calls := 0
 				var all sync.WaitGroup
 				for range c.callers {
 					all.Go(func() {
 						for time.Since(start) < c.lasts {
-							assert.NoError(t, p.Do(t.Context(), func(ctx context.Context) (policies.Reading, error) {
-								now := time.Now()
-								mu.Lock()
-								begun := now.Truncate(period)
-								spent[begun]++
-								calls++
-								f := left(max(0, most-spent[begun]), "p")
-								mu.Unlock()
-								time.Sleep(50 * ms)
-								if !reads {
-									return policies.Reading{}, nil
-								}
-								f.Limit, f.Reset = policies.Reported(most), begun.Add(period).Sub(now).Truncate(time.Second)+time.Second
-								return policies.Reading{Feedback: []policies.Feedback{f}}, nil
-							}, pacer.MaxWait(pacer.Forever)))
+							one, err := acquire(t.Context(), pacer.MaxWait(pacer.Forever), pacer.Tracked())
+							if !assert.NoError(t, err) {
+								return
+							}
+							now := time.Now()
+							begun := now.Truncate(period)
+							mu.Lock()
+							window := one.Credential() + begun.String()
+							spent[window]++
+							calls++
+							f := left(max(0, most-spent[window]), "p")
+							mu.Unlock()
+							time.Sleep(50 * ms)
+							f.Limit, f.Reset = policies.Reported(most), begun.Add(period).Sub(now).Truncate(time.Second)+time.Second
+							if reads {
+								assert.NoError(t, one.Report(t.Context(), f))
+							}
+							one.Release()
 						}
 					})
 				}
@@ -583,7 +593,7 @@ func TestReadingsCostFewRequests(t *testing.T) {
 			return perCall
 		}
 		without, with := requests(false), requests(true)
-		t.Logf("%d callers of %v: %.2f requests a call without readings, %.2f with", c.callers, stack, without, with)
+		t.Logf("%d callers of %v, %d keys: %.2f requests a call without readings, %.2f with", c.callers, c.stack, len(c.keys), without, with)
 		require.LessOrEqual(t, with, c.ratio*without)
 	}
 }
