@@ -118,6 +118,15 @@ func TestAHiddenLimitIsUsed(t *testing.T) {
 		"one that is not stated": {
 			undeclared{limits{log(20, 10*time.Second), fixed(100, time.Minute)}, 1, "", 100, time.Minute, &stating{says: statesLast}}, 50, 10,
 		},
+		"the longer one is not stated": {
+			undeclared{limits{log(20, 10*time.Second), fixed(100, time.Minute)}, 1, "", 100, time.Minute, &stating{says: statesFirst}}, 80, 15,
+		},
+		"a sliding one and one of the clock, each tenth": { // see package readings
+			undeclared{limits{log(50, 10*time.Second), fixed(200, time.Minute)}, 10, "", 200, time.Minute, &stating{says: statesLeft}}, 60, 40,
+		},
+		"two of the clock, each tenth": {
+			undeclared{limits{fixed(100, time.Minute), fixed(500, 10*time.Minute)}, 10, "", 500, 10 * time.Minute, &stating{says: statesLeft}}, 80, 20,
+		},
 		"four at once": { // 29 % were used where three calls taught a pace
 			undeclared{limits{fixed(300, time.Minute), upstreamtest.InFlight(4)}, 1, "ceil", 300, time.Minute, nil}, 80, 20,
 		},
@@ -156,6 +165,12 @@ func statesLast(h http.Header, r upstreamtest.Reply) {
 	r.Limits = r.Limits[len(r.Limits)-1:]
 	statesRest(h, r)
 	h.Set("X-Ratelimit-Reset", upstreamtest.Seconds(r.Limits[0].Reset, r.Now))
+}
+
+// statesFirst states the first limit, and is silent about the others.
+func statesFirst(h http.Header, r upstreamtest.Reply) {
+	r.Limits = r.Limits[:1]
+	statesLast(h, r)
 }
 
 // statesUse states what is left in decimals, and the use, and no limit.

@@ -50,6 +50,11 @@
 // known. Of a limit that only bare refusals show, while another is stated, a pace is learned; since the guessed end of a refusal is part of
 // it, it is too slow at first. Nothing but a refusal shows such a limit: at first as many calls are refused as are on their way, up to the
 // limit itself, and later one each time that the pace has grown beyond it. At exactly the limit, jitter brings half of the calls too early.
+// No rule avoids the first of them: until then every reply states room, and calls on their way cannot be taken back. Of 64 callers that share a
+// hidden limit of 20 in 10 s, 20 are refused at once, which is already more than three in each of six minutes.
+//
+// If only each tenth reply states the tighter one of two limits, those are refused that are on their way when the first one does. To bound
+// calls in between by the most that was ever stated, plus own calls since the reset, did not help: overtaken answers make that too much.
 //
 // # Invariants
 //
