@@ -93,7 +93,7 @@
 //	admit.go       when the calls of a queue ask, and what the answer means for each
 //	place.go       entering a queue and leaving it, and the end of a call
 //	passing.go     permits, slots and positions that go from one call of the process to the next
-//	grant.go       what a grant means, giving it back, and when, by the clock of this machine, the store decided
+//	grant.go       what a grant means, and giving it back
 //	choice.go      calls that one of several choices of limits binds, or other policies than before
 //	owed.go        what calls cost more than they were charged, and for how long they have permits
 //	parts.go       calls that wait for room in a window with parts
@@ -103,6 +103,7 @@
 //	state.go       all of the state
 //	config.go      what a Pacer says, how a call is bound, errors and events
 //	window.go      how far ahead to reserve, for how many calls to ask, and how many are in the store's queue
+//	clock.go       when, by the clock of this machine, the store decided
 //
 // # Invariants
 //
