@@ -188,7 +188,7 @@ local function rarely()
     return answer
   end
 
-  -- decide decides about the runs of calls from an argument on only by the rates. It returns the answers, how many calls go, and in how
+  -- decide decides about the runs of calls from an argument on by the rates only. It returns the answers, how many calls go, and in how
   -- many there must be room in windows; nil if that is not the common case.
   local function decide(all, first, now)
     local answers, goes, room = {}, 0, 0
