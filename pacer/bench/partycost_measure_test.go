@@ -41,7 +41,7 @@ func TestPartiesCostLittle(t *testing.T) { //nolint:paralleltest // what is comp
 						shared = newRedisStore(t, b)
 					}
 					p := newPacer(t, fmt.Sprint("stack", i), shared, stack)
-					turn, asks := 0, p.Wait
+					asks := p.Wait
 					if name == "permits" {
 						asks = func(ctx context.Context, opts ...pacer.Option) error {
 							r, err := p.Acquire(ctx, opts...)
@@ -51,12 +51,9 @@ func TestPartiesCostLittle(t *testing.T) { //nolint:paralleltest // what is comp
 							return err
 						}
 					}
-					contexts := []context.Context{t.Context(), pacer.With(t.Context(), pacer.Lane("desk")), pacer.With(t.Context(), pacer.Lane("sync"))}
-					prices = append(prices, &price{asks: func(context.Context, ...pacer.Option) error {
-						turn++
-						return asks(contexts[turn%3])
-					}})
+					prices = append(prices, &price{asks: asks})
 				}
+				contexts := []context.Context{t.Context(), pacer.With(t.Context(), pacer.Lane("desk")), pacer.With(t.Context(), pacer.Lane("sync"))}
 				timers := measure.Watch()
 				took := func() (usec float64) { usec, _ = evalsha(t, b.rdb); return usec }
 				calls := 60
@@ -66,8 +63,8 @@ func TestPartiesCostLittle(t *testing.T) { //nolint:paralleltest // what is comp
 				for range measure.Length(20, 200) {
 					for _, p := range prices {
 						before := took()
-						for range calls {
-							require.NoError(t, p.asks(nil))
+						for n := range calls {
+							require.NoError(t, p.asks(contexts[n%3]))
 						}
 						p.rounds = append(p.rounds, (took()-before)/float64(calls))
 					}
