@@ -567,9 +567,7 @@ func TestReadingsCostFewRequests(t *testing.T) {
 					all.Go(func() {
 						for time.Since(start) < c.lasts {
 							one, err := acquire(t.Context(), pacer.MaxWait(pacer.Forever), pacer.Tracked())
-							if !assert.NoError(t, err) {
-								return
-							}
+							require.NoError(t, err)
 							now := time.Now()
 							begun := now.Truncate(period)
 							mu.Lock()
@@ -581,7 +579,7 @@ func TestReadingsCostFewRequests(t *testing.T) {
 							time.Sleep(50 * ms)
 							f.Limit, f.Reset = policies.Reported(most), begun.Add(period).Sub(now).Truncate(time.Second)+time.Second
 							if reads {
-								assert.NoError(t, one.Report(t.Context(), f))
+								require.NoError(t, one.Report(t.Context(), f))
 							}
 							one.Release()
 						}

@@ -447,7 +447,7 @@ func (q *queuedCall) inTurn(begin, slot Grant) verdict {
 	}
 	soonest := again + q.near
 	if lane >= 0 {
-		if fairTurn && lent.At-q.now <= q.near && lost+ahead-q.now <= q.lastMoment() { // it would be lost otherwise
+		if fairTurn && q.mayBorrow(lent, lost+ahead) {
 			lent.OK = true
 			return verdict{at: lent, kinds: shared}
 		}
@@ -467,6 +467,11 @@ func (q *queuedCall) inTurn(begin, slot Grant) verdict {
 		return verdict{at: Grant{At: soonest, Binds: blocks}}
 	}
 	return q.queued(blocks, again)
+}
+
+// mayBorrow reports whether a call may start at a slot that is lent now, because it would be lost otherwise.
+func (q *queuedCall) mayBorrow(lent Grant, lost int64) bool {
+	return lent.At-q.now <= q.near && lost-q.now <= q.lastMoment()
 }
 
 // step returns the emission interval of a rate.
