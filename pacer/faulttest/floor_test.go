@@ -70,7 +70,7 @@ func TestPartsHoldWhateverHappens(t *testing.T) {
 				var calls sync.WaitGroup
 				for i := range 8 {
 					calls.Go(func() {
-						rng := rand.New(rand.NewPCG(1, uint64(i))) //nolint:gosec // not negative
+						rng := rand.New(rand.NewPCG(1, uint64(i)))
 						for {
 							cost := 1 + rng.Int64N(5)
 							switch rng.IntN(8) {
@@ -89,7 +89,7 @@ func TestPartsHoldWhateverHappens(t *testing.T) {
 								}
 								time.Sleep(50 * time.Millisecond)
 								spend(cost)
-								assert.NoError(t, v.Settle(t.Context(), policies.Cost{Policy: "quota", N: cost}))
+								require.NoError(t, v.Settle(context.WithoutCancel(ctx), policies.Cost{Policy: "quota", N: cost}))
 								v.Release()
 							default:
 								if both[i%2].Wait(ctx, pacer.Cost(cost), pacer.MaxWait(pacer.Forever)) != nil {
