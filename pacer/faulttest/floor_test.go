@@ -87,8 +87,8 @@ func TestPartsHoldWhateverHappens(t *testing.T) {
 								if err != nil {
 									return
 								}
-								time.Sleep(50 * time.Millisecond)
 								spend(cost)
+								time.Sleep(50 * time.Millisecond)
 								require.NoError(t, v.Settle(context.WithoutCancel(ctx), policies.Cost{Policy: "quota", N: cost}))
 								v.Release()
 							default:
