@@ -2,11 +2,11 @@
 --
 -- KEYS, ARGV, Reply and TTL are those of reserve.lua. The case: runs of calls that have one cost for all accounts, and differ only in how
 -- long they would wait; rates that do not adapt and have only a tail, and a log if their windows are exact; windows that have only counts,
--- none of them ahead; and an upstream with no news. The calls can go now, or wait for rates without a log, leave no gaps in others, and
--- are in the present bucket of each window. In any other case it does nothing, and the rest of the script decides. gcra.lua, starts.lua and
--- window.lua have the reasons.
+-- none of them ahead, or parts whose notes do not change; and an upstream with no news. The calls can go now, or wait for rates without a
+-- log, leave no gaps in others, and are in the present bucket of each window. In any other case it does nothing, and the rest of the
+-- script decides. gcra.lua, starts.lua, window.lua and floor.lua have the reasons.
 
--- rarely returns two functions, which are made for the calls that need them.
+-- rarely returns three functions, which are made for the calls that need them.
 local function rarely()
   local list = lists()
 
