@@ -10,8 +10,8 @@
 //	                                   │                           ▲
 //	                                   └─Keep─▶ Requested ──Bind───┘                       again, by other policies
 //
-// The files, from the bottom: parts (a policy and its lanes), set and keys (policies, unpacked once), policies (the present ones), learner,
-// option and Ask (what a caller sets), bind, cost, nested, pooled, request.
+// The files, from the bottom: words (for people), parts (a policy and its lanes), set and keys (policies, unpacked once), policies (the
+// present ones), learner, option and Ask (what a caller sets), bind, cost, nested, pooled, request, requested.
 //
 // # What holds
 //

@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/headway-go/headway/pacer/internal/numbers"
 	"github.com/headway-go/headway/policies/specs"
@@ -290,16 +289,4 @@ type Choice struct {
 	Stack []Entry
 	Costs []int64
 	Kept  uint64
-}
-
-// Micros converts a duration to store time, rounding down: for what a caller allows.
-func Micros(d time.Duration) int64 { return d.Microseconds() }
-
-// MicrosUp converts a duration to store time, rounding up: for what a caller must wait.
-func MicrosUp(d time.Duration) int64 {
-	us := d.Microseconds()
-	if d > time.Duration(us)*time.Microsecond {
-		us++
-	}
-	return us
 }

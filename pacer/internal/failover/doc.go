@@ -73,7 +73,7 @@
 // # The parts
 //
 //	package link   the way to the store; package charges has what is known and owed
-//	standing.go    which processes have a share, by what heartbeats return, and how often these come
+//	standing.go    which processes have a share, by what heartbeats return; schedule.go has how often they come
 //	contact.go     who decides: the state, how it becomes local or shared, and what operators receive of that
 //	settings.go    what operators have set and reset
 //	heartbeat.go   heartbeats, and descriptions of this process
