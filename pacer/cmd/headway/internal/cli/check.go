@@ -42,7 +42,7 @@ func (a *app) check() *cobra.Command {
 		Long: `Check a file that package config reads, headway.yaml. It prints the upstreams and policies of the file, or each mistake with file,
 line and column. It needs no Redis and reads no environment variables. docs/config.md describes the file.`,
 		Example: "  headway check headway.yaml",
-		Args:    cobra.ExactArgs(1),
+		Args:    exactly(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := config.Load(args[0])
 			if err != nil {

@@ -16,7 +16,7 @@ func (a *app) learn() *cobra.Command {
 much is allowed and in how much time, as stated, or the longest reset, rounded up to a usual period; how many readings, and since when.
 Check them against what the vendor documents. It sets nothing.`,
 		Example:           "  headway learn zendesk",
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly(1),
 		ValidArgsFunction: a.completeUpstream,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.onUpstream(cmd.Context(), args[0], nil, func(_ context.Context, on *on) error {

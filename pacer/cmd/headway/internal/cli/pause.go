@@ -24,7 +24,7 @@ calls that these policies bind; with --scope alone, for the policies that have e
 behind the pause. A pause never shortens an earlier one: to do that, resume first.`,
 		Example: "  headway pause zendesk 10m\n  headway pause zendesk 1h --policy tickets\n" +
 			"  headway pause zendesk 30s --scope tenant=acme",
-		Args:              cobra.ExactArgs(2),
+		Args:              exactly(2),
 		ValidArgsFunction: a.completeUpstream,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := report.ParseDuration(args[1])

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -35,14 +36,20 @@ func Run(ctx context.Context, args []string, env Env) int {
 		return ExitDone
 	}
 	if !a.begun && codeOf(err) == ExitFailed { // cobra did not understand the command line
-		text := oneLine(err.Error())
-		if strings.HasPrefix(text, "accepts ") { // a wrong number of arguments
-			text = "write " + strings.TrimSuffix(command.UseLine(), " [flags]")
-		}
-		err = usagef("%s: see %s --help", text, command.CommandPath())
+		err = usagef("%s: see %s --help", oneLine(err.Error()), command.CommandPath())
 	}
 	printError(env.Err, err, a.json || slices.Contains(args, "--json"))
 	return codeOf(err)
+}
+
+// exactly returns the check of a command that has n arguments.
+func exactly(n int) cobra.PositionalArgs {
+	return func(command *cobra.Command, args []string) error {
+		if len(args) == n {
+			return nil
+		}
+		return errors.New("write " + strings.TrimSuffix(command.UseLine(), " [flags]"))
+	}
 }
 
 // app is one run of the command.

@@ -33,7 +33,7 @@ behind it, with a quoted value for each of its scopes: 'for "acme": 50 per 1s'. 
 		Example: `  headway set zendesk --policy "peak: 20 per 1s" --policy "daily: 100000 daily (UTC)"` + "\n" +
 			`  headway set crm --policy "tenant: 5 per 1s, per tenant" --policy 'for "acme": 50 per 1s'` + "\n" +
 			`  headway set zendesk --policy "peak: 5 per 1s" --yes`,
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly(1),
 		ValidArgsFunction: a.completeUpstream,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list, err := parsePolicies(texts)
@@ -138,7 +138,7 @@ func (a *app) unset() *cobra.Command {
 		Long: `Undo headway set: each process uses the policies that its code or file declares. Limits that headway limit has set for single keys
 stay: undo those with headway unlimit.`,
 		Example:           "  headway unset zendesk",
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly(1),
 		ValidArgsFunction: a.completeUpstream,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.onUpstream(cmd.Context(), args[0], nil, func(ctx context.Context, on *on) error {
@@ -162,7 +162,7 @@ func (a *app) limit() *cobra.Command {
 numbers hold for the time of --for, or else until headway unlimit. The policy stays as it is for all other keys.`,
 		Example: `  headway limit zendesk tenant "50 per 1s, burst 10" --scope tenant=acme` + "\n" +
 			`  headway limit zendesk tenant "1 per 1s" --scope tenant=acme --for 2h`,
-		Args:              cobra.ExactArgs(3),
+		Args:              exactly(3),
 		ValidArgsFunction: a.completeKeyed,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("for") && lasts <= 0 {
@@ -207,7 +207,7 @@ func (a *app) unlimit() *cobra.Command {
 		Short:             "Remove the numbers that limit has set for one key",
 		Long:              `Undo headway limit for one key: the numbers of its policy hold for it again.`,
 		Example:           "  headway unlimit zendesk tenant --scope tenant=acme",
-		Args:              cobra.ExactArgs(2),
+		Args:              exactly(2),
 		ValidArgsFunction: a.completeKeyed,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.onKey(cmd.Context(), args[0], args[1], scopes, func(ctx context.Context, on *on) error {

@@ -30,7 +30,7 @@ policy admits now, for each key. USED is the part of the limit in use: the pace 
 permits taken for calls in flight. LEFT is how many calls of cost 1 may start now, and NEXT when the next one may. QUEUED is how many
 calls are queued for a permit, a lane or a fair share, WAITING how many wait because of the policy, all keys together.`,
 		Example:           "  headway status zendesk\n  headway status zendesk --scope tenant=acme --json",
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly(1),
 		ValidArgsFunction: a.completeUpstream,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.onUpstream(cmd.Context(), args[0], scopes, func(_ context.Context, on *on) error {

@@ -20,7 +20,7 @@ func (a *app) top() *cobra.Command {
 		Long: `Show the state of an upstream, refreshed every second: for each policy the pace against the limit, queued and waiting calls,
 pauses and the last minute; then the busiest keys, or with --by caller what callers spent, and the processes. Keys: arrows or tab to choose a policy, p to pause, r to resume,
 ? for help, q to quit. With --json it prints what status --json prints, once.`,
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly(1),
 		ValidArgsFunction: a.completeUpstream,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if by != "key" && by != "caller" {

@@ -21,7 +21,7 @@ func (a *app) resume() *cobra.Command {
 		Long: `Lift the pause of the whole upstream and the pauses of its policies. Of a policy with scopes, only the pause of the key that --scope
 gives is lifted. Calls that wait behind these pauses reserve again.`,
 		Example:           "  headway resume zendesk\n  headway resume zendesk --scope tenant=acme",
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly(1),
 		ValidArgsFunction: a.completeUpstream,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.onUpstream(cmd.Context(), args[0], scopes, a.lift)
@@ -64,7 +64,7 @@ func (a *app) reset() *cobra.Command {
 only the key that --scope gives is reset; policies without scopes are always reset. The upstream itself does not forget what it has
 counted: it may refuse calls until its own windows end. The command asks for confirmation.`,
 		Example:           "  headway reset zendesk\n  headway reset zendesk --scope tenant=acme --yes",
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly(1),
 		ValidArgsFunction: a.completeUpstream,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !yes && !isTerminal(a.env.In) {
