@@ -92,13 +92,13 @@ function concurrency.renew(o, now, id, began)
   end
 end
 
-function concurrency.release(o, id)
+function concurrency.release(o, id, ...)
   concurrency.over(o, id)
-  queues().leave(o, id)
+  queues().leave(o, id, ...)
 end
 
 function concurrency.cancel(o, _, id, has)
-  if permitted(has) then concurrency.release(o, id) end
+  if permitted(has) then concurrency.release(o, id, 0) end
 end
 
 for _, name in ipairs({ 'settle', 'claim', 'slow', 'stray' }) do concurrency[name] = function() end end

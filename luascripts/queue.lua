@@ -108,13 +108,19 @@ function queue.turn(o, c, rank, at, within)
   return few <= within and micros(at - first) * c.weight <= within, ahead
 end
 
+-- step returns by how much a call advances the tags of its flow.
+local function step(o, cost, owed, weight)
+  local s = math.max(0, lengthof(o, cost) + owedof(o, owed))
+  weight = math.max(1, weight)
+  s = (s - s % weight) / weight
+  return math.max(C.TagUnit, s - s % C.TagUnit)
+end
+
 -- advance records where the flow's next call begins, and the length of the shortest call so far.
 local function advance(o, c, at, i)
-  local length = lengthof(o, c.costof(i))
-  local step = math.max(0, length + owedof(o, c.owed[i]))
-  step = (step - step % c.weight) / c.weight
-  redis.call('ZADD', o.flows, at - at % C.TagUnit + math.max(C.TagUnit, step - step % C.TagUnit), c.flow)
-  redis.call('ZADD', o.flows, 'GT', -length, -1)
+  local cost = c.costof(i)
+  redis.call('ZADD', o.flows, at - at % C.TagUnit + step(o, cost, c.owed[o], c.weight), c.flow)
+  redis.call('ZADD', o.flows, 'GT', -lengthof(o, cost), -1)
   local own = score(o.flows, 0) and 2 or 1
   if redis.call('ZCARD', o.flows) - own > C.MaxFlows then
     redis.call('ZREMRANGEBYRANK', o.flows, own, own)
@@ -128,13 +134,21 @@ function queue.join(o, c, at, till, i)
   o.written, o.empty = true, false
 end
 
--- leave takes a call out of the queue, and reports whether it was there.
-function queue.leave(o, id)
+-- remove takes a call out of the queue, and reports whether it was there.
+function queue.remove(o, id)
   if isempty(o) then return false end
   if redis.call('ZREM', o.queue, id) == 0 then return false end
   redis.call('ZREM', o.waits, id)
   tidy(o)
   return true
+end
+
+-- leave is remove for a call that has not got what it was queued for: its flow gets back what it counted. Flow 0 counts nothing.
+function queue.leave(o, id, flow, weight, cost, owed)
+  local was = queue.remove(o, id)
+  local ends = was and flow ~= 0 and o.flows and score(o.flows, flow)
+  if ends then redis.call('ZADD', o.flows, math.max(0, ends - step(o, cost, owed, weight)), flow) end
+  return was
 end
 
 -- served records in a fair queue that a call was granted; inturn means that the queue has come so far.

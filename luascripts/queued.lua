@@ -125,7 +125,7 @@ return function(entries, c, up, now, reply, size, changed)
       local _, score = position(o)
       queue.served(o, c, score, not early, i)
     end
-    queue.leave(o, c.id)
+    queue.remove(o, c.id)
   end
 
   -- granted returns the verdict that the call gets a slot of limits of some kinds, unless it is too far away.
@@ -171,7 +171,7 @@ return function(entries, c, up, now, reply, size, changed)
         if spare < slack then slack = spare end
         if o.kind then served(i, v.class == sleeps) end
       elseif o.kind == 'lane' then
-        queue.leave(o, c.id) -- lent: it goes, and the lane is not charged
+        queue.remove(o, c.id) -- lent: it goes, and the lane is not charged
         size = addcharge(reply, size, 0, 0)
       else
         unknown('kind', kind[i])
@@ -351,7 +351,8 @@ return function(entries, c, up, now, reply, size, changed)
     -- one is now the first, and polls in time for the slots of other choices.
     if o.kind then
       local least = #choices > 1 and ok and queue.isfirst(o, c.id) and 1 or 0
-      if o ~= joined and queue.leave(o, c.id) or freed[o] then queue.call(o, now, c.id, least, lives) end
+      local left = o ~= joined and queue.leave(o, c.id, c.flow, c.weight, c.costs and c.costs[i] or c.cost, c.owed[o])
+      if left or freed[o] then queue.call(o, now, c.id, least, lives) end
     end
   end
   if c.held then known = {} end -- no other call keeps its slot

@@ -25,7 +25,8 @@
 --          6 claim      a process remembers a charge a, b
 --          7 reset      the account starts anew
 --          8 renew      the lease of call a, which began at b (µs since the epoch), is renewed
---          9 release    call a is over, or has left the queue
+--          9 release    call a is over, or leaves the queue, where a call of flow b, of weight c, counted at cost d and owed e; b is 0 if it
+--                       counted nothing
 --         10 stray      a call whose slot was a (µs since the epoch; 0: now) was refused, though there was room: the margin grows by c
 --                       millionths, to d at most; it changed something if one was refused within b µs before
 --        1 and 7 change the epoch, so that no process restores the state of before; so does the first answer about an allowance, so that
@@ -95,7 +96,7 @@ for _ = 1, notes do
   elseif kind == C.NoteRenew then
     o.run.renew(o, now, a, b)
   elseif kind == C.NoteRelease then
-    o.run.release(o, a)
+    o.run.release(o, a, b, c, d, e)
     o.freed = true
   elseif kind == C.NoteClaim then
     did = o.run.claim(o, now, a, b)

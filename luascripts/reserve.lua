@@ -165,7 +165,7 @@ while nextarg <= #ARGV and spent < enough do
     if held > 0 then c.held = {} end
     for i = 1, 3 * held do c.held[i] = arg() end
     c.owed = {}
-    for i = 1, arg() do c.owed[i] = arg() end
+    for i = 1, arg() do c.owed[entries[i]] = arg() end
     if first then c.choices, c.first = choices, first end
     decide = decide or define.queued()
     size, wrote = decide(entries, c, up, now, reply, size, changed)

@@ -179,50 +179,114 @@ func TestACallBehindTheLineIsRefusedInTime(t *testing.T) {
 	})
 }
 
-// However far away the store is, permits are not idle while calls of the process wait: they are passed on. Nor are they
-// ever more, and other processes get theirs.
+// However far away the store is, permits are not idle while calls of the process wait: they are passed on. Nor are they ever more, and each
+// process gets its part, or that of its tenant, however many callers the other one has.
 func TestPermitsArePassedOn(t *testing.T) {
 	t.Parallel()
-	for _, way := range []time.Duration{60 * ms, 150 * ms} {
+	for _, c := range []struct {
+		name    string
+		policy  policies.Policy
+		callers [2]int
+		least   int64 // calls of each process, of 6,000 in a minute
+	}{
+		{"in order", policies.InFlight(10), [2]int{20, 20}, 2200},
+		{"fair", policies.InFlight(10).Fair("tenant"), [2]int{10, 40}, 1400},
+		{"parts", policies.InFlight(10).Reserve("a", 50), [2]int{10, 40}, 1400},
+	} {
+		for _, way := range []time.Duration{60 * ms, 150 * ms} {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFarAway()
+				ctx, cancel := context.WithCancel(t.Context())
+				var each [2]callers
+				var ps []*pacer.Pacer
+				opts := [2][]pacer.Option{{pacer.Scope("tenant", "a"), pacer.Lane("a")}, {pacer.Scope("tenant", "b")}}
+				for i := range each {
+					p := f.pacer(t, c.policy.Named("permits"))
+					ps = append(ps, p)
+					r, err := p.Acquire(ctx, opts[i]...)
+					require.NoError(t, err)
+					r.Release()
+					synctest.Wait()
+				}
+				f.goes(way)
+				for i, p := range ps {
+					each[i].call(ctx, t, p, c.callers[i], 100*ms, opts[i]...)
+				}
+				time.Sleep(10 * time.Second) // the permits are taken, and the processes know the way
+				before, length := each[0].busy.Load()+each[1].busy.Load(), 60*time.Second
+				first := [2]int64{each[0].went.Load(), each[1].went.Load()}
+				time.Sleep(length)
+				used := float64(each[0].busy.Load()+each[1].busy.Load()-before) / float64(10*length.Microseconds())
+				went := [2]int64{each[0].went.Load() - first[0], each[1].went.Load() - first[1]}
+				t.Logf("%s, %v away: %.1f %% of the permits were used, %d calls", c.name, way, 100*used, went)
+				require.GreaterOrEqual(t, used, 0.9, "without that: 40 and 20 %")
+				require.LessOrEqual(t, each[0].most.Load()+each[1].most.Load(), int64(20))
+				require.Greater(t, min(went[0], went[1]), c.least)
+				cancel()
+				each[0].wg.Wait()
+				each[1].wg.Wait()
+				for _, p := range ps {
+					require.NoError(t, p.Close())
+				}
+				time.Sleep(time.Minute)
+				f.goes(0)
+				p := f.pacer(t, c.policy.Named("permits"))
+				require.Equal(t, int64(10), statusOf(t, p, "permits").Remaining)
+				require.Zero(t, statusOf(t, p, "permits").Queued)
+				closing(t, p)
+			})
+		}
+	}
+}
+
+// A call that needs a slot, too, gets the permit first, and then makes one request: so permits idle for one round trip, and those beside a
+// tighter rate lose nothing of it.
+func TestPermitsArePassedOnBesideOthers(t *testing.T) {
+	t.Parallel()
+	permits := policies.InFlight(10).Named("permits")
+	for _, c := range []struct {
+		other policies.Policy
+		way   time.Duration
+		calls float64 // in a second at least; the best that a round trip allows
+	}{
+		{policies.PerSecond(200), 20 * ms, 10 / 0.12},
+		{policies.PerSecond(200), 60 * ms, 10 / 0.16},
+		{policies.PerSecond(200), 150 * ms, 10 / 0.25},
+		{policies.Fixed(3000, time.Minute).Skew(0), 60 * ms, 50},
+		{policies.PerSecond(20), 150 * ms, 20},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFarAway()
 			ctx, cancel := context.WithCancel(t.Context())
 			var all callers
-			var each [2]callers
 			var ps []*pacer.Pacer
-			for range each {
-				p := f.pacer(t, policies.InFlight(10).Named("permits"))
+			for range 2 {
+				p := f.pacer(t, permits, c.other)
 				ps = append(ps, p)
 				r, err := p.Acquire(ctx)
 				require.NoError(t, err)
 				r.Release()
 				synctest.Wait()
 			}
-			f.goes(way)
-			for i, p := range ps {
-				each[i].call(ctx, t, p, 20, 100*ms)
+			f.goes(c.way)
+			for _, p := range ps {
+				all.call(ctx, t, p, 40, 100*ms)
 			}
-			time.Sleep(10 * time.Second) // the permits are taken, and the processes know the way
-			before, length := each[0].busy.Load()+each[1].busy.Load(), 60*time.Second
-			first := [2]int64{each[0].went.Load(), each[1].went.Load()}
-			time.Sleep(length)
-			used := float64(each[0].busy.Load()+each[1].busy.Load()-before) / float64(10*length.Microseconds())
-			t.Logf("%v away: %.1f %% of the permits were used", way, 100*used)
-			require.GreaterOrEqual(t, used, 0.9, "without that: 40 and 20 %")
-			require.LessOrEqual(t, each[0].most.Load()+each[1].most.Load(), int64(20))
-			for i := range each {
-				require.Greater(t, each[i].went.Load()-first[i], int64(300), "of 6,000")
-			}
+			time.Sleep(10 * time.Second)
+			went, requests := all.went.Load(), f.count()
+			time.Sleep(time.Minute)
+			n := float64(all.went.Load() - went)
+			t.Logf("%v, %v away: %.1f of %.1f calls a second, %.2f requests each", c.other, c.way, n/60, c.calls, float64(f.count()-requests)/n)
+			require.GreaterOrEqual(t, n/60, 0.9*c.calls)
+			require.LessOrEqual(t, all.most.Load(), int64(10))
 			cancel()
-			each[0].wg.Wait()
-			each[1].wg.Wait()
 			all.wg.Wait()
 			for _, p := range ps {
 				require.NoError(t, p.Close())
 			}
 			time.Sleep(time.Minute)
 			f.goes(0)
-			p := f.pacer(t, policies.InFlight(10).Named("permits"))
+			p := f.pacer(t, permits, c.other)
 			require.Equal(t, int64(10), statusOf(t, p, "permits").Remaining)
 			require.Zero(t, statusOf(t, p, "permits").Queued)
 			closing(t, p)

@@ -371,6 +371,40 @@ func TestFairShares(t *testing.T) {
 	})
 }
 
+// A tenant whose calls give up while they are queued gets as much as one whose calls wait.
+func TestCallsThatGiveUpCostTheirShareNothing(t *testing.T) {
+	t.Parallel()
+	for _, p := range []policies.Policy{policies.PerSecond(20).Fair("tenant"), policies.InFlight(4).Fair("tenant")} {
+		synctest.Test(t, func(t *testing.T) {
+			paces := newPacer(t, limits(p))
+			ctx, cancel := context.WithCancel(t.Context())
+			var a, b callers
+			a.call(ctx, t, paces, 3, 200*ms, pacer.Scope("tenant", "a"))
+			b.call(ctx, t, paces, 6, 200*ms, pacer.Scope("tenant", "b"))
+			for range 3 {
+				a.wg.Go(func() {
+					for ctx.Err() == nil {
+						patient, giveUp := context.WithCancel(ctx)
+						time.AfterFunc(100*ms, giveUp)
+						if r, err := paces.Acquire(patient, pacer.Scope("tenant", "a")); err == nil {
+							a.went.Add(1)
+							time.Sleep(200 * ms)
+							r.Release()
+						}
+						giveUp()
+					}
+				})
+			}
+			time.Sleep(time.Minute)
+			cancel()
+			a.wg.Wait()
+			b.wg.Wait()
+			require.InEpsilon(t, b.went.Load(), a.went.Load(), 0.1)
+			closing(t, paces)
+		})
+	}
+}
+
 // A permit that is kept empty for its skew when the Pacer is closed comes back then.
 func TestCloseDoesNotLosePermitsThatAreKeptEmpty(t *testing.T) {
 	t.Parallel()

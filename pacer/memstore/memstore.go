@@ -155,6 +155,9 @@ func choicesOf(c *store.Call, entries []engine.Entry) []engine.Choice {
 			if c.Costs != nil {
 				choices[k].Costs = append(choices[k].Costs, c.Costs[i])
 			}
+			if c.Owed != nil {
+				choices[k].Owed = append(choices[k].Owed, c.Owed[i])
+			}
 		}
 	}
 	return choices
@@ -338,7 +341,7 @@ func applyOne(e *engine.Entry, now int64, n *store.Note) (changed, slower bool) 
 	case store.NoteRenew:
 		a.Renew(l, now, n.Value, int64(n.At))
 	case store.NoteRelease:
-		a.Release(n.Value)
+		a.Release(l, engine.Left{ID: n.Value, Flow: n.Charge.From, Weight: n.Charge.To, Cost: n.Cost, Owed: n.Actual})
 	}
 	return false, false
 }

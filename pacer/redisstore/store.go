@@ -326,8 +326,10 @@ func (r *request) notes(notes []store.Note) {
 			}
 		case store.NoteClaim:
 			a, b = n.Charge.From, n.Charge.To
-		case store.NoteRenew, store.NoteRelease:
+		case store.NoteRenew:
 			a, b = n.Value, int64(n.At)
+		case store.NoteRelease:
+			a, b, c, d, e = n.Value, n.Charge.From, n.Charge.To, n.Cost, n.Actual
 		case store.NoteSettle:
 			a, b, c, d, e = n.Charge.From, n.Charge.To, n.Cost, n.Actual, n.Charge.Made
 		}

@@ -36,9 +36,9 @@ type Note struct {
 	Refused   bool          // Answer: the upstream refused the call because of this limit; if Remaining is −1, nothing is left for For
 	Guessed   bool          // Answer: the upstream does not state For, and the caller guesses; 0: the store does
 	Teaches   bool          // Answer: the number of calls admitted until the refusal, and For, determine how fast they may go
-	Charge    Charge        // Settle: of the call; without Made if it may not have gone. Claim: what is remembered; To of a window is what its bucket held at least
-	Cost      int64         // Settle, Answer: what it was charged
-	Actual    int64         // Settle: what it really cost
+	Charge    Charge        // Settle: of the call; without Made if it may not have gone. Claim: what is remembered; To of a window is what its bucket held at least. Release: the flow and the weight of a queued call
+	Cost      int64         // Settle, Answer: what it was charged. Release: the cost of a queued call
+	Actual    int64         // Settle: what it really cost. Release: what its flow owed when it was queued: see Call.Owed
 
 	Local  bool   // Settle, Answer: the grant was [Grant].Local
 	Source string // where the upstream stated For, such as "Retry-After": for people, no store keeps it
@@ -86,7 +86,8 @@ const (
 	NoteReset
 	// NoteRenew reports that a call is running, and extends its lease from now, even if it has lost its permit.
 	NoteRenew
-	// NoteRelease returns the permit of a call that is over, or removes a call from the queue.
+	// NoteRelease returns the permit of a call that is over, or removes a call from the queue: then its flow gets back what the call counted
+	// there.
 	NoteRelease
 	// NoteStray reports a refusal of a call for which its account had room: the limit lengthens its period a little for a while. It made a
 	// difference to others if it was not the only one within For: then a pause follows.

@@ -68,7 +68,7 @@ func differ(one, two *Session, plan Plan, seed uint64) (replies int, diff string
 		case o.pause > 0:
 			one.Pause(st, o.pause)
 			two.Pause(on, o.pause)
-		case o.about != 0:
+		case o.about.ID != 0:
 			reported := o.reported(&st)
 			a, b = fmt.Sprint(one.Report(st, reported...)), fmt.Sprint(two.Report(on, reported...))
 		case o.notes != nil:

@@ -330,6 +330,29 @@ func fairCases() []Case {
 			s.expect(st, 0, 5, 0)
 			s.goes(st, s.newCall())
 		}},
+		{"fair/leaves", "a call that leaves the queue without its turn costs its flow nothing", func(t testing.TB, s *Session) {
+			for _, st := range []store.Stack{s.Stack(rate...), s.Stack(permits...)} {
+				s.fill(st)
+				s.stands(st, s.newCall(), 0)
+				other := func(ahead int64) *store.Call {
+					c := s.newCall()
+					c.Flow, c.Owed = 2, []int64{300_000}
+					s.stands(st, c, ahead)
+					return c
+				}
+				for range 3 {
+					s.release(st, other(1))
+					c := other(1)
+					c.MaxWait = 0
+					if g := s.Ask(st, *c); g.OK || g.Queued {
+						t.Fatalf("got %+v, want a refusal", g)
+					}
+				}
+				c := s.newCall()
+				s.stands(st, c, 1)
+				other(1)
+			}
+		}},
 		{"fair/called", "a call that is given back, or leaves, makes way for the first in the queue", func(t testing.TB, s *Session) {
 			st := s.Stack(rate...)
 			var last store.Grant

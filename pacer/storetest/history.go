@@ -131,7 +131,7 @@ type op struct {
 	notes  []store.Note
 	status bool
 
-	about  int64 // a call that runs, is over or has left the queue; 0: none
+	about  store.Call // that runs, is over or has left the queue; its ID is 0 for none
 	began  store.Instant
 	renews bool // it runs
 }

@@ -158,10 +158,10 @@ func conform(t testing.TB, f Fixture, seed uint64, plan Plan) {
 			for _, batches := range cancelled(holds, left) {
 				s.CancelEach(batches)
 			}
-		case o.about != 0:
+		case o.about.ID != 0:
 			if !o.renews {
-				runs.end(&st, o.about)
-			} else if !runs.renew(&st, o.about, s.now) {
+				runs.end(&st, o.about.ID)
+			} else if !runs.renew(&st, o.about.ID, s.now) {
 				continue // it would run without a permit: it is too late for that
 			}
 			s.Report(st, o.reported(&st)...)

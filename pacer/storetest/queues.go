@@ -122,12 +122,20 @@ func (s *Session) holding(c *store.Call, g store.Grant) *store.Call {
 }
 
 // notes makes a note of a kind about a call, for each limit of a stack with a queue.
-func notes(kind store.NoteKind, st *store.Stack, id int64, began store.Instant) []store.Note {
+func notes(kind store.NoteKind, st *store.Stack, c *store.Call, began store.Instant) []store.Note {
 	var all []store.Note
 	for i := range st.Limits {
-		if hasQueue(&st.Limits[i].Spec) {
-			all = append(all, store.Note{Kind: kind, Limit: i, Value: id, At: began})
+		if !hasQueue(&st.Limits[i].Spec) {
+			continue
 		}
+		n := store.Note{Kind: kind, Limit: i, Value: c.ID, At: began}
+		if kind == store.NoteRelease {
+			n.Charge, n.Cost = store.Charge{From: c.Flow, To: c.Weight}, c.CostOf(i)
+			if c.Owed != nil {
+				n.Actual = c.Owed[i]
+			}
+		}
+		all = append(all, n)
 	}
 	return all
 }
@@ -136,14 +144,14 @@ func notes(kind store.NoteKind, st *store.Stack, id int64, began store.Instant) 
 func (s *Session) release(st store.Stack, calls ...*store.Call) {
 	s.t.Helper()
 	for _, c := range calls {
-		s.Report(st, notes(store.NoteRelease, &st, c.ID, 0)...)
+		s.Report(st, notes(store.NoteRelease, &st, c, 0)...)
 	}
 }
 
 // renew reports that a call, which began at Epoch, is running.
 func (s *Session) renew(st store.Stack, c *store.Call) {
 	s.t.Helper()
-	s.Report(st, notes(store.NoteRenew, &st, c.ID, Epoch)...)
+	s.Report(st, notes(store.NoteRenew, &st, c, Epoch)...)
 }
 
 // expect checks the status of limit i.

@@ -181,7 +181,7 @@ func (h *history) reportQueued(o *op, holds []held) (ok bool) {
 		i := h.rng.IntN(n)
 		w := h.queue[i]
 		h.queue = slices.Delete(h.queue, i, i+1)
-		o.set, o.about = w.set, w.call.ID
+		o.set, o.about = w.set, w.call
 		return true
 	}
 	var running []int
@@ -195,7 +195,7 @@ func (h *history) reportQueued(o *op, holds []held) (ok bool) {
 	}
 	i := running[h.rng.IntN(len(running))]
 	x := &holds[i]
-	o.set, o.about, o.began = x.set, x.call.ID, x.grant.At
+	o.set, o.about, o.began = x.set, x.call, x.grant.At
 	o.renews = h.rng.IntN(3) == 0
 	if !o.renews {
 		x.over = true
@@ -213,7 +213,7 @@ func (o *op) reported(st *store.Stack) []store.Note {
 	if o.renews {
 		kind = store.NoteRenew
 	}
-	return notes(kind, st, o.about, o.began)
+	return notes(kind, st, &o.about, o.began)
 }
 
 // heed remembers the outcome of requests.

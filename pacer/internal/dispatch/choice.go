@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A call may be bound by any one of some choices of limits, such as those of one of several credentials: see [store.Call].AnyOf. As long
@@ -84,12 +85,16 @@ func (c *Call) preferred() int {
 	return c.grant[0].Choice
 }
 
-// choiceOf returns which of a call's choices has exactly the limits of some permits; 0 for a call without choices, and −1 if none has.
+// choiceOf returns which of a call's choices has exactly the limits of some permits; 0 for a call without choices, all of whose permits they
+// are, and −1 if none has.
 func (c *Call) choiceOf(permits []store.Limit) int {
 	anyOf := c.request[0].AnyOf
 	if anyOf == nil {
-		if len(permits) != len(c.stack.Limits) {
-			return -1
+		for i := range c.stack.Limits {
+			if l := &c.stack.Limits[i]; l.Spec.Algorithm == specs.Concurrency &&
+				!slices.ContainsFunc(permits, func(p store.Limit) bool { return p.Key() == l.Key() }) {
+				return -1
+			}
 		}
 		return 0
 	}
@@ -98,17 +103,20 @@ func (c *Call) choiceOf(permits []store.Limit) int {
 	})
 }
 
-// standing returns the limits for which a call is queued in the store, as far as that is known: one, if it has choices.
-func (c *Call) standing() []store.Limit {
-	if i := c.grant[0].Binds; c.request[0].AnyOf != nil && c.limit(i) != nil {
-		return c.stack.Limits[i : i+1]
-	}
-	return c.stack.Limits
+// mayStandFor reports whether a call may be queued in the store for a limit, by its index: for one only, if it has choices.
+func (c *Call) mayStandFor(i int) bool {
+	binds := c.grant[0].Binds
+	return c.request[0].AnyOf == nil || c.limit(binds) == nil || i == binds
 }
 
 // standsFor reports whether a call that has choices is queued for one of some limits.
 func (c *Call) standsFor(keys map[store.Key]bool) bool {
-	return c.request[0].AnyOf != nil && boundByAny(c.standing(), keys)
+	for i := range c.stack.Limits {
+		if c.request[0].AnyOf != nil && c.mayStandFor(i) && boundByAny(c.stack.Limits[i:i+1], keys) {
+			return true
+		}
+	}
+	return false
 }
 
 // standsBy reports whether a call that has choices is queued by one that has one of some limits.

@@ -114,7 +114,7 @@ func (f *fake) permit(now store.Instant, c *store.Call, g *store.Grant) {
 	}
 	*g = store.Grant{Now: now, At: now.Add(time.Second), Charges: g.Charges[:0], Queued: true, Ahead: int64(i)}
 	g.Charges = append(g.Charges, store.Charge{From: c.ID})
-	if i < f.permits-len(f.held) {
+	if f.held[c.ID] || i < f.permits-len(f.held) {
 		if f.held == nil {
 			f.held = make(map[int64]bool)
 		}

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/headway-go/headway/pacer/internal/leases"
@@ -70,12 +69,12 @@ func (s *Dispatcher) dropLease(c *Call) {
 // passing returns what the lease of a call that has got its permits needs to be passed on. The caller holds mu, if another goroutine
 // knows the call.
 func (s *Dispatcher) passing(c *Call) leases.Passing {
-	if c.queue == nil || !c.queue.passes || c.grant[0].Local || !s.Echoes() {
-		return leases.Passing{Flow: c.request[0].Flow, Since: c.requested, Assume: c.assumed}
-	}
-	p := leases.Passing{Queue: c.queue.hash, Since: c.requested, Part: 0.5 + rand.Float64()}
-	if c.choices != nil {
-		p.Limits = c.choices.limits
+	p := leases.Passing{Flow: c.request[0].Flow, Since: c.requested, Assume: c.assumed}
+	if c.queue != nil && c.queue.passes && !c.grant[0].Local && s.Echoes() {
+		p.Queue, p.Part = c.queue.hash, 0.5+rand.Float64()
+		if p.Limits = c.stack.Limits; c.choices != nil {
+			p.Limits = c.choices.limits
+		}
 	}
 	return p
 }
@@ -138,8 +137,20 @@ func (s *Dispatcher) cancelAll(ctx context.Context, batches []store.Batch) {
 
 // leaveStoreQueue gives up a position in the store's queue.
 func (s *Dispatcher) leaveStoreQueue(c *Call) {
-	limits := slices.DeleteFunc(slices.Clone(c.standing()), func(l store.Limit) bool { return !l.Spec.HasQueue() })
+	var limits []store.Limit
+	var places []store.Note
+	call := &c.request[0]
+	for i, l := range c.stack.Limits {
+		if !l.Spec.HasQueue() || !c.mayStandFor(i) {
+			continue
+		}
+		n := store.Note{Charge: store.Charge{From: call.Flow, To: call.Weight}, Cost: call.CostOf(i)}
+		if call.Owed != nil {
+			n.Actual = call.Owed[i]
+		}
+		limits, places = append(limits, l), append(places, n)
+	}
 	if len(limits) > 0 {
-		s.Leases.Leave(c.request[0].ID, limits)
+		s.Leases.Leave(call.ID, limits, places)
 	}
 }

@@ -171,26 +171,21 @@ func (s *Dispatcher) Paused(limits []store.Limit) bool {
 }
 
 // passOn gives the permits of a call that is over to the next call of this process that waits for the same ones. If all such calls have a
-// request under way, it keeps the permits until one of them has its answer. It returns false if the permits must go back to the store. In any
-// case it notes for how long a flow had them.
-func (s *Dispatcher) passOn(f *leases.Lease) bool {
-	now := time.Now()
-	s.oweHeld(f, now.Sub(f.Passed.Since).Microseconds())
-	slice := f.Passed.Part * float64(min(maxSlice, sliceOfWays*s.way.Longest()))
-	if f.Passed.Queue == 0 || !s.Echoes() || now.Sub(f.Passed.Since) > time.Duration(slice) {
-		return false
-	}
+// request under way, it keeps the permits until one of them has its answer. It returns false if the permits must go back to the store.
+func (s *Dispatcher) passOn(f *leases.Lease) (passed bool) {
+	now, way := time.Now(), s.way.Longest()
+	slice := f.Passed.Part * float64(min(maxSlice, sliceOfWays*way))
 	s.lock()
 	defer s.unlock()
-	keep := s.way.Longest() / keptFor
-	if s.queues.byStack[f.Passed.Queue] == nil && keep < leastKept || s.IsClosed() || s.pausedNow(f.Limits, now) {
-		return false // without a queue, no call waits
+	keep := way / keptFor
+	isOfUse := f.Passed.Queue != 0 && s.Echoes() && now.Sub(f.Passed.Since) <= time.Duration(slice) &&
+		(s.queues.byStack[f.Passed.Queue] != nil || keep >= leastKept) && // without a queue, no call waits
+		!s.IsClosed() && !s.pausedNow(f.Limits, now)
+	if !isOfUse {
+		s.oweHeld(f, now)
+		return false
 	}
-	limits := f.Limits
-	if f.Passed.Limits != nil {
-		limits = f.Passed.Limits
-	}
-	q := s.queueFor(f.Passed.Queue, limits, true)
+	q := s.queueFor(f.Passed.Queue, f.Passed.Limits, true)
 	if f.Kept = now; keep >= leastKept {
 		f.Kept = now.Add(keep)
 		time.AfterFunc(keep, func() {

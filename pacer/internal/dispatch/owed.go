@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"time"
+
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies/specs"
@@ -67,13 +69,12 @@ func (s *Dispatcher) owe(c *Call, i int, more int64) {
 	s.owed.of(f).more += more
 }
 
-// oweHeld notes for how long a call had its permits.
-func (s *Dispatcher) oweHeld(l *leases.Lease, held int64) {
+// oweHeld notes for how long a flow has had permits that go back to the store. The caller holds mu.
+func (s *Dispatcher) oweHeld(l *leases.Lease, now time.Time) {
 	if l.Passed.Flow == 0 {
 		return
 	}
-	s.lock()
-	defer s.unlock()
+	held := now.Sub(l.Passed.Since).Microseconds()
 	for i := range l.Limits {
 		f, fair := flowOf(&l.Limits[i], l.Passed.Flow)
 		if !fair {
@@ -114,6 +115,20 @@ func (d debts) settleUp(c *Call) {
 		r.Owed[i] = max(owed.more, 1-r.CostOf(i))
 		if owed.more -= r.Owed[i]; owed.more == 0 {
 			delete(d, f)
+		}
+	}
+}
+
+// takeBack is the opposite of settleUp, for a call that leaves the store's queue without what it was queued for. The caller holds mu.
+func (d debts) takeBack(c *Call) {
+	for i, n := range c.request[0].Owed {
+		f, fair := flowOf(&c.stack.Limits[i], c.request[0].Flow)
+		switch {
+		case !fair || n == 0:
+		case c.stack.Limits[i].Spec.Algorithm == specs.Concurrency:
+			d.of(f).more += n - c.assumed
+		default:
+			d.of(f).more += n
 		}
 	}
 }

@@ -6,18 +6,21 @@ import (
 
 	"github.com/headway-go/headway/pacer/internal/leases"
 	"github.com/headway-go/headway/pacer/store"
+	"github.com/headway-go/headway/policies/specs"
 )
 
 // A permit that is given back is free once the store knows, and taken once the next queued call has been woken and has polled: the longer
 // the round trip to the store, the longer it is idle. So a process passes the permit of a call that is over on to its own next call that
-// waits for the same permits and nothing else, without a request: for the store, the call before is still running. Other processes are not
-// kept out for long: after a slice of time the permit goes back to the store, which gives it to the first queued call, of whatever process.
+// waits for the same permits, without a request: for the store, the call before is still running. If the next call needs a slot, too, it
+// polls, by the number of the call before, and the permit is idle for one round trip; if the slot is far, it gives the permit back. Other
+// processes are not kept out for long: after a slice of time the permit goes back to the store, which gives it to the first queued call, of
+// whatever process. Where shares are fair, the calls of a queue have one share, which pays for as long as they have the permit.
 
 // The slice is sliceOfWays times the round trip to the store (two round trips are idle when the permit goes back), and no longer than
 // maxSlice.
 const (
-	sliceOfWays = 200
-	maxSlice    = 30 * time.Second
+	sliceOfWays = 150
+	maxSlice    = 15 * time.Second
 	// If no call of the process waits for a permit, the process keeps it for its next call during a keptFor-th of a round trip, unless that is
 	// too short for a timer: callers in a loop come at once.
 	keptFor   = 8
@@ -44,10 +47,16 @@ func (s *Dispatcher) passIdle(q *queue) {
 		case !paused && (s.hasRequests(q) || now.Before(f.Kept)):
 			return false
 		default:
-			s.Leases.GiveBack(f)
+			s.giveBackIdle(f, now)
 		}
 		return true
 	})
+}
+
+// giveBackIdle gives back permits that were kept. The caller holds mu.
+func (s *Dispatcher) giveBackIdle(f *leases.Lease, now time.Time) {
+	s.oweHeld(f, now)
+	s.Leases.GiveBack(f)
 }
 
 // takeIdle gives a call that leaves the queue with no call before it a permit that is kept. The caller holds mu.
@@ -62,7 +71,7 @@ func (s *Dispatcher) takeIdle(q *queue, c *Call, now time.Time) bool {
 	lease := s.Leases.Pass(q.idle[i], s.storeTime(now))
 	q.idle = slices.Delete(q.idle, i, i+1)
 	if lease != nil {
-		s.inherit(c, lease, now)
+		s.inherit(q, c, lease, now)
 	}
 	return lease != nil
 }
@@ -70,7 +79,9 @@ func (s *Dispatcher) takeIdle(q *queue, c *Call, now time.Time) bool {
 // pass gives permits to the first queued call, and reports whether there is one. The caller holds mu.
 func (s *Dispatcher) pass(q *queue, f *leases.Lease, now time.Time) bool {
 	i := slices.IndexFunc(q.out, func(c *Call) bool {
-		return c.isQueued() && (c.latest.IsZero() || now.Before(c.latest)) && c.choiceOf(f.Limits) >= 0
+		l := c.limit(c.grant[0].Binds)
+		return c.isQueued() && c.lease == nil && l != nil && l.Spec.Algorithm == specs.Concurrency &&
+			(c.latest.IsZero() || now.Before(c.latest)) && c.choiceOf(f.Limits) >= 0
 	})
 	if i < 0 {
 		return false
@@ -81,17 +92,23 @@ func (s *Dispatcher) pass(q *queue, f *leases.Lease, now time.Time) bool {
 	}
 	heir := q.out[i]
 	if !s.yield(heir) {
-		s.Leases.Leave(heir.request[0].ID, heir.standing())
+		s.owed.takeBack(heir)
+		s.leaveStoreQueue(heir)
+		heir.request[0].Owed = nil
 	}
 	delete(s.byID, heir.request[0].ID)
-	s.inherit(heir, lease, now)
+	s.inherit(q, heir, lease, now)
 	heir.signal()
 	return true
 }
 
-// inherit sets the state of a call that takes over the lease of another. The caller holds mu.
-func (s *Dispatcher) inherit(c *Call, f *leases.Lease, now time.Time) {
-	c.request[0].ID, c.lease = f.ID, f
+// inherit sets the state of a call that takes over the lease of another. If it needs a slot, too, it polls: the store finds that it has its
+// permits. The caller holds mu.
+func (s *Dispatcher) inherit(q *queue, c *Call, f *leases.Lease, now time.Time) {
+	c.request[0].ID, c.lease, c.due = f.ID, f, now
+	if !q.alone {
+		return
+	}
 	g := &c.grant[0]
 	*g = store.Grant{
 		OK: true, Now: f.Began, At: f.Began, Slack: maxSlack, Binds: g.Binds, Charges: g.Charges[:0], Choice: c.choiceOf(f.Limits),
@@ -100,13 +117,39 @@ func (s *Dispatcher) inherit(c *Call, f *leases.Lease, now time.Time) {
 		g.Charges = append(g.Charges, store.Charge{From: f.ID, To: 1})
 	}
 	c.narrow()
-	c.requested, c.due, c.known = now, now, s.changes.Load()
+	c.requested, c.known = now, s.changes.Load()
+}
+
+// takeLent takes the permits from a call that had them before its slot, and returns them; nil if it had none. A call with a slot gave its
+// permits back with that. The caller holds mu.
+func (s *Dispatcher) takeLent(c *Call) (lent *leases.Lease) {
+	if c.grant[0].OK {
+		s.dropLease(c)
+		return nil
+	}
+	lent, c.lease = c.lease, nil
+	return lent
+}
+
+// lent gives permits back that a call had before its slot, unless it has both now: then they are in their slice as before. The caller holds mu.
+func (s *Dispatcher) lent(c *Call, f *leases.Lease) {
+	switch {
+	case f == nil:
+	case c.lease != nil:
+		c.lease.Passed.Since, c.lease.Passed.Part = f.Passed.Since, f.Passed.Part
+		s.Leases.Forget(f)
+	default: // it gets others by another number: the store may learn late that these are free
+		delete(s.byID, f.ID)
+		c.request[0].ID = store.NewID()
+		s.nameByID(c)
+		s.giveBackIdle(f, time.Now())
+	}
 }
 
 // hasRequests reports whether a call that has left the queue has no permit yet, and waits for an answer of the store or is about to
 // sleep. The caller holds mu.
 func (s *Dispatcher) hasRequests(q *queue) bool {
-	return slices.ContainsFunc(q.out, func(c *Call) bool { return c.state == reserved && c.lease == nil && !c.isQueued() })
+	return slices.ContainsFunc(q.out, func(c *Call) bool { return c.state == reserved && c.lease == nil && !c.isAsleep() })
 }
 
 // yield gives what a call gives up in the store, a slot or a position in a queue, to those of the process that wait behind it: each gets
@@ -152,7 +195,7 @@ func (s *Dispatcher) isOfUse(c *Call) bool {
 func (s *Dispatcher) swap(a, b *Call) {
 	x, y := &a.request[0], &b.request[0]
 	a.grant[0], b.grant[0] = a.giveUp(), b.giveUp()
-	x.ID, y.ID, x.Since, y.Since = y.ID, x.ID, y.Since, x.Since
+	x.ID, y.ID, x.Since, y.Since, x.Owed, y.Owed = y.ID, x.ID, y.Since, x.Since, y.Owed, x.Owed
 	a.holding, b.holding = b.holding, a.holding
 	for _, c := range []*Call{a, b} {
 		c.caught = true

@@ -42,6 +42,7 @@ func (s *Dispatcher) queueOf(c *Call) *queue {
 	q := s.queueFor(h, c.stack.Limits, c.request[0].ID != 0)
 	if q.deferred && c.request[0].AnyOf != nil {
 		s.queues.pools[q] = struct{}{}
+		q.passes = q.passes && q.alone // otherwise the store may choose a slot by other permits
 	}
 	return q
 }
@@ -61,13 +62,16 @@ func (s *Dispatcher) queueFor(h uint64, limits []store.Limit, deferred bool) *qu
 		q = &queue{all: &s.queued, hash: h, limits: slices.Clone(limits), deferral: deferral{deferred: deferred}}
 		q.ask.queue, q.ask.stack = q, store.Stack{Upstream: s.Upstream, Limits: q.limits}
 		q.ask.hash = q.ask.stack.Hash(qs.seed)
-		q.passes, q.inOrder = q.deferred && !s.Direct, q.deferred
+		q.passes, q.alone, q.inOrder = q.deferred && !s.Direct, q.deferred, q.deferred
 		for i := range q.limits {
 			l := &q.limits[i].Spec
 			q.groups = q.groups || l.Algorithm == specs.Window || l.Most > 0
 			q.inOrder = q.inOrder && l.Queue == specs.NoQueue
-			// The call needs nothing else, the store does not decide which call gets the permit, and no lease counts only from some age on.
-			q.passes = q.passes && l.Algorithm == specs.Concurrency && l.Queue != specs.FairQueue && l.After == 0
+			isPermit := l.Algorithm == specs.Concurrency
+			q.alone = q.alone && isPermit
+			// No lease counts only from some age on, and the store does not decide which call has its turn for a slot. Calls of one queue have
+			// the same share of permits.
+			q.passes = q.passes && (isPermit && l.After == 0 || !isPermit && l.Queue == specs.NoQueue)
 		}
 		q.most = farthest(q.limits)
 		qs.byStack[h] = q
@@ -106,7 +110,7 @@ func (s *Dispatcher) retire(q *queue) {
 		return // Leases.Close gives idle permits back, not under mu
 	}
 	for _, f := range q.idle {
-		s.Leases.GiveBack(f)
+		s.giveBackIdle(f, time.Now())
 	}
 	q.idle = nil
 }

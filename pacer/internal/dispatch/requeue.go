@@ -53,6 +53,7 @@ func (s *Dispatcher) giveUpSlots(ctx context.Context, caught []*Call) {
 	var old []store.Batch
 	for _, c := range caught {
 		switch g := &c.grant[0]; {
+		case c.lease != nil && !g.OK: // see lent
 		case g.OK:
 			if n := len(old); n == 0 || !old[n-1].Stack.Same(&c.stack) {
 				old = append(old, store.Batch{Stack: c.stack})
@@ -110,7 +111,7 @@ func (s *Dispatcher) askAgain(ctx context.Context, c *Call) {
 		s.requeue(ctx, []*Call{c}, false)
 		return
 	}
-	old, held, first := c.stack, c.widened(), c.preferred()
+	old, held, first, hasLease := c.stack, c.widened(), c.preferred(), c.lease != nil
 	began, reach := time.Now(), s.way.Reach()
 	c.known = s.changes.Load()
 	before, later := s.neighbours(c)
@@ -155,6 +156,7 @@ func (s *Dispatcher) askAgain(ctx context.Context, c *Call) {
 			s.sleep(later, later.grant[0].Binds, g.Now, began, d)
 			later.moved()
 		}
+		lent := s.takeLent(c)
 		if err == nil && most < store.Forever && !g.OK && !g.Queued && (c.latest.IsZero() || g.Wait() <= c.latest.Sub(began)) {
 			d := before.Sub(began) - reach
 			if !yields {
@@ -164,13 +166,14 @@ func (s *Dispatcher) askAgain(ctx context.Context, c *Call) {
 		} else {
 			s.answer(c, call, g, began, err)
 		}
+		s.lent(c, lent)
 		c.moved()
 		c.woken = false
 		if q := c.queue; q != nil {
 			s.passIdle(q)
 		}
 	}()
-	err = s.reserve(ctx, &c.stack, calls[:], grants[:])
+	err = s.reserve(ctx, &c.stack, calls[:], grants[:], hasLease)
 }
 
 // neighbours returns the furthest slot of the calls before one that polls because it is queued for a permit, and the first call after it
@@ -207,15 +210,16 @@ func (s *Dispatcher) lacksPermits(c *Call) bool {
 
 // answer applies the store's answer to a call that is moving. The caller holds mu.
 func (s *Dispatcher) answer(c *Call, call *store.Call, grant *store.Grant, began time.Time, err error) {
-	s.dropLease(c) // its permits were given back with its slot
 	q := c.queue
 	switch {
 	case err != nil:
+		s.owed.takeBack(c)
 		s.end(c, err)
 		return
 	case unreached(call, grant):
 		s.sleep(c, grant.Binds, grant.Now, began, grant.Wait()/2)
 	case !grant.OK && !grant.Queued:
+		s.owed.takeBack(c)
 		c.grant[0] = *grant
 		s.end(c, c.notYet(began))
 		return

@@ -18,7 +18,7 @@ func (s *Dispatcher) Reserve(ctx context.Context, c *Call, r *Request) error {
 		} else if !goes {
 			return s.chargeInOrder(ctx, c)
 		}
-	} else if err := s.reserve(ctx, &c.stack, c.request[:], c.grant[:]); err != nil {
+	} else if err := s.reserve(ctx, &c.stack, c.request[:], c.grant[:], false); err != nil {
 		return err
 	} else if g := &c.grant[0]; g.OK || g.Queued {
 		s.granted(c)
@@ -68,7 +68,7 @@ func (s *Dispatcher) chargeNow(ctx context.Context, c *Call, r *Request) (goes b
 	}
 	most := c.request[0].MaxWait
 	c.request[0].MaxWait = 0
-	err = s.reserve(ctx, &c.stack, c.request[:], c.grant[:])
+	err = s.reserve(ctx, &c.stack, c.request[:], c.grant[:], false)
 	c.request[0].MaxWait = most
 	if err != nil {
 		return false, err

@@ -98,11 +98,11 @@ func (s *Dispatcher) sendOwn(r *request) {
 
 // reserve waits for the store's decision about one call. The end of the context does not cut that short: the store may have charged the call
 // already, and a charge whose answer is not read is lost.
-func (s *Dispatcher) reserve(ctx context.Context, stack *store.Stack, calls []store.Call, grants []store.Grant) error {
+func (s *Dispatcher) reserve(ctx context.Context, stack *store.Stack, calls []store.Call, grants []store.Grant, lent bool) error {
 	if s.Direct { // it answers without blocking
 		return storeError(s.Store.Reserve(ctx, *stack, calls, grants))
 	}
-	a := &ask{ctx: ctx, stack: *stack, hash: stack.Hash(s.queues.seed), call: &calls[0], grant: &grants[0], done: make(chan struct{}, 1)}
+	a := &ask{ctx: ctx, lent: lent, stack: *stack, hash: stack.Hash(s.queues.seed), call: &calls[0], grant: &grants[0], done: make(chan struct{}, 1)}
 	s.lock()
 	if s.IsClosed() {
 		s.unlock()
@@ -164,7 +164,7 @@ func (s *Dispatcher) nextRequest() *request {
 			kept = append(kept, w.waiting[i:]...)
 			break
 		}
-		if at, found := r.places[a.hash]; found && !r.batches[at].Stack.Alike(&a.stack) || !found && w.wire[a.hash] {
+		if at, found := r.places[a.hash]; found && !r.batches[at].Stack.Alike(&a.stack) || !found && w.wire[a.hash] && !a.lent {
 			kept = append(kept, a)
 			continue
 		}
@@ -201,7 +201,7 @@ func (s *Dispatcher) carry(r *request, a *ask, n int) {
 	if !found {
 		i = len(r.batches)
 		r.places[a.hash] = i
-		if s.Member != nil {
+		if s.Member != nil && !a.lent {
 			s.asks.wire[a.hash] = true
 		}
 		if r.batches = r.batches[:min(i+1, cap(r.batches))]; len(r.batches) == i {

@@ -259,6 +259,7 @@ type outlook struct {
 type deferral struct {
 	deferred bool
 	passes   bool // the process passes permits on
+	alone    bool // its calls need nothing but permits
 	inOrder  bool // its calls are queued for permits, in order of arrival
 	inStore  StoreQueue
 	idle     []*leases.Lease // permits to be passed on, kept until a call of out has its answer
@@ -289,6 +290,7 @@ type subscription struct {
 // An ask is calls of one stack about which the store must decide.
 type ask struct {
 	ctx   context.Context //nolint:containedctx // for its values
+	lent  bool            // the call has its permits: its request need not wait for one under way
 	queue *queue          // whose first calls these are: as many as its window allows when the request is made. Nil: it is one call
 	stack store.Stack
 	hash  uint64 // of the stack

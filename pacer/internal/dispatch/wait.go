@@ -204,12 +204,21 @@ func (s *Dispatcher) cancel(ctx context.Context, c *Call, mayHaveGone bool) erro
 		return nil
 	}
 	taken := s.yield(c)
+	if !taken && c.grant[0].Queued {
+		s.owed.takeBack(c)
+	}
 	c.state = givenBack // from here on, the grant does not change
 	c.signal()          // somebody may be waiting for it
 	s.leaveQueue(c)
 	queued, lease := c.grant[0].Queued, c.lease
 	s.unlock()
-	if c.free || taken || !queued && !c.grant[0].OK { // in the last case it has made no request yet
+	switch {
+	case c.free || taken:
+		return nil
+	case !c.grant[0].OK && lease != nil: // it has no slot yet
+		s.Leases.GiveBack(lease)
+		return nil
+	case !c.grant[0].OK && !queued: // it has made no request yet
 		return nil
 	}
 	s.Leases.Forget(lease)

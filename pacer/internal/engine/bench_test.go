@@ -75,6 +75,6 @@ func BenchmarkReserveQueued(b *testing.B) {
 		if !g.OK {
 			b.Fatal(g)
 		}
-		r.stack[1].Account.Release(now)
+		r.stack[1].Account.Release(&r.stack[1].Limit, engine.Left{ID: now})
 	}
 }

@@ -100,9 +100,9 @@ func (f *Concurrency) Commit(*Limit, int64, Placement, int64) (Charge, int64) {
 }
 
 // Cancel implements [Account].
-func (f *Concurrency) Cancel(_ *Limit, _ int64, c Charge) (more bool) {
+func (f *Concurrency) Cancel(l *Limit, _ int64, c Charge) (more bool) {
 	if id, has := c.permit(); has {
-		f.Release(id)
+		f.Release(l, Left{ID: id})
 	}
 	return false
 }
@@ -134,10 +134,10 @@ func (f *Concurrency) Renew(l *Limit, now, id, began int64) {
 }
 
 // Release implements [Account].
-func (f *Concurrency) Release(id int64) bool {
-	_, had := f.leases[id]
-	delete(f.leases, id)
-	return f.queue.leave(id) || had
+func (f *Concurrency) Release(l *Limit, c Left) bool {
+	_, had := f.leases[c.ID]
+	delete(f.leases, c.ID)
+	return f.queue.leave(l, c) || had
 }
 
 // Reset implements [Account].

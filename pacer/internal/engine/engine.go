@@ -53,7 +53,7 @@ type Account interface { //nolint:interfacebloat // one method for each thing th
 	// longer had a permit.
 	Renew(l *Limit, now, id, began int64)
 	// Release gives back a call's permit, or its position, and reports whether it had one.
-	Release(id int64) bool
+	Release(l *Limit, c Left) bool
 	// Reset forgets everything except the time of the reset: what was charged before is not given back.
 	Reset(now int64)
 	// Expires is the instant from which the account is equivalent to a new one, except for a reset that it remembers.
@@ -74,7 +74,7 @@ func (inert) Stray(*Limit, int64, int64, Stray) (alone, slower bool) { return fa
 func (inert) Learn(*Limit, int64, int64, int64) bool                 { return false }
 func (inert) Claim(*Limit, int64, Charge) bool                       { return false }
 func (inert) Renew(*Limit, int64, int64, int64)                      {}
-func (inert) Release(int64) bool                                     { return false }
+func (inert) Release(*Limit, Left) bool                              { return false }
 func (inert) Remembers() int64                                       { return 0 }
 
 // A Placement is where an account would place a call: Earliest returns it, and Commit charges it. Nothing else passes from the one to the
@@ -201,6 +201,15 @@ type Call struct {
 	Slot   int64    // that slot
 }
 
+// left returns the call as it leaves the queue of an entry.
+func (c *Call) left(i int) Left {
+	l := Left{c.ID, c.Flow, c.Weight, c.cost(i), 0}
+	if c.Owed != nil {
+		l.Owed = c.Owed[i]
+	}
+	return l
+}
+
 func (c *Call) cost(i int) int64 {
 	if c.Costs == nil {
 		return c.Cost
@@ -288,5 +297,6 @@ func Reserve(now int64, stack []Entry, c Call, charges []Charge) (Grant, []Charg
 type Choice struct {
 	Stack []Entry
 	Costs []int64
+	Owed  []int64
 	Kept  uint64
 }

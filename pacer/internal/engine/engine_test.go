@@ -178,7 +178,7 @@ func TestNewAccount(t *testing.T) {
 		account := engine.NewAccount(a)
 		require.IsType(t, want, account)
 		require.Zero(t, account.Expires())
-		require.False(t, account.Release(1))
+		require.False(t, account.Release(&engine.Limit{Spec: &specs.Spec{}}, engine.Left{ID: 1}))
 	}
 	require.Nil(t, engine.NewAccount(3))
 }

@@ -307,7 +307,7 @@ func (g *GCRA) lasts() int64 {
 }
 
 // Release implements [Account].
-func (g *GCRA) Release(id int64) bool { return g.queue != nil && g.queue.leave(id) }
+func (g *GCRA) Release(l *Limit, c Left) bool { return g.queue != nil && g.queue.leave(l, c) }
 
 // Reset implements [Account].
 func (g *GCRA) Reset(now int64) { *g = GCRA{reset: g.reset.reset(now, g.tat)} }

@@ -112,7 +112,7 @@ func TestGCRAExpires(t *testing.T) {
 	a.Learn(l, epoch, 20, epoch+40)
 	require.Equal(t, epoch+40, a.Expires())
 	a.Renew(l, epoch, 1, epoch)
-	require.False(t, a.Release(1), "a rate has no permits")
+	require.False(t, a.Release(l, engine.Left{ID: 1}), "a rate has no permits")
 	require.Equal(t, engine.Forever, l.Horizon())
 }
 

@@ -40,18 +40,34 @@ func lengthOf(l *Limit, cost int64) int64 {
 }
 
 // toll returns that of a call.
-func (e *Entry) toll(c *Call, i int) (t toll) {
-	if e.fairly() {
-		t.length = lengthOf(&e.Limit, c.cost(i))
+func (e *Entry) toll(c *Call, i int) toll {
+	owed := int64(0)
+	if c.Owed != nil {
+		owed = c.Owed[i]
+	}
+	return tollOf(&e.Limit, c.cost(i), owed)
+}
+
+// tollOf returns the toll of a call of a cost whose flow owes so much.
+func tollOf(l *Limit, cost, owed int64) (t toll) {
+	fair := l.Spec.Queue == specs.FairQueue
+	if fair {
+		t.length = lengthOf(l, cost)
 	}
 	switch {
-	case c.Owed == nil || c.Owed[i] == 0:
-	case e.Limit.Spec.Algorithm == specs.GCRA:
-		t.owed = lengthOf(&e.Limit, c.Owed[i])
-	case e.fairly():
-		t.owed = max(0, min(c.Owed[i], numbers.MaxTagged))*numbers.TagHeld - t.length
+	case owed == 0:
+	case l.Spec.Algorithm == specs.GCRA:
+		t.owed = lengthOf(l, owed)
+	case fair:
+		t.owed = max(0, min(owed, numbers.MaxTagged))*numbers.TagHeld - t.length
 	}
 	return t
+}
+
+// step returns by how much a toll advances the tags of a flow.
+func (t toll) step(weight int64) int64 {
+	step := max(0, t.length+t.owed) / max(1, weight)
+	return max(numbers.TagUnit, step-step%numbers.TagUnit)
 }
 
 // ahead returns how long a call of fair shares need not poll: half the time that the rate takes for the calls before it, each counted as
@@ -168,8 +184,7 @@ func (q *Queue) advance(c *Call, score int64, t toll) {
 	if q.finish == nil {
 		q.finish, q.least = make(map[int64]int64), t.length
 	}
-	step := max(0, t.length+t.owed) / max(1, c.Weight)
-	q.finish[c.Flow] = score - score%numbers.TagUnit + max(numbers.TagUnit, step-step%numbers.TagUnit)
+	q.finish[c.Flow] = score - score%numbers.TagUnit + t.step(c.Weight)
 	q.least = min(q.least, t.length)
 	if len(q.finish) <= numbers.MaxFlows {
 		return
@@ -183,8 +198,21 @@ func (q *Queue) advance(c *Call, score int64, t toll) {
 	delete(q.finish, least.id)
 }
 
-// leave takes a call out of the queue, and reports whether it was there.
-func (q *Queue) leave(id int64) bool {
+// A Left is a call that is over, or that leaves a queue, with what it counts there. The zero Flow is that of a call that counts nothing, or that
+// has got what it was queued for.
+type Left struct{ ID, Flow, Weight, Cost, Owed int64 }
+
+// leave takes a call out of the queue, and reports whether it was there. Its flow gets back what the call counted.
+func (q *Queue) leave(l *Limit, c Left) bool {
+	in := q.remove(c.ID)
+	if end, has := q.finish[c.Flow]; in && has {
+		q.finish[c.Flow] = max(0, end-tollOf(l, c.Cost, c.Owed).step(c.Weight))
+	}
+	return in
+}
+
+// remove takes a call out of the queue, and reports whether it was there.
+func (q *Queue) remove(id int64) bool {
 	score, in := q.scores[id]
 	if !in {
 		return false

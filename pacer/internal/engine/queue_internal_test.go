@@ -52,8 +52,8 @@ func TestLineOrder(t *testing.T) {
 		require.Equal(t, c.call.ID, q.ids()[c.rank], "step %d", i)
 	}
 	require.Equal(t, []int64{6, 9, 5, 8, 7, 4}, q.ids(), "of two with the same score, the one whose digits come first")
-	require.True(t, q.leave(9))
-	require.False(t, q.leave(9))
+	require.True(t, q.remove(9))
+	require.False(t, q.remove(9))
 	require.Equal(t, []int64{6, 5, 8, 7, 4}, q.ids())
 	rank, score := q.position(&Call{ID: 7}, 500, false)
 	require.Equal(t, []int64{3, 102}, []int64{rank, score})
@@ -142,7 +142,7 @@ func TestLineTags(t *testing.T) {
 	serve := func(c Call, inTurn bool) {
 		_, score := q.position(&c, 0, true)
 		q.served(&c, score, toll{length: numbers.TagStep}, inTurn)
-		q.leave(c.ID)
+		q.remove(c.ID)
 	}
 	serve(call(5, 2, 3), false)
 	require.Zero(t, q.virtual, "a call that is not in its turn does not move the queue on")
@@ -167,7 +167,7 @@ func TestLineTags(t *testing.T) {
 	serve(call(20, 5, 1), true)
 	require.Equal(t, int64(3*numbers.TagStep), q.finish[5])
 	for len(q.waiting) > 0 {
-		q.leave(q.waiting[0].id)
+		q.remove(q.waiting[0].id)
 	}
 	require.Equal(t, Queue{}, q, "without a queue there is nobody to be fair to")
 	serve(call(21, 5, 1), true)
@@ -228,7 +228,7 @@ func TestLineIsFair(t *testing.T) {
 			first.Flow, first.Weight = int64(f)+1, weights[f]
 			q.served(&first, q.scores[first.ID], toll{length: numbers.TagStep}, true)
 			stand(f) // before the queue can be empty
-			q.leave(first.ID)
+			q.remove(first.ID)
 			got[f]++
 			for a := range weights {
 				for b := range weights {

@@ -177,7 +177,7 @@ func (v *verdict) isBetter(than *verdict) bool {
 
 // ReserveQueued is [Reserve] for such a call. It also returns which queued calls must retry.
 func ReserveQueued(now int64, stack []Entry, c Call, charges []Charge) (g Grant, charged []Charge, called []int64) {
-	choice := [1]Choice{{stack, c.Costs, c.Kept}}
+	choice := [1]Choice{{stack, c.Costs, c.Owed, c.Kept}}
 	_, g, charged, called = ReserveAny(now, stack, choice[:], 0, c, charges)
 	return g, charged, called
 }
@@ -201,7 +201,8 @@ func ReserveAny(
 	for k := range choices {
 		i := (first + k) % len(choices)
 		look := queuedCall{now: now, whole: stack, stack: choices[i].Stack, call: c, held: held, near: max(numbers.Near, c.Reach)}
-		look.call.Costs, look.call.Kept, look.roles = choices[i].Costs, choices[i].Kept, rolesOf(look.stack, roles[:0])
+		look.call.Costs, look.call.Owed, look.call.Kept = choices[i].Costs, choices[i].Owed, choices[i].Kept
+		look.roles = rolesOf(look.stack, roles[:0])
 		look.near += look.before()
 		freed = look.purge(freed)
 		v := look.decide()
@@ -241,7 +242,7 @@ func ReserveAny(
 		if len(choices) > 1 && best.at.OK && e.queue().isFirst(c.ID) {
 			least = 1
 		}
-		if e.Account != joined && e.queue().leave(c.ID) || slices.Contains(freed, e.Account) {
+		if e.Account != joined && e.queue().leave(&e.Limit, c.left(i)) || slices.Contains(freed, e.Account) {
 			called = append(called, e.next(now, c.ID, least, lives)...)
 		}
 	}
@@ -540,7 +541,7 @@ func (q *queuedCall) served(i int, early bool) {
 		_, score := e.queue().position(&q.call, q.now, true)
 		e.queue().served(&q.call, score, e.toll(&q.call, i), !early)
 	}
-	e.queue().leave(q.call.ID)
+	e.queue().remove(q.call.ID)
 }
 
 // granted returns that the call gets a slot of limits of some kinds, unless it is too far away.
@@ -581,7 +582,7 @@ func (q *queuedCall) charge(v *verdict, charges []Charge) []Charge {
 				q.served(i, v.early)
 			}
 		case k == ofLane:
-			e.queue().leave(q.call.ID) // lent: the call starts, and the lane is not charged
+			e.queue().remove(q.call.ID) // lent: the call starts, and the lane is not charged
 		default:
 			panic(fmt.Sprintf("engine: a limit of kind %b would not be charged", k))
 		}

@@ -81,6 +81,6 @@ func TestWindowExpires(t *testing.T) {
 	require.Equal(t, engine.Forever, l.Horizon())
 	require.False(t, a.Slow(l, epoch, epoch), "windows do not adapt")
 	a.Renew(l, epoch, 1, epoch)
-	require.False(t, a.Release(1), "a window has no permits")
+	require.False(t, a.Release(l, engine.Left{ID: 1}), "a window has no permits")
 	require.Equal(t, map[int64]int64{0: 1, 50: 1}, r.counts())
 }

@@ -46,6 +46,7 @@ type Lease struct {
 	Began  store.Instant
 	Passed Passing
 	Kept   time.Time // until when its permits are kept though no call waits for them: see PassOn
+	places []store.Note
 
 	// Under Leases.mu.
 	length  time.Duration // the shortest
@@ -60,7 +61,7 @@ type Lease struct {
 // Passing is what passing a lease on needs.
 type Passing struct {
 	Queue  uint64        // the number of the queue whose calls may have it; 0 for none
-	Limits []store.Limit // of that queue; nil if they are the lease's
+	Limits []store.Limit // of that queue
 	Since  time.Time     // when the store granted the permits
 	Part   float64       // of a slice, one half to one and a half: so leases of the same moment end at different times
 	Flow   int64         // whose calls have their fair share of the permits; 0 for none
@@ -188,13 +189,13 @@ func (s *Leases) GiveBack(f *Lease) {
 	s.remove(f)
 	s.mu.Unlock()
 	if is {
-		s.Leave(f.ID, f.Limits)
+		s.Leave(f.ID, f.Limits, nil)
 	}
 }
 
-// Leave reports that a call is over, or has left the store's queue.
-func (s *Leases) Leave(id int64, limits []store.Limit) {
-	one := &Lease{ID: id, Limits: limits}
+// Leave reports that a call is over, or has left the store's queue, where it counted what the places have for each limit; nil for nothing.
+func (s *Leases) Leave(id int64, limits []store.Limit, places []store.Note) {
+	one := &Lease{ID: id, Limits: limits, places: places}
 	s.mu.Lock()
 	now := s.config.Direct || s.closed
 	if !now { // before Close waits for it
@@ -263,7 +264,12 @@ func pack(all []*Lease, kind store.NoteKind) []readings.Report {
 	var m readings.Reports
 	for _, f := range all {
 		for i := range f.Limits {
-			m.Add(&f.Limits[i], store.Note{Kind: kind, Value: f.ID, At: f.Began})
+			n := store.Note{At: f.Began}
+			if f.places != nil {
+				n = f.places[i]
+			}
+			n.Kind, n.Value = kind, f.ID
+			m.Add(&f.Limits[i], n)
 		}
 	}
 	return m.All

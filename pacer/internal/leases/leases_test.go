@@ -239,7 +239,7 @@ func TestLeavingTheQueueIsReported(t *testing.T) {
 		r := newReceived()
 		s := leases.New(leases.Config{Report: r.report, PassOn: never})
 		all := limits(policies.InFlight(1))
-		s.Leave(3, all)
+		s.Leave(3, all, nil)
 		f := s.Take(4, all, 0, time.Now(), leases.Passing{})
 		s.Forget(f)
 		s.Release(f)
@@ -263,7 +263,7 @@ func TestCallsThatEndHoldUpNoRenewal(t *testing.T) {
 		}})
 		s.Take(1, limits(policies.InFlight(9).Lease(3*time.Second)), 0, time.Now(), leases.Passing{})
 		for id := range int64(100) {
-			s.Leave(10+id, limits(policies.InFlight(9)))
+			s.Leave(10+id, limits(policies.InFlight(9)), nil)
 			time.Sleep(50 * time.Millisecond)
 		}
 		var last time.Duration

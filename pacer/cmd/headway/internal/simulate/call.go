@@ -156,7 +156,7 @@ func (s *sim) renew(c *call, id int64, began, every, over store.Instant) {
 // report reports a call to the store.
 func (s *sim) report(c *call, kind store.NoteKind, began store.Instant) {
 	delete(s.queued, c.call.ID)
-	_, _, err := s.store.Report(s.ctx, c.Stack, c.notes(kind, c.call.ID, began))
+	_, _, err := s.store.Report(s.ctx, c.Stack, c.notes(kind, &c.call, began))
 	if s.err = err; err == nil {
 		s.callThem()
 	}

@@ -147,12 +147,14 @@ func (s *stack) leases() (guard, lease int64, ok bool) {
 }
 
 // notes makes a note of a kind about a call, for each limit that it may hold something of.
-func (s *stack) notes(kind store.NoteKind, id int64, began store.Instant) []store.Note {
+func (s *stack) notes(kind store.NoteKind, c *store.Call, began store.Instant) []store.Note {
 	var all []store.Note
 	for i := range s.Limits {
 		spec := &s.Limits[i].Spec
 		if spec.Algorithm == specs.Concurrency || kind == store.NoteRelease && spec.HasQueue() {
-			all = append(all, store.Note{Kind: kind, Limit: i, Value: id, At: began})
+			all = append(all, store.Note{
+				Kind: kind, Limit: i, Value: c.ID, At: began, Charge: store.Charge{From: c.Flow, To: c.Weight}, Cost: c.CostOf(i),
+			})
 		}
 	}
 	return all
