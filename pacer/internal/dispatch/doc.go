@@ -38,9 +38,10 @@
 // # Requests
 //
 // A shared store gets few requests. An ask is calls of one stack: those of a queue, as many as its window allows when the request is made,
-// or one of a caller, now or when it polls. One whose stack is not on the wire goes at once, unless four requests are under way. Later ones
-// share the next request, whatever their stacks: up to 256 calls, and no more charges than a run of the store's program takes in two
-// milliseconds. Callers whose store answers in time by itself send their own request; otherwise a goroutine does.
+// or one of a caller, now or when it polls. One whose stack is not on the wire, or whose call has its permits already, goes at once, unless
+// four requests are under way. Later ones share the next request, whatever their stacks: up to 256 calls, and no more charges than a run of
+// the store's program takes in two milliseconds. Callers whose store answers in time by itself send their own request; otherwise a goroutine
+// does.
 //
 // # States of a queue
 //
@@ -109,7 +110,8 @@
 //
 //   - Calls of one queue are requested in order of arrival. One that is bound anew while a request carries it may come later, by H.
 //   - No call fails because it is bound anew: one that cannot be keeps the limits that it has.
-//   - At most one request of a stack is under way, with at most [MaxBatch] calls, and at most [MaxAhead] of them if they have to wait.
+//   - At most one request of a stack is under way, but for calls that have their permits, with at most [MaxBatch] calls, and at most [MaxAhead]
+//     of them if they have to wait.
 //   - A slot or position that a call gives up goes to the calls behind it; only the last one goes back to the store.
 //   - Nothing that is queued is charged. A call that leaves a queue leaves nothing behind.
 //   - A call goes once, or is given back once. Only the goroutine that marked a call as moving changes its grant.
