@@ -234,10 +234,10 @@ return function(entries, c, up, now, reply, size, changed)
     local rank, free = position(o), o.run.free(o, now)
     if rank < free then return nil end
     if c.maxwait == 0 then return { class = refused, at = now, binds = i } end
-    local before = rank - math.max(0, free)
-    local v = queued(i, before < C.Front and now + C.FrontAgain or math.huge)
+    local before, all = rank - math.max(0, free), o.run.most(o, now)
+    local v = queued(i, before < math.max(1, math.min(C.Front, all)) and now + C.FrontAgain or math.huge)
     v.lease = o.after == 0 and before or nil -- when it runs out, the call polls: looked up only for the queue that it joins
-    v.need, v.of, v.first = rank + 1 - free, o.run.most(o, now), before == 0
+    v.need, v.of, v.first = rank + 1 - free, all, before == 0
     return v
   end
 

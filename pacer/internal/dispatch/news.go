@@ -174,7 +174,7 @@ func (s *Dispatcher) Paused(limits []store.Limit) bool {
 // request under way, it keeps the permits until one of them has its answer. It returns false if the permits must go back to the store.
 func (s *Dispatcher) passOn(f *leases.Lease) (passed bool) {
 	now, way := time.Now(), s.way.Longest()
-	slice := f.Passed.Part * float64(max(250*time.Millisecond, min(maxSlice, sliceOfWays*way)))
+	slice := f.Passed.Part * float64(max(leastSlice, min(maxSlice, sliceOfWays*way)))
 	s.lock()
 	defer s.unlock()
 	keep := way / keptFor

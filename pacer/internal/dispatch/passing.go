@@ -16,10 +16,11 @@ import (
 // processes are not kept out for long: after a slice of time the permit goes back to the store, which gives it to the first queued call, of
 // whatever process. Where shares are fair, the calls of a queue have one share, which pays for as long as they have the permit.
 
-// The slice is sliceOfWays times the round trip to the store (two round trips are idle when the permit goes back), and no longer than
-// maxSlice.
+// The slice is sliceOfWays times the round trip to the store (two round trips are idle when the permit goes back), from leastSlice, which
+// saves requests, to maxSlice.
 const (
 	sliceOfWays = 150
+	leastSlice  = 250 * time.Millisecond
 	maxSlice    = 15 * time.Second
 	// If no call of the process waits for a permit, the process keeps it for its next call during a keptFor-th of a round trip, unless that is
 	// too short for a timer: callers in a loop come at once.

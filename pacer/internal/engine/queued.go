@@ -507,7 +507,7 @@ func (q *queuedCall) permit(i int) (v verdict, has bool) {
 		return verdict{at: Grant{At: q.now, Binds: i}}, false
 	}
 	again, before := forever, rank-max(0, free)
-	if before < numbers.Front {
+	if before < max(1, min(numbers.Front, f.most(&e.Limit, q.now))) {
 		again = q.now + numbers.FrontAgain
 	}
 	if e.Limit.Spec.After == 0 {

@@ -172,7 +172,8 @@ const (
 	// until the slot, and suffices for a late timer.
 	PermitNear = 10_000
 	// SoonAgain and the next three set when a queued call polls: when its turn may come, but no sooner than after SoonAgain, no later than
-	// after one to two times FarAgain, and for a permit, whose end is unknown, after FrontAgain if it is one of the first Front.
+	// after one to two times FarAgain, and for a permit, whose end is unknown, after FrontAgain if it is one of the first Front and there are more
+	// permits than calls before it.
 	SoonAgain  = 1_000
 	FrontAgain = 1_000_000
 	FarAgain   = 2_000_000
