@@ -288,6 +288,11 @@ local function keepturned(entries)
   end
 end
 
+-- giveback gives a charge back, unless it was on another grid. Calls that found no room in an allowance are woken if it has some now.
+local function giveback(o, now, from, to, made)
+  if not o.turned and o.run.cancel(o, now, from, to, made) then queues().say(C.ChangeResumed, 0, o.key) end
+end
+
 -- finish writes accounts, wakes queued calls whose turn it may be where something was freed, and publishes what there is to publish.
 local function finish(entries, up, now)
   for i = 1, #entries do entries[i].run.write(entries[i], now) end

@@ -23,10 +23,8 @@ while nextarg <= #ARGV do
   local many = arg()
   for _ = 1, many do
     for i = 1, #entries do
-      local from, to, made = arg(), arg(), arg()
-      local o = entries[i]
-      if not o.turned and o.run.cancel(o, now, from, to, made) then queues().say(C.ChangeResumed, 0, o.key) end
-      o.freed = true
+      giveback(entries[i], now, arg(), arg(), arg())
+      entries[i].freed = true
     end
   end
 end

@@ -304,7 +304,7 @@ return function(entries, c, up, now, reply, size, changed)
     elseif o.starts then
       slots[o], cells[o] = o.run.first(o, from, to)
     end
-    if not o.turned then o.run.cancel(o, now, from, to, made) end
+    giveback(o, now, from, to, made)
     known = {}
   end
 

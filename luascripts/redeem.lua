@@ -66,10 +66,8 @@ for i = 1, #changes do
   local b = changes[i]
   nextarg = b.refund
   for k = 1, b.charges do
-    local from, to, made = arg(), arg(), arg()
-    local o = b.entries[k]
-    if not o.turned then o.run.cancel(o, now, from, to, made) end
-    o.freed = true
+    giveback(b.entries[k], now, arg(), arg(), arg())
+    b.entries[k].freed = true
   end
 end
 finish(all, up, now)

@@ -71,8 +71,8 @@ func (m *Store) Redeem(_ context.Context, upstream string, all []store.Booking) 
 	answers := make([]store.Redemption, len(all))
 	for i := range all {
 		stack := store.Stack{Upstream: upstream, Limits: all[i].Limits}
-		r, called, err := m.redeem(&stack, &all[i])
-		m.notify(stack.Upstream, woken(called))
+		r, changes, err := m.redeem(&stack, &all[i])
+		m.notify(stack.Upstream, changes)
 		if err != nil {
 			return nil, err
 		}
@@ -81,8 +81,8 @@ func (m *Store) Redeem(_ context.Context, upstream string, all []store.Booking) 
 	return answers, nil
 }
 
-// redeem also returns which queued calls to wake.
-func (m *Store) redeem(stack *store.Stack, b *store.Booking) (r store.Redemption, called []int64, err error) {
+// redeem also returns what to notify listeners of.
+func (m *Store) redeem(stack *store.Stack, b *store.Booking) (r store.Redemption, changes []store.Change, err error) {
 	var o opened
 	entries, err := m.open(nil, &o, stack, 0, false)
 	if err != nil {
@@ -106,14 +106,11 @@ func (m *Store) redeem(stack *store.Stack, b *store.Booking) (r store.Redemption
 	if !m.bookings.set(key, b.Next, o.now+engine.MicrosUp(b.Keep), o.now, m.keys.most) {
 		return store.Redemption{}, nil, ErrFull
 	}
-	if b.Refund == nil {
-		return r, nil, nil
-	}
 	for i, c := range b.Refund {
-		entries[i].Account.Cancel(&entries[i].Limit, o.now, engine.Charge(c))
-		called = append(called, entries[i].Next(o.now, 0)...)
+		entries[i].Cancel(o.now, engine.Charge(c))
+		changes = append(changes, woken(entries[i].Next(o.now, 0))...)
 	}
-	return r, called, nil
+	return r, append(changes, resumed(stack, entries, o.now)...), nil
 }
 
 // check checks the conditions of a change of a record, which is text, and sets in r the first that does not hold.

@@ -77,13 +77,13 @@ func New(opts ...Option) *Store {
 
 // Reserve implements [store.Store].
 func (m *Store) Reserve(_ context.Context, stack store.Stack, calls []store.Call, grants []store.Grant) error {
-	called, err := m.reserve(stack, calls, grants)
-	m.notify(stack.Upstream, woken(called))
+	changes, err := m.reserve(stack, calls, grants)
+	m.notify(stack.Upstream, changes)
 	return err
 }
 
-// reserve also returns which queued calls to wake.
-func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Grant) (called []int64, err error) {
+// reserve also returns what to notify listeners of.
+func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Grant) (changes []store.Change, err error) {
 	reach := store.ReachOf(calls)
 	var (
 		o       opened
@@ -121,7 +121,7 @@ func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Gr
 		default:
 			g, taken, more = engine.ReserveQueued(o.now, entries, ask, charges[:0])
 		}
-		called = append(called, more...)
+		changes = append(changes, woken(more)...)
 		of := &grants[i]
 		*of = store.Grant{
 			OK: g.OK, Now: store.Instant(o.now), At: store.Instant(g.At), Slack: time.Duration(g.Slack) * time.Microsecond, Binds: c.LimitOf(k, g.Binds),
@@ -142,7 +142,7 @@ func (m *Store) reserve(stack store.Stack, calls []store.Call, grants []store.Gr
 	for i := range calls {
 		o.wrote = o.wrote || grants[i].OK || grants[i].Queued || calls[i].Held != nil
 	}
-	return called, nil
+	return append(changes, resumed(&stack, entries, o.now)...), nil
 }
 
 // choicesOf returns the choices of a call by the accounts of its stack.
@@ -167,6 +167,16 @@ func choicesOf(c *store.Call, entries []engine.Entry) []engine.Choice {
 func woken(ids []int64) (changes []store.Change) {
 	for _, id := range ids {
 		changes = append(changes, store.Change{Kind: store.Wake, ID: id})
+	}
+	return changes
+}
+
+// resumed returns the changes for calls that found no room in an account, if what was given back makes some.
+func resumed(stack *store.Stack, entries []engine.Entry, now int64) (changes []store.Change) {
+	for i := range entries {
+		if l := &stack.Limits[i]; entries[i].More {
+			changes = append(changes, store.Change{Kind: store.Resumed, Policy: l.Policy, Scope: l.Scope, Now: store.Instant(now)})
+		}
 	}
 	return changes
 }
@@ -236,12 +246,10 @@ func (m *Store) cancel(stack store.Stack, grants []store.Grant) (changes []store
 	defer m.close(&o) // charges on another grid are not given back
 	for i := range grants {
 		for j, c := range grants[i].Charges {
-			e, l := &entries[j], &stack.Limits[j]
-			if e.Account.Cancel(&e.Limit, o.now, engine.Charge(c)) {
-				changes = append(changes, store.Change{Kind: store.Resumed, Policy: l.Policy, Scope: l.Scope, Now: store.Instant(o.now)})
-			}
+			entries[j].Cancel(o.now, engine.Charge(c))
 		}
 	}
+	changes = resumed(&stack, entries, o.now)
 	for i := 0; i < len(entries) && len(grants) > 0; i++ {
 		changes = append(changes, woken(entries[i].Next(o.now, 0))...)
 	}

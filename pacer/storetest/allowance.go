@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -113,20 +114,31 @@ func allowanceCases() []Case {
 			s.Go(st, 1, time.Minute)
 		}},
 		{"allowance/early", "when the last slot that has become too early is given back, listeners receive that calls may go", func(t testing.TB, s *Session) {
-			st := s.Stack(key)
-			g := s.Go(st, 1, 0)
-			changed(t, s, st, 0, left(&g, 1, 10*time.Second))
-			used := s.Go(st, 1, 0)
-			a, b := s.Go(st, 1, 10*time.Second), s.Go(st, 1, 10100*ms)
-			s.At(100 * ms)
-			changed(t, s, st, 1, left(&used, 1, 10*time.Second))
-			if g := s.Ask(st, store.Call{Cost: 1}); g.OK {
-				t.Fatal("one is left, and the early slots are two")
+			back := map[string]func(st store.Stack, c *store.Call, g store.Grant){
+				"cancelled":   func(st store.Stack, _ *store.Call, g store.Grant) { s.Cancel(st, g) },
+				"for permits": func(st store.Stack, c *store.Call, g store.Grant) { s.Ask(st, *s.holding(c, g)) },
 			}
-			s.Go(st, 1, 10100*ms)
-			s.notifies(t, store.Resumed, nil, func() { s.Cancel(st, a) })
-			s.notifies(t, store.Resumed, []int64{0}, func() { s.Cancel(st, b) })
-			s.Go(st, 1, 100*ms)
+			if _, ok := s.Store.(store.Redeemer); ok {
+				back["of a booking"] = func(st store.Stack, c *store.Call, g store.Grant) {
+					s.redeem(st, store.Booking{ID: fmt.Sprint(c.ID), Next: oneRecord, Refund: g.Charges}, store.BookingDone)
+				}
+			}
+			for how, back := range back {
+				s.At(Since(s.now) + time.Hour)
+				st, began := s.Stack(Key{Policy: policies.InFlight(9), Scope: how}, Key{Policy: key.Policy, Scope: how, Left: true}), Since(s.now)
+				g := s.Ask(st, *s.newCall())
+				changed(t, s, st, 0, left(&g, 1, 10*time.Second))
+				used, a, b := s.Ask(st, *s.newCall()), s.newCall(), s.newCall()
+				first, last := s.far(st, a, began+10*time.Second), s.far(st, b, began+10100*ms)
+				s.At(began + 100*ms)
+				changed(t, s, st, 1, left(&used, 1, 10*time.Second))
+				s.far(st, s.newCall(), began+10100*ms) // one is left, and the early slots are two
+				s.notifies(t, store.Resumed, nil, func() { back(st, a, first) })
+				s.notifies(t, store.Resumed, []int64{0}, func() { back(st, b, last) })
+				if g := s.Ask(st, *s.newCall()); g.At != s.now {
+					t.Fatalf("%s: a slot at %v, want now", how, Since(g.At)-began)
+				}
+			}
 		}},
 		{"allowance/over", "a reading of a window that is over says nothing of the next one", func(t testing.TB, s *Session) {
 			st := s.Stack(key)

@@ -118,6 +118,7 @@ func NewAccount(a specs.Algorithm) Account {
 type Entry struct {
 	Account Account
 	Limit   Limit
+	More    bool // calls that found no room may go earlier, because of a charge that was given back
 }
 
 // The methods of an entry call those of its account. They switch on the algorithm, as [NewAccount] does: in a call through the interface,
@@ -167,7 +168,8 @@ func (e *Entry) commit(now int64, p Placement, n int64) (Charge, int64) {
 	return Charge{}, 0
 }
 
-func (e *Entry) cancel(now int64, c Charge) {
+// Cancel gives a charge back.
+func (e *Entry) Cancel(now int64, c Charge) {
 	switch a := e.Account.(type) {
 	case *GCRA:
 		a.Cancel(&e.Limit, now, c)
@@ -176,7 +178,7 @@ func (e *Entry) cancel(now int64, c Charge) {
 	case *Concurrency:
 		a.Cancel(&e.Limit, now, c)
 	case *Allowance:
-		a.Cancel(&e.Limit, now, c)
+		e.More = a.Cancel(&e.Limit, now, c) || e.More
 	default:
 		e.unknown()
 	}

@@ -259,7 +259,7 @@ func giveBack(now int64, stack []Entry, charges []Charge) (held []start) {
 			}
 			held[i] = g.log.first(charges[i].interval())
 		}
-		stack[i].cancel(now, charges[i])
+		stack[i].Cancel(now, charges[i])
 	}
 	return held
 }
