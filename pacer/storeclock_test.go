@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/testing/faulty"
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/pacer/store"
 	"github.com/headway-go/headway/policies"
@@ -88,6 +89,44 @@ func TestSlowAnswersMakeNoCallLate(t *testing.T) {
 					d.takes = 0
 					time.Sleep(time.Millisecond)
 				}
+			})
+		})
+	}
+}
+
+// A process that starts when the store's clock has stepped back sees charges far ahead, until one that has seen the time before reports it.
+// Then its calls do not wait any longer for the slots that they got.
+func TestAStepBackHoldsUpNoNewProcess(t *testing.T) {
+	t.Parallel()
+	for name, list := range map[string][]policies.Policy{
+		"a rate":             {policies.PerSecond(10)},
+		"a rate and permits": {policies.PerSecond(10), policies.InFlight(3)},
+		"a lane":             {policies.PerSecond(10).Lane("batch", 50)},
+		"AtMost":             {policies.AtMost(10, time.Second).Burst(3)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := faulty.New()
+				call := func(p *pacer.Pacer, n int) {
+					for range n {
+						r, err := p.Acquire(t.Context())
+						require.NoError(t, err)
+						r.Release()
+					}
+				}
+				config := pacer.Config{Upstream: "api", Store: s, Policies: list, MaxWait: 2 * time.Hour}
+				old, err := pacer.New(config)
+				require.NoError(t, err)
+				defer closing(t, old)
+				call(old, 20)
+				s.Step(-time.Hour)
+				began := time.Now()
+				young, err := pacer.New(config)
+				require.NoError(t, err)
+				defer closing(t, young)
+				call(young, 5)
+				require.Less(t, time.Since(began), 10*time.Second)
 			})
 		})
 	}

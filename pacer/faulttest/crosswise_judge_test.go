@@ -190,6 +190,11 @@ func (w *world) beyond(b *bound) (most int64) {
 		}
 	case loses:
 		return events * (2*n + int64(w.cell.setup.rate*lagging.Seconds()))
+	case back:
+		if b.clock { // windows begin by the store's clock
+			return b.n
+		}
+		return 2 * n // starts are up to a round trip behind their slots
 	case steps:
 		return events * max(b.burst, b.n)
 	}
@@ -231,9 +236,9 @@ func (w *world) judge(t *testing.T) {
 // have left, if they could.
 func (w *world) left(t *testing.T, list []policies.Policy, all bool) *store.StackStatus {
 	t.Helper()
-	alive, now := w.store.Alive(), w.store.Now()
+	alive, latest := w.store.Alive(), w.store.Latest()
 	lasts(time.Second + lease)
-	if w.store.Now().Sub(now) <= lease {
+	if w.store.Now().Sub(latest) <= lease {
 		return nil
 	}
 	if all && alive > 0 {
@@ -264,10 +269,13 @@ func (c *cell) settles() time.Duration {
 	return 2 * time.Second
 }
 
-// calms returns for how long permits may be out, at a loss, that nobody gives back.
+// calms returns for how long permits may be out, at a loss, that nobody gives back; or how long a clock that went back may hold up calls.
 func (c *cell) calms() time.Duration {
-	if c.weather.kind == lost && c.setup.hasPermits() {
+	switch k := c.weather.kind; {
+	case k == lost && c.setup.hasPermits():
 		return lease
+	case k == back:
+		return time.Second
 	}
 	return 0
 }
@@ -293,7 +301,7 @@ func (c *cell) promised() (during, after float64) {
 	switch k := c.weather.kind; {
 	case s.rests > 0: // its callers do not request all of it
 		return 0, 0
-	case k == works:
+	case k == works, k == back:
 		during = after
 	case s.book || k == flaps || k == steps || k == loses && s.hasPermits():
 	case k != lost:

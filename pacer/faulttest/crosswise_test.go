@@ -49,6 +49,7 @@ const (
 	flaps             // it comes and goes
 	loses             // it decides, and has lost what it knew
 	steps             // it decides, by another clock
+	back              // it decides, and its clock went back once
 )
 
 func steady(f faulty.Faults) func(context.Context, *faulty.Store, *rand.Rand, func()) {
@@ -100,6 +101,11 @@ var weathers = []weather{
 	{name: "clock jumps", kind: steps, spoil: often(time.Second, 2*time.Second, func(s *faulty.Store, rng *rand.Rand) {
 		s.Step([]time.Duration{time.Hour, -time.Hour, time.Second, -time.Minute}[rng.IntN(4)])
 	})},
+	{name: "clock steps back", kind: back, spoil: func(ctx context.Context, s *faulty.Store, rng *rand.Rand, happens func()) {
+		happens()
+		s.Step([]time.Duration{-time.Hour, -time.Minute, -time.Second}[rng.IntN(3)])
+		<-ctx.Done()
+	}},
 }
 
 // A setup is a kind of stack.
@@ -449,7 +455,9 @@ func (w *world) call(ctx context.Context, by, scope, n int, rng *rand.Rand) erro
 		return err
 	}
 	d.slot, _ = inside.Slot(r)
-	d.from = time.Now()
+	if d.from = time.Now(); w.cell.weather.kind == back { // judged by a clock that does not step
+		d.slot = store.Instant(d.from.UnixMicro())
+	}
 	if w.pools != nil {
 		d.scope = r.Credential()
 	}

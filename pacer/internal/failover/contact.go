@@ -107,6 +107,14 @@ func (c *contact) goBack() {
 	}
 }
 
+// observe notes what the store's time is. If its clock has stepped forward, calls must request slots anew: those that they wait for may be
+// long past, if the clock had stepped back and only other processes had seen the time before.
+func (c *contact) observe(now store.Instant) {
+	if c.fleet.observe(now) {
+		c.config.Owner.Resumed([]store.Change{{Kind: store.Resumed, Now: now}})
+	}
+}
+
 // failed remembers why the store is out of reach.
 func (c *contact) failed(err error) {
 	if !errors.Is(err, link.ErrResting) {

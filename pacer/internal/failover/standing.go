@@ -102,13 +102,15 @@ func (f *fleet) Now() store.Instant {
 	return seen.Add(time.Since(at))
 }
 
-// observe notes what the store's time is.
-func (f *fleet) observe(now store.Instant) {
+// observe notes what the store's time is, and reports whether its clock has stepped forward by more than a second.
+func (f *fleet) observe(now store.Instant) (stepped bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if now > f.seen {
+		stepped = f.seen > 0 && now.Sub(f.seen)-time.Since(f.at) > time.Second
 		f.seen, f.at = now, time.Now()
 	}
+	return stepped
 }
 
 // lastSeen returns the latest time that the store returned, and when it did.

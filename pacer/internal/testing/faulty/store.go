@@ -43,7 +43,7 @@ type Store struct {
 	began     store.Epoch   // of the data
 	news      bool          // the epoch is not announced yet
 	shift     time.Duration // of the clock
-	last      store.Instant // store time never goes back
+	last      store.Instant // see Latest
 	replayed  store.Instant // while the log is replayed
 	log       []entry
 	alive     map[string]store.Instant // until when processes are there
@@ -83,8 +83,7 @@ func New() *Store {
 // clear has the store forget everything.
 func (s *Store) clear() {
 	s.news, s.barrier = true, 0
-	s.last++ // no two epochs began at once
-	s.began = store.Epoch{Began: s.now()}
+	s.began = store.Epoch{Began: max(s.began.Began+1, s.now())} // no two began at once
 	s.log = []entry{{s.began.Began, func(*memstore.Store) {}}}
 	s.begin()
 }
@@ -103,11 +102,17 @@ func (s *Store) now() store.Instant {
 	if s.replayed > 0 {
 		return s.replayed
 	}
-	s.last = max(s.last, s.time())
-	return s.last
+	now := store.Instant(time.Now().Add(s.shift).UnixMicro())
+	s.last = max(s.last, now)
+	return now
 }
 
-func (s *Store) time() store.Instant { return store.Instant(time.Now().Add(s.shift).UnixMicro()) }
+// Latest returns the latest time that the store has had.
+func (s *Store) Latest() store.Instant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(s.now(), s.last)
+}
 
 // Now returns the store's time.
 func (s *Store) Now() store.Instant {
@@ -257,7 +262,7 @@ func (s *Store) Reserve(ctx context.Context, stack store.Stack, calls []store.Ca
 func (s *Store) ReserveAll(ctx context.Context, batches []store.Batch) error {
 	return s.operate(ctx, writes, func() error {
 		known := &batches[0].Stack
-		if epoch := s.began; !known.Epoch.IsZero() && !epoch.Is(known.Epoch) || known.LastSeen > s.time()+store.Instant(time.Second.Microseconds()) {
+		if epoch := s.began; !known.Epoch.IsZero() && !epoch.Is(known.Epoch) || known.LastSeen > s.now()+store.Instant(time.Second.Microseconds()) {
 			return &store.ForgotError{Epoch: epoch}
 		}
 		for i := range batches {
@@ -432,7 +437,7 @@ func (s *Store) Redeem(ctx context.Context, upstream string, all []store.Booking
 // Heartbeat implements [store.Shared].
 func (s *Store) Heartbeat(ctx context.Context, upstream string, b store.Heartbeat) (m store.Membership, err error) {
 	err = s.operate(ctx, writes, func() error {
-		if late := b.Now.Sub(s.time()); late > time.Second {
+		if late := b.Now.Sub(s.now()); late > time.Second {
 			s.shift += late
 		}
 		now := s.now()
