@@ -316,11 +316,25 @@ func (u *upstreamReader) readURL(v value) {
 		return
 	}
 	base, err := url.Parse(s)
-	if err != nil || base.Scheme != "https" && base.Scheme != "http" || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "" {
-		v.failf("is not a URL of the form https://host or https://host/path, without a user, a query or a fragment")
+	wrong := ""
+	switch {
+	case err != nil:
+		wrong = "is malformed"
+	case base.Scheme != "https" && base.Scheme != "http":
+		wrong = "does not begin with https:// or http://"
+	case base.Host == "":
+		wrong = "names no host"
+	case base.User != nil:
+		wrong = "has a user"
+	case base.RawQuery != "":
+		wrong = "has a query"
+	case base.Fragment != "":
+		wrong = "has a fragment"
+	default:
+		u.base = base
 		return
 	}
-	u.base = base
+	v.failf("is not a URL of the form https://host or https://host/path: it %s", wrong)
 }
 
 // check checks that a pacer can be made of all of it.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/headway-go/headway/pacer"
@@ -123,6 +124,7 @@ func (p *Problem) refused(limit *pacer.LimitError, refusal int) {
 		p.Reason = ReasonCredential
 	case pacer.TooFar, pacer.NoPermit, pacer.Queued, pacer.TooEarly:
 	}
+	p.Detail = strings.Replace(p.Detail, "raise MaxWait", "raise "+headerMaxWait+", or max_wait_ms of the API", 1) // which clients can
 }
 
 // milliseconds returns a duration in milliseconds, rounded up.

@@ -85,6 +85,7 @@ func TestProxyRefuses(t *testing.T) {
 			require.Equal(t, want, p.Status)
 			require.Equal(t, serve.ReasonLimit, p.Reason)
 			require.Equal(t, []string{"crm", "quota", "tenant=acme"}, []string{p.Upstream, p.Policy, p.Key})
+			require.Contains(t, p.Detail, "try again then, or raise Headway-Max-Wait, or max_wait_ms of the API")
 			require.Positive(t, p.RetryAfterMS)
 			require.Equal(t, fmt.Sprint((p.RetryAfterMS+999)/1000), resp.Header.Get("Retry-After"))
 			require.Equal(t, 2, r.count())
