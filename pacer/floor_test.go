@@ -263,5 +263,12 @@ func TestWhatIsKeptIsSettledToo(t *testing.T) {
 		s, err := p.Status(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, int64(0), s.Policies[0].Remaining)
+
+		time.Sleep(time.Minute)
+		r, err = p.Acquire(t.Context(), pacer.CostOf("quota", 0))
+		require.NoError(t, err)
+		require.NoError(t, r.Settle(t.Context(), policies.Cost{Policy: "quota", N: 30}))
+		require.NoError(t, p.Wait(t.Context(), pacer.Cost(10)))
+		require.ErrorIs(t, p.Wait(t.Context()), pacer.ErrNotYet, "what a call of no party cost in the end is not of the parties' parts")
 	})
 }

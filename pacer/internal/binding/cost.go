@@ -53,7 +53,7 @@ func (r *Reader) ownCosts(a *Ask, limits []store.Limit, s *Settling) ([]store.Li
 			own.N = r.Learner.Estimate(store.Key{Policy: policy, Scope: l.Scope}, own.N, own.Learned)
 		}
 		if own.N == 0 {
-			if s != nil && (l.Spec.Algorithm == specs.GCRA || l.Spec.Algorithm == specs.Window) { // nothing else is settled
+			if s != nil && !a.leaves(l) && (l.Spec.Algorithm == specs.GCRA || l.Spec.Algorithm == specs.Window) { // nothing else is settled
 				s.Free = append(s.Free, *l)
 			}
 			continue

@@ -68,9 +68,12 @@ func (r *Reader) queueUp(a *Ask, q *dispatch.Request) error {
 // Kept returns which limits are parts kept for other parties than the call's: see [store.Call].
 func (a *Ask) Kept(limits []store.Limit) (kept uint64) {
 	for i := range limits {
-		if limits[i].Spec.Floor > 0 && a.Set.Named(limits[i].Policy).Lane != a.Lane {
+		if a.leaves(&limits[i]) {
 			kept |= 1 << i
 		}
 	}
 	return kept
 }
+
+// leaves reports whether a limit is a part kept for another party than the call's.
+func (a *Ask) leaves(l *store.Limit) bool { return l.Spec.Floor > 0 && a.Set.Named(l.Policy).Lane != a.Lane }
