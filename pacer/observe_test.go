@@ -410,6 +410,31 @@ func TestObservedCostsAreSettled(t *testing.T) {
 	})
 }
 
+// Parts of an observed window are predicted, and calls are charged and settled in the part of their own party alone.
+func TestObservedParts(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, config func(...policies.Policy) pacer.Config) {
+		t.Helper()
+		p, o := observing(t, config(policies.Fixed(100, time.Hour).Reserve("support", 50).Reserve("sync", 10).Named("quota")), observe)
+		refused := func(n int64, opts ...pacer.Option) bool {
+			require.NoError(t, p.Wait(t.Context(), append(opts, pacer.Cost(n))...))
+			all := o.take()
+			require.Len(t, all, 1)
+			return all[0].Refused != nil
+		}
+		for _, n := range []int64{1, 0} {
+			r, err := p.Acquire(t.Context(), pacer.CostOf("quota", n))
+			require.NoError(t, err)
+			require.Len(t, o.take(), int(n))
+			require.NoError(t, r.Settle(t.Context(), policies.Cost{Policy: "quota", N: 15}))
+		}
+		require.False(t, refused(10))
+		require.True(t, refused(1), "the rest is kept")
+		require.False(t, refused(50, pacer.Lane("support")))
+		require.False(t, refused(10, pacer.Lane("sync")))
+	})
+}
+
 // No call waits for a store that is far away, or away, and the pending requests are bounded.
 func TestObservingDoesNotWaitForTheStore(t *testing.T) {
 	t.Parallel()

@@ -18,14 +18,14 @@ const (
 	Predicted       // observed limits that the store predicts
 )
 
-// has reports whether a limit is of the kind. The store predicts no lane's part of a policy, since observed calls go as if they were in no
+// has reports whether a limit is of the kind. The store predicts no lane's part of a rate, since observed calls go as if they were in no
 // lane, and no calls in flight, which this process counts itself.
 func (w Which) has(l *Limit) bool {
 	switch a := l.Spec.Algorithm; w {
 	case Enforced:
 		return !l.Observed
 	case Predicted:
-		return l.Observed && (a == specs.Allowance || l.Whole == "" && (a == specs.GCRA || a == specs.Window))
+		return l.Observed && (a == specs.Allowance || (l.Whole == "" || l.Spec.Floor > 0) && (a == specs.GCRA || a == specs.Window))
 	case All:
 	}
 	return true

@@ -76,4 +76,6 @@ func (a *Ask) Kept(limits []store.Limit) (kept uint64) {
 }
 
 // leaves reports whether a limit is a part kept for another party than the call's.
-func (a *Ask) leaves(l *store.Limit) bool { return l.Spec.Floor > 0 && a.Set.Named(l.Policy).Lane != a.Lane }
+func (a *Ask) leaves(l *store.Limit) bool {
+	return l.Spec.Floor > 0 && a.Set.Named(l.Policy).Lane != a.Lane
+}

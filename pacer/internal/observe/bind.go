@@ -50,7 +50,7 @@ func (one *Observation) bind(ctx context.Context, a *binding.Ask, n int64) error
 		l.Spec.Queue = specs.NoQueue
 	}
 	one.set, one.Limits, one.Free, one.Learns = a.Set, limits, s.Free, s.Lessons
-	one.Call = store.Call{Cost: a.Cost, Costs: costs, NotBefore: one.Delay, MaxWait: min(a.MaxWait, MaxWait)}
+	one.Call = store.Call{Cost: a.Cost, Costs: costs, Kept: a.Kept(limits), NotBefore: one.Delay, MaxWait: min(a.MaxWait, MaxWait)}
 	if deadline, ok := ctx.Deadline(); ok {
 		if left := max(0, time.Until(deadline)); left < one.Call.MaxWait {
 			one.Call.MaxWait, one.Ends = left, true

@@ -42,7 +42,7 @@ func (o *Observer) settleIfKnown(ctx context.Context, one *Observation) {
 	var notes []store.Note
 	for i := range one.Limits {
 		cost := one.Call.CostOf(i)
-		if n := one.actual.CostOf(one.Limits[i].Policy); n >= 0 && n != cost {
+		if n := one.actual.CostOf(one.Limits[i].Policy); n >= 0 && n != cost && !one.Call.Keeps(i) {
 			o.Meter.Settle(&one.Limits[i], one.Call.Caller, one.grant.At, one.counted, n-cost)
 			notes = append(notes, store.Note{
 				Kind: store.NoteSettle, Limit: i, Charge: one.grant.Charges[i], Cost: cost, Actual: n, Local: one.grant.Local,
