@@ -59,7 +59,7 @@ func TestLimitsAreLearnedWithoutPolicies(t *testing.T) {
 		"from the first call on, each tenth": {limits{first(500, time.Hour)}, 10, "epoch", 500, time.Hour, nil},
 		"sliding":                            {limits{log(200, 10*time.Second)}, 1, "ceil", 200, 10 * time.Second, nil},
 		"sliding, each tenth":                {limits{log(300, time.Minute)}, 10, "ceil", 300, time.Minute, nil},
-		"a bucket that says when it is full": {limits{bucket(100, 200*ms)}, 1, "ms", 300, time.Minute, nil},
+		"a bucket that says when it is full": {limits{bucket(50, 200*ms)}, 1, "ms", 300, time.Minute, nil},
 		"two limits":                         {limits{log(50, 10*time.Second), fixed(200, time.Minute)}, 1, "ceil", 200, time.Minute, nil},
 		"two limits, an instant":             {limits{fixed(100, time.Minute), fixed(500, 10*time.Minute)}, 1, "epoch", 500, 10 * time.Minute, nil},
 		"seven in three seconds":             {limits{fixed(7, 3*time.Second)}, 1, "ceil", 7, 3 * time.Second, nil},
