@@ -29,7 +29,7 @@ func (u tenants) RoundTrip(req *http.Request) (*http.Response, error) {
 // has. Where all tenants have one limit together, readings that rise by themselves are no such sign, however many tenants there are.
 func TestTenantsThatAreCountedApart(t *testing.T) {
 	t.Parallel()
-	minute, bucket, log := upstreamtest.Fixed(300, time.Minute), upstreamtest.Bucket(100, 200*ms), upstreamtest.Sliding(300, 20*time.Second)
+	minute, bucket, log := upstreamtest.Fixed(300, time.Minute), upstreamtest.Bucket(100, 200*ms), upstreamtest.Sliding(100, 20*time.Second)
 	for name, c := range map[string]struct {
 		limit   upstreamtest.Limit
 		tenants int
@@ -56,7 +56,7 @@ func TestTenantsThatAreCountedApart(t *testing.T) {
 					}
 					api[fmt.Sprint("t", i)] = all
 				}
-				const windows = 8
+				const windows = 6
 				from := time.Now()
 				config := pacer.Config{Upstream: "api", Store: memstore.New(), MaxWait: pacer.Forever}
 				if c.apart {

@@ -28,18 +28,17 @@ type undeclared struct {
 
 type limits = []upstreamtest.Limit
 
-// play returns the percentage that a fleet used after the first of six windows, and how many calls were refused in a window.
-func (u *undeclared) play(t *testing.T) (used int, refused float64) {
+// play returns the percentage that a fleet used after the first of some windows, and how many calls were refused in a window.
+func (u *undeclared) play(t *testing.T, windows int) (used int, refused float64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, time.March, 3, 0, 0, 0, 0, time.UTC))) // an instant of the year 2000 is none
 		api := cmp.Or(u.more, &stating{}).open(rand.New(rand.NewPCG(4, 1)), u.limits...)
 		api.every, api.form = u.every, u.form
-		const windows = 6
 		from := time.Now()
-		stated(t, api, nil, from.Add(windows*u.period))
-		used = 100 * api.used(from.Add(u.period), from.Add(windows*u.period)) / (u.most * (windows - 1))
-		refused = float64(api.Refused()) / windows
+		stated(t, api, nil, from.Add(time.Duration(windows)*u.period))
+		used = 100 * api.used(from.Add(u.period), from.Add(time.Duration(windows)*u.period)) / (u.most * (windows - 1))
+		refused = float64(api.Refused()) / float64(windows)
 		t.Logf("used %d %%, refused %.1f a window", used, refused)
 	})
 	return used, refused
@@ -54,22 +53,22 @@ func TestLimitsAreLearnedWithoutPolicies(t *testing.T) {
 	t.Cleanup(func() { require.GreaterOrEqual(t, few.Load(), many.Load()*8/10) }) // of those that state a rest and its reset, when all have ended
 	for name, u := range map[string]undeclared{
 		"by the clock":                       {limits{fixed(300, time.Minute)}, 1, "ceil", 300, time.Minute, nil},
-		"by the clock, an instant":           {limits{fixed(500, time.Hour)}, 1, "epoch", 500, time.Hour, nil},
+		"by the clock, an instant":           {limits{fixed(200, time.Hour)}, 1, "epoch", 200, time.Hour, nil},
 		"by the clock, each tenth":           {limits{fixed(400, 10*time.Minute)}, 10, "ceil", 400, 10 * time.Minute, nil},
 		"from the first call on":             {limits{first(300, time.Minute)}, 1, "floor", 300, time.Minute, nil},
 		"from the first call on, each tenth": {limits{first(500, time.Hour)}, 10, "epoch", 500, time.Hour, nil},
 		"sliding":                            {limits{log(200, 10*time.Second)}, 1, "ceil", 200, 10 * time.Second, nil},
 		"sliding, each tenth":                {limits{log(300, time.Minute)}, 10, "ceil", 300, time.Minute, nil},
-		"a bucket that says when it is full": {limits{bucket(100, 200*ms)}, 1, "ms", 300, time.Minute, nil},
+		"a bucket that says when it is full": {limits{bucket(50, 200*ms)}, 1, "ms", 300, time.Minute, nil},
 		"two limits":                         {limits{log(50, 10*time.Second), fixed(200, time.Minute)}, 1, "ceil", 200, time.Minute, nil},
 		"two limits, an instant":             {limits{fixed(100, time.Minute), fixed(500, 10*time.Minute)}, 1, "epoch", 500, 10 * time.Minute, nil},
 		"seven in three seconds":             {limits{fixed(7, 3*time.Second)}, 1, "ceil", 7, 3 * time.Second, nil},
-		"a day":                              {limits{fixed(600, 24*time.Hour)}, 10, "floor", 600, 24 * time.Hour, nil},
+		"a day":                              {limits{fixed(400, 24*time.Hour)}, 10, "floor", 400, 24 * time.Hour, nil},
 		"thousands, from the first call on":  {limits{first(2000, time.Hour)}, 10, "epoch", 2000, time.Hour, nil},
-		"a date":                             {limits{fixed(300, time.Minute)}, 1, "date", 300, time.Minute, nil},
+		"a date":                             {limits{fixed(100, time.Minute)}, 1, "date", 100, time.Minute, nil},
 		"what was left before the call":      {limits{log(300, time.Minute)}, 1, "ceil", 300, time.Minute, &stating{before: true}},
-		"a wait of 0":                        {limits{fixed(300, time.Minute)}, 1, "ceil", 300, time.Minute, &stating{zero: true}},
-		"a clock that is ahead":              {limits{fixed(300, time.Minute)}, 1, "epoch", 300, time.Minute, &stating{ahead: 37 * time.Second}},
+		"a wait of 0":                        {limits{fixed(100, time.Minute)}, 1, "ceil", 100, time.Minute, &stating{zero: true}},
+		"a clock that is ahead":              {limits{fixed(100, time.Minute)}, 1, "epoch", 100, time.Minute, &stating{ahead: 37 * time.Second}},
 		"a bucket that states its next token": {
 			limits{bucket(50, 200*ms)}, 1, "ceil", 300, time.Minute, &stating{next: 200 * ms},
 		},
@@ -78,11 +77,11 @@ func TestLimitsAreLearnedWithoutPolicies(t *testing.T) {
 		"no reset, from the first call on":   {limits{first(500, time.Hour)}, 1, "", 500, time.Hour, &stating{says: statesRest}},
 		"no reset, a bucket":                 {limits{bucket(50, 200*ms)}, 1, "", 300, time.Minute, &stating{says: statesRest}},
 		"the longer one of two, Retry-After": {limits{log(20, 10*time.Second), fixed(100, time.Minute)}, 1, "", 100, time.Minute, &stating{says: statesLast, retryAfter: true}},
-		"what is used":                       {limits{fixed(600, 10*time.Minute)}, 1, "", 600, 10 * time.Minute, &stating{says: statesUse}},
+		"what is used":                       {limits{fixed(200, 10*time.Minute)}, 1, "", 200, 10 * time.Minute, &stating{says: statesUse}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			used, refused := u.play(t)
+			used, refused := u.play(t, 4)
 			require.GreaterOrEqual(t, used, 90)
 			require.LessOrEqual(t, refused, 10.0)
 			if u.more == nil || u.more.says == nil {
@@ -133,7 +132,7 @@ func TestAHiddenLimitIsUsed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			used, refused := c.play(t)
+			used, refused := c.play(t, 6)
 			require.GreaterOrEqual(t, used, c.used)
 			require.LessOrEqual(t, refused, c.refused)
 		})

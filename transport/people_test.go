@@ -77,7 +77,7 @@ func (u *meteredTokens) look(of string) {
 func TestPeopleBesideABatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const perMinute, minutes = 60_000, 6
+		const perMinute, minutes = 60_000, 3
 		u := &meteredTokens{perMinute: perMinute, missing: make(map[string]float64), looked: make(map[string]time.Time), began: time.Now()}
 		limits := openai.Limits(10_000, perMinute)
 		// A twentieth of the burst is for the tokens that the calls in flight use beyond their estimates.

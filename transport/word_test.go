@@ -50,7 +50,7 @@ func TestABanOfADay(t *testing.T) {
 					}
 					return reply(req, http.StatusOK, ""), nil
 				})
-				stated(t, api, stack, start.Add(ban+time.Minute))
+				stated(t, api, stack, start.Add(ban+10*time.Second))
 				require.LessOrEqual(t, refused, 64)
 				require.WithinDuration(t, until, again, 2*time.Second)
 			})
@@ -152,11 +152,11 @@ func TestALimitWithoutARestIsKept(t *testing.T) {
 					api := (&stating{every: 1, says: func(h http.Header, _ upstreamtest.Reply) { h.Set(field, value) }}).
 						open(rand.New(rand.NewPCG(4, 1)), upstreamtest.Bucket(75, 200*ms))
 					from := time.Now()
-					stated(t, api, stack, from.Add(6*time.Minute))
-					used := api.used(from.Add(time.Minute), from.Add(6*time.Minute))
-					t.Logf("used %d of 1500, refused %d", used, api.Refused())
-					require.GreaterOrEqual(t, used, 1400)
-					require.LessOrEqual(t, api.Refused(), 20)
+					stated(t, api, stack, from.Add(3*time.Minute))
+					used := api.used(from.Add(time.Minute), from.Add(3*time.Minute))
+					t.Logf("used %d of 600, refused %d", used, api.Refused())
+					require.GreaterOrEqual(t, used, 560)
+					require.LessOrEqual(t, api.Refused(), 10)
 				})
 			})
 		}

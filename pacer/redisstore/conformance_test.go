@@ -62,7 +62,7 @@ func extent(few, all int) int {
 // thorough are the cases that play thousands of calls one after the other. The memory store plays them, and the random histories of
 // TestStoresAnswerAlike compare it with this one. decided are those that the server's scripts decide, however the server was found.
 var (
-	thorough = regexp.MustCompile("^(fair/(rate|inflight)/(weights|more-callers|comes-and-goes|nobody-starves|many|alone)|fair/(keeps-slot|beside-permits|newcomer|cost)|lane/(paces|lent|own-rate|part|part-is-kept)|registry/bounded|cancel/thousand|floor/fails/.*)$")
+	thorough = regexp.MustCompile("^(fair/(rate|inflight)/(weights|more-callers|comes-and-goes|nobody-starves|many|alone)|fair/(keeps-slot|beside-permits|newcomer|cost)|lane/(paces|lent|own-rate|part|part-is-kept)|registry/bounded|cancel/thousand|floor/(day|lasts|fails/.*))$")
 	decided  = regexp.MustCompile("^(property|exact|stated|changed|gcra|floor|gaps|fair/(rate|inflight|mixed)|(fair|lane|joint|window)/(far|newcomer|part|part-is-kept|paused|cost|usable-gaps|hundred-buckets|long-line)$)")
 )
 
@@ -96,11 +96,6 @@ func TestStoreConforms(t *testing.T) {
 func TestStoreConformsOnACluster(t *testing.T) {
 	t.Parallel()
 	conforms(t, redistest.StartCluster(t).Client(), extent(1, 0), thorough, decided)
-}
-
-func TestStoreConformsBehindASentinel(t *testing.T) {
-	t.Parallel()
-	conforms(t, redistest.StartSentinel(t), extent(1, 0), thorough, decided)
 }
 
 // plans are what random histories are made of.

@@ -295,7 +295,7 @@ func TestServersThatAnswerNonsense(t *testing.T) {
 			rdb := redis.NewClient(&redis.Options{Addr: parrot(t, answer), Protocol: 2, DisableIdentity: true, MaxRetries: -1, ReadTimeout: patience})
 			defer rdb.Close()
 			for _, list := range [][]policies.Policy{{policies.PerSecond(1)}, {policies.Daily(1, time.UTC)}} {
-				p, err := pacer.New(pacer.Config{Upstream: "test", Store: must(redisstore.New(rdb)), Policies: list, Processes: 1, StoreTimeout: time.Second})
+				p, err := pacer.New(pacer.Config{Upstream: "test", Store: must(redisstore.New(rdb)), Policies: list, Processes: 1, StoreTimeout: 50 * time.Millisecond})
 				require.NoError(t, err)
 				defer p.Close()
 				var se *pacer.StoreError

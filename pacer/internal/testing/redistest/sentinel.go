@@ -16,7 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// MasterName is what the sentinels of [StartSentinel] and [StartReplicatedSentinel] call their master.
+// MasterName is what the sentinel of [StartReplicatedSentinel] calls its master.
 const MasterName = "headway"
 
 const sentinelTimeout = 30 * time.Second
@@ -25,22 +25,6 @@ var (
 	errNotReady  = errors.New("the sentinel does not know the master and its replica as such")
 	errOldMaster = errors.New("the master is still the old one")
 )
-
-// StartSentinel runs a server and one sentinel that watches it, and returns a client that finds the server
-// through the sentinel; the test's end kills both.
-func StartSentinel(tb testing.TB) *redis.Client {
-	tb.Helper()
-
-	sentinel := startSentinel(tb, Start(tb))
-
-	client := redis.NewFailoverClient(&redis.FailoverOptions{
-		MasterName:    MasterName,
-		SentinelAddrs: []string{sentinel.Addr},
-	})
-	tb.Cleanup(func() { _ = client.Close() })
-
-	return client
-}
 
 // Sentinel is a master, a replica of it, and one sentinel that watches them, which belong to one test. Its
 // methods may be called from any goroutine.

@@ -10,17 +10,6 @@ import (
 	"github.com/headway-go/headway/pacer/internal/testing/redistest"
 )
 
-func TestSentinelLeadsToItsMaster(t *testing.T) {
-	t.Parallel()
-
-	client := redistest.StartSentinel(t)
-	require.NoError(t, client.Set(t.Context(), "k", "v", 0).Err())
-
-	got, err := client.Get(t.Context(), "k").Result()
-	require.NoError(t, err)
-	require.Equal(t, "v", got)
-}
-
 func TestSentinelPromotesTheReplicaOfAStoppedMaster(t *testing.T) {
 	t.Parallel()
 

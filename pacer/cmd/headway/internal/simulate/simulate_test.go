@@ -55,7 +55,7 @@ func run(t *testing.T, p simulate.Plan) *simulate.Result {
 func TestQuotaIsSpent(t *testing.T) {
 	t.Parallel()
 
-	p := plan(26*time.Hour, steady(1), policies.Daily(3600, time.UTC).Named("quota"))
+	p := plan(26*time.Hour, steady(0.1), policies.Daily(360, time.UTC).Named("quota"))
 	r := run(t, p)
 	spent := r.Policies[0].Spent
 	require.NotNil(t, spent)
@@ -64,14 +64,14 @@ func TestQuotaIsSpent(t *testing.T) {
 	require.Equal(t, 2, spent.Times)
 	// Calls of the last minute of the day wait for the next one, and so the next one is spent a minute earlier.
 	require.InDelta(t, 82800+3660, spent.For, 0.01)
-	require.EqualValues(t, 7200, r.Admitted)
-	require.EqualValues(t, 26*3600-7200, r.Refused)
-	require.EqualValues(t, 60, r.Policies[0].Waits.Calls)
+	require.EqualValues(t, 720, r.Admitted)
+	require.EqualValues(t, 26*360-720, r.Refused)
+	require.EqualValues(t, 6, r.Policies[0].Waits.Calls)
 	require.InDelta(t, 60, r.Waits.Max, 0.1)
 	require.InDelta(t, 1, r.Policies[0].Utilization, 0)
 	left := r.Chart.Remaining["quota"]
 	require.Len(t, left, len(r.Chart.Admitted))
-	require.EqualValues(t, 3600-1300, left[0]) // the first of 72 intervals
+	require.EqualValues(t, 360-130, left[0]) // the first of 72 intervals
 	require.Zero(t, left[10])
 }
 
