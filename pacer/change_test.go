@@ -66,7 +66,7 @@ type wentAt struct {
 // lost, calls that a change does not concern go on as if there were none, and the last setting holds everywhere.
 func TestManySettingsLoseNoStore(t *testing.T) {
 	t.Parallel()
-	for _, way := range extent([]time.Duration{2 * ms, 100 * ms}, []time.Duration{2 * ms, 20 * ms, 100 * ms}) {
+	for _, way := range extent([]time.Duration{20 * ms}, []time.Duration{2 * ms, 20 * ms, 100 * ms}) {
 		undisturbed, _ := settingWhileCallsWait(t, way, 0, 0, false)
 		require.Greater(t, undisturbed, int64(1150), "of 1200")
 		for name, c := range map[string]struct {

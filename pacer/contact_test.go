@@ -147,7 +147,7 @@ func TestAFleetThatLosesItsStoreWhileItStarts(t *testing.T) {
 			for _, hangs := range []time.Duration{0, time.Second} {
 				f, seeds := fleet, extent(uint64(1), fleet.seeds)
 				f.lost, f.hangs = lost, hangs
-				if cells++; seeds == 1 && (cells%5 != 0 || f.processes == 600) {
+				if cells++; seeds == 1 && (cells%9 != 0 || f.processes == 600) {
 					continue
 				}
 				t.Run(fmt.Sprint(f.processes, "+", f.more, " ", f.lost, " ", f.hangs), func(t *testing.T) {

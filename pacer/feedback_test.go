@@ -538,11 +538,11 @@ func TestReadingsCostFewRequests(t *testing.T) {
 		{1, []policies.Policy{hour}, 20 * time.Second, 1.2, nil},
 		{16, []policies.Policy{hour}, 20 * time.Second, 1.2, nil},
 		{32, []policies.Policy{minute}, 2 * time.Minute, 1.5, nil},
-		{32, []policies.Policy{minute, policies.InFlight(8)}, 8 * time.Minute, 1.5, nil},
-		{32, []policies.Policy{rate}, 4 * time.Minute, 1.5, nil},
-		{32, []policies.Policy{rate, policies.InFlight(8)}, 8 * time.Minute, 1.5, nil},
-		{32, []policies.Policy{minute.Per("key")}, 4 * time.Minute, 1.5, []pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}}},
-		{32, []policies.Policy{rate.Per("key")}, 4 * time.Minute, 1.5, []pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}}},
+		{32, []policies.Policy{minute, policies.InFlight(8)}, extent(4*time.Minute, 8*time.Minute), 1.5, nil},
+		{32, []policies.Policy{rate}, extent(2*time.Minute, 4*time.Minute), 1.5, nil},
+		{32, []policies.Policy{rate, policies.InFlight(8)}, extent(4*time.Minute, 8*time.Minute), 1.5, nil},
+		{32, []policies.Policy{minute.Per("key")}, extent(2*time.Minute, 4*time.Minute), 1.5, []pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}}},
+		{32, []policies.Policy{rate.Per("key")}, extent(2*time.Minute, 4*time.Minute), 1.5, []pacer.Credential{{ID: "a"}, {ID: "b"}, {ID: "c"}}},
 	} {
 		most, period := c.stack[0].Limit()
 		requests := func(reads bool) (perCall float64) {

@@ -442,14 +442,14 @@ func TestObservingDoesNotWaitForTheStore(t *testing.T) {
 		far := newRemote(1)
 		far.set(nil, 200*time.Millisecond)
 		p, o := observing(t, pacer.Config{Upstream: "api", Store: far, Policies: []policies.Policy{policies.PerSecond(10)}}, observe)
-		for range 20_000 {
+		for range 10_000 {
 			goesNow(t, func() error { return p.Wait(t.Context(), pacer.MaxWait(pacer.Forever)) })
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		o.mu.Lock()
 		require.Positive(t, o.lost)
-		require.Equal(t, 20_000, len(o.all)+int(o.lost))
+		require.Equal(t, 10_000, len(o.all)+int(o.lost))
 		o.mu.Unlock()
 		far.set(errBroken, 0)
 		goesNow(t, func() error { return p.Wait(t.Context()) })

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,81 +16,6 @@ import (
 	"github.com/headway-go/headway/pacer/memstore"
 	"github.com/headway-go/headway/policies"
 )
-
-// Parties of a rate have their parts of the cost of all calls, and calls in none have the rest. The others have what one does not need, by
-// their parts, and one that comes back has its part within a second.
-func TestPartiesOfARate(t *testing.T) {
-	t.Parallel()
-	for name, of := range map[string]policies.Policy{
-		"a rate":        policies.PerSecond(1000).Burst(50),
-		"an exact rate": policies.AtMost(1000, time.Second).Burst(50),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				shared, began := memstore.New(), time.Now()
-				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-				defer cancel()
-				var calls sync.WaitGroup
-				var mu sync.Mutex
-				var spent [30]map[string]int64 // in each second
-				var away atomic.Bool
-				for range 2 {
-					p := newPacer(t, pacer.Config{
-						Upstream: "api", Store: shared, MaxWait: time.Hour,
-						Policies: []policies.Policy{of.Reserve("support", 30).Reserve("sync", 20), policies.Daily(1_000_000, time.UTC).Lane("other", 99)},
-					})
-					for party, most := range map[string]int64{"support": 40, "sync": 4, "other": 10, "": 20} { // those in other are in no party of the rate
-						for range 8 {
-							calls.Go(func() {
-								for ctx.Err() == nil {
-									if party == "support" && away.Load() {
-										time.Sleep(time.Millisecond)
-										continue
-									}
-									cost := 1 + rand.Int64N(most)
-									if p.Wait(ctx, pacer.Lane(party), pacer.Cost(cost)) != nil {
-										return
-									}
-									mu.Lock()
-									second := &spent[min(29, int(time.Since(began).Seconds()))]
-									if *second == nil {
-										*second = make(map[string]int64)
-									}
-									(*second)[party] += cost
-									mu.Unlock()
-								}
-							})
-						}
-					}
-				}
-				time.Sleep(12 * time.Second)
-				away.Store(true)
-				time.Sleep(8 * time.Second)
-				away.Store(false)
-				calls.Wait()
-				sum := func(from, to int, parties ...string) (n int64) {
-					for i := from; i < to; i++ {
-						for _, party := range parties {
-							n += spent[i][party]
-						}
-					}
-					return n
-				}
-				pace := 1e6 / float64(of.Spec().Interval)
-				require.InDelta(t, 8*pace*0.3, sum(4, 12, "support"), 8*pace*0.03, "within 3 %")
-				require.InDelta(t, 8*pace*0.2, sum(4, 12, "sync"), 8*pace*0.03)
-				require.InDelta(t, 8*pace*0.5, sum(4, 12, "", "other"), 8*pace*0.03)
-				require.InDelta(t, 5*pace*2/7, sum(15, 20, "sync"), 5*pace*0.03, "the others have what one does not need, by their parts")
-				require.InDelta(t, 5*pace*5/7, sum(15, 20, "", "other"), 5*pace*0.03)
-				require.GreaterOrEqual(t, float64(sum(21, 23, "support")), 2*pace*0.3*0.85, "a second after it is back")
-				for i := 5; i < 29; i++ {
-					require.GreaterOrEqual(t, float64(sum(i, i+1, "support", "sync", "", "other")), 0.93*pace, "second %d", i)
-				}
-			})
-		})
-	}
-}
 
 // A call has one part of all rates, so rates of a stack keep the same parts.
 func TestRatesKeepTheSameParts(t *testing.T) {
@@ -172,7 +96,7 @@ func TestPartiesOfPermits(t *testing.T) {
 	})
 }
 
-// Ten thousand tenants that call at once delay no party with a part: it waits for its own calls, and for one of theirs.
+// A crowd of tenants that call at once delays no party with a part: it waits for its own calls, and for one of theirs.
 func TestManyTenantsBesideAParty(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -189,7 +113,7 @@ func TestManyTenantsBesideAParty(t *testing.T) {
 			}))
 		}
 		var calls sync.WaitGroup
-		for i := range 10_000 {
+		for i := range extent(1500, 10_000) { // they take longer than the desk
 			calls.Go(func() { _ = fleet[i%2].Wait(ctx, pacer.Scope("tenant", strconv.Itoa(i)), pacer.Cost(10)) })
 		}
 		var mu sync.Mutex

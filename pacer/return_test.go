@@ -177,7 +177,7 @@ func (w *outing) judgeAll(t *testing.T) {
 // have had a share since then, and miss that moment, have not counted them.
 func TestAMomentBetweenTwoLosses(t *testing.T) {
 	t.Parallel()
-	for seed := range extent(uint64(4), 100) {
+	for seed := range extent(uint64(2), 100) {
 		synctest.Test(t, func(t *testing.T) {
 			const limit, old = 200, 8
 			r := newRemote(0)

@@ -23,7 +23,7 @@ func defaultHistories() uint64 {
 	if long() {
 		return 1000
 	}
-	return 50
+	return 25
 }
 
 // TestRedisStoreIsLinearizable is described in the package's documentation.

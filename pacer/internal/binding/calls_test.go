@@ -96,6 +96,21 @@ func TestWhatACallRequests(t *testing.T) {
 	require.Equal(t, []string{"inner", "outer"}, all)
 }
 
+// Calls of a party that the rate does not name are in none.
+func TestAPartyThatTheRateDoesNotName(t *testing.T) {
+	t.Parallel()
+	r := newReader(t, rate("all").Reserve("support", 30), policies.Daily(1000, time.UTC).Lane("other", 99))
+	ask := func(party string) []int64 {
+		a, err := r.Call(t.Context(), []binding.Option{{Kind: binding.Scope, Name: binding.LaneScope, Value: party}})
+		require.NoError(t, err)
+		q, err := r.Request(&a, nil, nil)
+		require.NoError(t, err)
+		return []int64{q.Call.Weight, q.Call.Flow}
+	}
+	require.Equal(t, ask(""), ask("other"))
+	require.NotEqual(t, ask(""), ask("support"))
+}
+
 func TestWhatACallCannotRequest(t *testing.T) {
 	t.Parallel()
 	r := newReader(t, rate("all").Lane("bulk", 50), policies.InFlight(3).Named("permits"))
