@@ -74,8 +74,9 @@ local function windows()
     return value(o, many * cost), o.lasts, o.begins, o.last - now, o.held + cost
   end
 
-  -- share returns what is kept now for a party, whose calls an account notes: see floor.lua.
-  local function share(o, now, floor, spent)
+  -- share returns what is kept now of the part of a party, whose calls an account notes: see floor.lua.
+  local function share(o, now)
+    local floor, spent = o.part, o.spent or o.held
     local away, last = math.max(0, o.begins - o.quiet + math.floor(o.width / 2)), math.floor((o.last - o.begins + 1) / C.LetGo)
     local halvings = math.min(math.max(0, (away - away % o.width) / o.width - C.IdleWindows), C.IdleHalvings)
     local most = math.min(floor - spent, math.floor(floor / 2 ^ halvings))
@@ -92,14 +93,15 @@ local function windows()
       if not quiet or noted + 0 < o.begins + (C.IdleWindows + C.IdleHalvings) * o.width then return false end
       o.quiet, o.matters = quiet + 0, math.max(o.lasts, noted + 0)
       if o == mine and o.quiet < o.ends then return false end
-      if i > 0 then
-        floor, spent = floor - o.part, spent - o.held
-        o.kept = share(o, now, o.part, o.held)
-        kept = kept + o.kept
-      end
+      if i > 0 then floor, spent = floor - o.part, spent - o.held end
     end
-    whole.kept = share(whole, now, floor, spent)
-    return whole.held + n <= whole.limit and (whole.limit - whole.held - n >= kept + whole.kept - mine.kept or n <= mine.kept)
+    whole.part, whole.spent = floor, spent
+    if whole.held + n > whole.limit then return false end
+    if n <= share(mine, now) then return true end
+    for i = 0, #parts do
+      if parts[i] ~= mine then kept = kept + share(parts[i], now) end
+    end
+    return whole.limit - whole.held - n >= kept
   end
 
   -- fronts reports whether many calls are within the part of their party of a sliding window, or not too far ahead of its front, and moves that.
