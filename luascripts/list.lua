@@ -18,12 +18,18 @@ local function lists()
   end
 
   local function bytes(n)
-    local all = {}
-    for i = 7, 1, -1 do
-      all[i] = n % 256
-      n = (n - all[i]) / 256
-    end
-    return string.char(unpack(all))
+    local g = n % 256
+    n = (n - g) / 256
+    local f = n % 256
+    n = (n - f) / 256
+    local e = n % 256
+    n = (n - e) / 256
+    local d = n % 256
+    n = (n - d) / 256
+    local c = n % 256
+    n = (n - c) / 256
+    local b = n % 256
+    return string.char((n - b) / 256, b, c, d, e, f, g)
   end
 
   function list.of(a, b) return bytes(a) .. bytes(b) end

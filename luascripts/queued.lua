@@ -148,7 +148,7 @@ return function(entries, c, up, now, reply, size, changed)
     -- They do not all poll at the same time.
     local again = math.max(now + C.SoonAgain, math.min(v.again, now + C.FarAgain + c.id % C.FarAgain))
     queue.join(of[v.binds], c, v.score, again + C.WaitGrace, v.binds)
-    answer(1, v.binds, again, v.rank)
+    answer(0, -v.binds, again, v.rank)
   end
 
   -- charge charges the call to the limits of its verdict.

@@ -38,8 +38,8 @@
 --                                           that of the windows (0 for a rate whose windows are exact), −1 if there is none
 --          0, binds, slot, till, slack, charges   one call goes at its slot
 --          −n, binds, slot, till            n calls are refused; this would have been their slot
---          1, i, again, ahead               of a call with an id: it is queued for account i behind so many, charged
---                                           nothing, and polls then; it never is one of n that go now
+--          0, −i, again, ahead              of a call with an id: it is queued for account i behind so many, charged
+--                                           nothing, and polls then
 --        Charges are as in charge.lua. Of n calls, the slack of a call reaches to the first of its charges, and to that of the
 --        windows.
 --        The answer to a call with choices begins with the choice that binds it, or for which it is queued, from 1. It never has the first

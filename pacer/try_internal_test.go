@@ -34,6 +34,32 @@ func TestTheShortWayOfAnotherDay(t *testing.T) {
 	}
 }
 
+// Calls of parties, lanes and tenants of a rate take the short way, too.
+func TestTheShortWayOfParties(t *testing.T) {
+	t.Parallel()
+	for name, policy := range map[string]policies.Policy{
+		"parties": policies.PerMinute(10).Burst(10).Reserve("desk", 30), "an exact rate": policies.AtMost(10, time.Minute).Burst(10).Reserve("desk", 30),
+		"a lane": policies.PerMinute(10).Burst(10).Lane("desk", 50), "tenants": policies.PerMinute(10).Burst(10).Fair("tenant"),
+	} {
+		p, err := New(Config{Upstream: "test", Policies: []policies.Policy{policy}})
+		require.NoError(t, err)
+		defer p.Close()
+		goes := func(opts ...Option) bool {
+			a := binding.Ask{Options: optionsOf(nil, opts)}
+			require.NoError(t, p.calls.CallInto(t.Context(), &a))
+			return p.goesAtOnce(t.Context(), &a)
+		}
+		of := Option(Lane("desk"))
+		if name == "tenants" {
+			of = Scope("tenant", "x")
+		}
+		require.NoError(t, p.Wait(t.Context(), of), "keys are made on the long way")
+		require.True(t, goes(of) && goes(of, Cost(2)), name)
+		require.False(t, goes(of, Cost(9)), "%s: it must wait", name)
+		require.Equal(t, name != "tenants", goes(), "the long way returns the error")
+	}
+}
+
 // A call of a process without a share tries again while it may wait, and no longer.
 func TestACallAsksNoLongerThanItMayWait(t *testing.T) {
 	t.Parallel()

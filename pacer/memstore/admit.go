@@ -68,7 +68,7 @@ func (m *Store) Admit(a store.Admission) bool {
 	return ok
 }
 
-// admit charges a call if all of its limits let it go now.
+// admit charges a call if all of its limits let it go now, and no call is queued for them. An empty queue has no turns to keep.
 func (m *Store) admit(set shardSet, on []admitted, c engine.Call) (now int64, ok bool) {
 	k := &m.keys
 	k.lock(set)
@@ -86,7 +86,9 @@ func (m *Store) admit(set shardSet, on []admitted, c engine.Call) (now int64, ok
 		if one == nil {
 			return now, false
 		}
-		e.Account = one.Account
+		if e.Account = one.Account; e.IsQueuedFor() {
+			return now, false
+		}
 	}
 	g, _ := engine.Reserve(now, entries, c, charges[:0])
 	return now, g.OK

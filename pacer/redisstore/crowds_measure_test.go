@@ -202,7 +202,7 @@ func scriptNames() map[string]string {
 	s := scripts.New()
 	names := make(map[string]string)
 	for name, source := range map[string]string{
-		"reserve": s[scripts.Reserve], "late": s[scripts.Queued], "cancel": s[scripts.Cancel], "report": s[scripts.Report], "status": s[scripts.Status],
+		"reserve": s[scripts.Reserve], "cancel": s[scripts.Cancel], "report": s[scripts.Report], "status": s[scripts.Status],
 		"heartbeat": s[scripts.Heartbeat], "describe": s[scripts.Describe], "index": s[scripts.Index], "enlist": s[scripts.Enlist], "upstreams": s[scripts.Upstreams],
 	} {
 		names[redis.NewScript(source).Hash()] = name

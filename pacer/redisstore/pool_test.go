@@ -34,12 +34,8 @@ func pooledPolicy() policies.Policy {
 func TestACallByAnyOfSomeKeysIsOneScript(t *testing.T) {
 	t.Parallel()
 	program := scripts.New()
-	for name, c := range map[string]struct {
-		each   policies.Policy
-		script string
-	}{
-		"rates":   {policies.Every(time.Hour).Per("key"), program[scripts.Reserve]},
-		"permits": {policies.InFlight(1).Per("key").Named("permits"), program[scripts.Queued]},
+	for name, each := range map[string]policies.Policy{
+		"rates": policies.Every(time.Hour).Per("key"), "permits": policies.InFlight(1).Per("key").Named("permits"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,12 +44,12 @@ func TestACallByAnyOfSomeKeysIsOneScript(t *testing.T) {
 			for i := range all {
 				all[i].ID = fmt.Sprint("key", i)
 			}
-			p := newPacer(t, rdb, c.each, policies.PerSecond(1000).Burst(1000))
+			p := newPacer(t, rdb, each, policies.PerSecond(1000).Burst(1000))
 			pool, err := p.Pool(all, "key")
 			require.NoError(t, err)
 			_, err = pool.Acquire(t.Context()) // which loads the script
 			require.NoError(t, err)
-			hash := redis.NewScript(c.script).Hash() // the process's heartbeat is another one
+			hash := redis.NewScript(program[scripts.Reserve]).Hash() // the process's heartbeat is another one
 			count := func(all []command) (n int) {
 				for _, c := range all {
 					if c.name == "evalsha" && c.args[0] == hash {

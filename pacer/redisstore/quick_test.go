@@ -112,3 +112,42 @@ func TestPartiesCostLittle(t *testing.T) {
 		}
 	}
 }
+
+// Calls of parties of a rate, and of lanes, are decided by the fast path, too, while none is queued.
+func TestAnEmptyQueueCostsLittle(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client()
+	long, err := redisstore.New(client)
+	require.NoError(t, err)
+	short := redisstore.NewShort(client)
+	for name, policy := range map[string]policies.Policy{
+		"parties of a rate": policies.Rate(6, time.Hour).Burst(6).Reserve("desk", 30), "parties of an exact rate": policies.AtMost(6, time.Hour).Burst(6).Reserve("desk", 30),
+		"a lane": policies.Rate(12, time.Hour).Burst(12).Lane("desk", 50), "a lane of an exact rate": policies.AtMost(12, time.Hour).Burst(12).Lane("desk", 50),
+	} {
+		stack := store.Stack{Upstream: name, Limits: []store.Limit{{Policy: "p", Spec: policy.Spec()}}}
+		if part, ok := policy.InLane("desk"); ok {
+			stack.Limits = append(stack.Limits, store.Limit{Policy: part.Name(), Spec: part.Spec()})
+		}
+		reserve := func(is store.Shared, ids ...int64) ([]store.Grant, error) {
+			calls, grants := make([]store.Call, len(ids)), make([]store.Grant, len(ids))
+			for i, id := range ids {
+				calls[i] = store.Call{Cost: 2, ID: id, Flow: id, Weight: id, MaxWait: time.Duration(id) * time.Hour}
+			}
+			return grants, is.ReserveAll(t.Context(), []store.Batch{{Stack: stack, Calls: calls, Grants: grants}})
+		}
+		_, err := reserve(long, 1)
+		require.NoError(t, err, name)
+		granted, err := reserve(short, 2, 3)
+		require.NoError(t, err, name)
+		require.True(t, granted[0].OK && granted[1].OK && granted[1].Wait() == 0, name)
+		require.Equal(t, granted[0].Charges[0].To, granted[1].Charges[0].From, "%s: each has a charge of its own", name)
+		_, err = reserve(short, 4)
+		require.ErrorContains(t, err, "the long way", name)
+		queued, err := reserve(long, 4)
+		require.NoError(t, err, name)
+		require.True(t, queued[0].Queued, name)
+		require.NoError(t, long.Cancel(t.Context(), stack, granted[1:]), name)
+		_, err = reserve(short, 5)
+		require.ErrorContains(t, err, "the long way", "%s: there is room, but a call is queued", name)
+	}
+}

@@ -54,7 +54,7 @@ func TestReady(t *testing.T) {
 	require.Zero(t, server.Client().DBSize(t.Context()).Val())
 	cached, err := server.Client().Info(t.Context(), "memory").Result()
 	require.NoError(t, err)
-	require.Contains(t, cached, "number_of_cached_scripts:13", "all scripts are loaded")
+	require.Contains(t, cached, "number_of_cached_scripts:12", "all scripts are loaded")
 
 	// A process that waits is not notified.
 	p := newPacer(t, server.Client(), policies.PerMinute(1).Burst(1))

@@ -52,6 +52,15 @@ func (r *reply) instant() store.Instant { return store.Instant(r.upTo(0, maxInst
 
 func (r *reply) count() int64 { return r.upTo(0, maxInstant) }
 
+// negate makes the next number positive, and reports whether it was negative.
+func (r *reply) negate() bool {
+	if len(r.values) == 0 || r.values[0] >= 0 {
+		return false
+	}
+	r.values[0] = -r.values[0]
+	return true
+}
+
 // binds returns the index of the binding limit, below limits: see reserve.lua.
 func (r *reply) binds(limits int) int {
 	if n := int(r.upTo(0, int64(limits))); n > 0 {

@@ -31,11 +31,7 @@ func (s *Store) ReserveAll(ctx context.Context, batches []store.Batch) error {
 		reach = max(reach, store.ReachOf(batches[i].Calls))
 	}
 	first := &batches[0].Stack
-	script := scripts.Reserve
-	if slices.ContainsFunc(limits, func(l store.Limit) bool { return l.Spec.HasQueue() }) {
-		script = scripts.Queued
-	}
-	r, now, err := s.ask(ctx, script, upstream, limits, knowledge{first.Epoch, first.LastSeen}.add, reach, func(r *request) {
+	r, now, err := s.ask(ctx, scripts.Reserve, upstream, limits, knowledge{first.Epoch, first.LastSeen}.add, reach, func(r *request) {
 		if c := batches[0].Calls; len(batches) == 1 && len(c) == 1 && plain(&c[0]) {
 			r.numbers(engine.Micros(c[0].MaxWait))
 			return
@@ -196,15 +192,14 @@ func (r *reply) grants(b *store.Batch, now int64, first, deferred bool) bool {
 		}
 		g := &b.Grants[i]
 		*g = store.Grant{OK: n >= 0, Now: store.Instant(now), At: store.Instant(now), Binds: store.BindsNothing, Charges: g.Charges[:0], Choice: choice}
-		if n == 1 && b.Calls[i].ID != 0 {
-			g.OK, g.Queued = false, true
-			g.Binds = b.Calls[i].LimitOf(choice, r.binds(limits))
-			g.At, g.Ahead = r.instant(), r.count()
-			i++
-			continue
-		}
 		if n <= 0 {
+			g.Queued = n == 0 && b.Calls[i].ID != 0 && r.negate()
 			g.Binds = b.Calls[i].LimitOf(choice, r.binds(limits))
+			if g.Queued {
+				g.OK, g.At, g.Ahead = false, r.instant(), r.count()
+				i++
+				continue
+			}
 			g.At, g.Paused = store.Instant(r.upTo(0, maxRefused)), r.instant()
 		}
 		if n < 0 {

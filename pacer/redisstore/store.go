@@ -238,7 +238,7 @@ func (s *Store) ask(
 				continue
 			}
 		}
-		if (script == scripts.Reserve || script == scripts.Queued) && len(r.values) == 3 && r.values[0] == numbers.Forgot && r.err == nil {
+		if script == scripts.Reserve && len(r.values) == 3 && r.values[0] == numbers.Forgot && r.err == nil {
 			r.int()
 			if forgot := (&store.ForgotError{Epoch: r.epoch()}); r.err == nil {
 				return reply{}, 0, forgot

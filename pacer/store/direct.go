@@ -11,8 +11,8 @@ type Direct interface {
 	// Prepare returns a handle on the accounts of a limit of one upstream, for all values of its scopes. It ignores Scope.
 	Prepare(upstream string, l *Limit) Prepared
 
-	// Admit charges a call that may go now, and reports whether it did. For any other call (one that has to wait, a new key, an error) it
-	// changes nothing: use Reserve.
+	// Admit charges a call that may go now, and reports whether it did. For any other call (one that has to wait, or that others queue
+	// before, a new key, an error) it changes nothing: use Reserve.
 	Admit(a Admission) bool
 }
 

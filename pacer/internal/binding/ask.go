@@ -159,7 +159,7 @@ func (r *Reader) place(a *Ask) error {
 				"no policy of upstream %q has that lane, but %s: give a policy one with Lane; 100 per cent will do", r.Upstream, strings.Join(a.Set.Lanes, ", ")))
 		}
 	}
-	if by := a.Set.FairBy; by != "" && by != ProcessScope && by != LaneScope {
+	if a.Set.tenantScope() != "" {
 		if v := a.Scope(WeightScope); v != "" {
 			n, err := strconv.ParseInt(v, 10, 64)
 			if err != nil || n < 1 || n > r.MaxWeight {

@@ -123,7 +123,11 @@ func (r *Reader) SameLimits(a, b Ask) bool {
 // AtOnce charges a call that need not wait, and reports whether it did. It is a fast path for the most common request to a store in memory:
 // see [store.Direct]. The store already has every pause that this process received.
 func (r *Reader) AtOnce(a *Ask) bool {
-	if s := a.Set; r.Direct == nil || s.Observes || s.Free || s.HasQueues || s.Varies || a.ByPolicy || a.NotBefore > 0 {
+	s := a.Set
+	if r.Direct == nil || s.Observes || s.Free || s.HasPermits || s.Varies || a.ByPolicy || a.NotBefore > 0 {
+		return false
+	}
+	if by := s.tenantScope(); by != "" && a.Scope(by) == "" { // an error
 		return false
 	}
 	call := store.Admission{Cost: a.Cost}

@@ -182,6 +182,14 @@ func (s *Set) addLimit(c *Config, i int, one *Part) {
 	s.Scoped = s.Scoped || len(l.Scopes) > 0 || len(s.Lanes) > 0 || s.FairBy != ""
 }
 
+// tenantScope returns the scope by which calls belong to tenants that share limits fairly; "" if parties or processes share them, or nobody.
+func (s *Set) tenantScope() string {
+	if s.FairBy == ProcessScope || s.FairBy == LaneScope {
+		return ""
+	}
+	return s.FairBy
+}
+
 // isTenant reports whether this process is one tenant of a limit, because only other processes share it fairly.
 func (s *Set) isTenant(l *Limit) bool {
 	return slices.Contains(s.Fair, l.Policy) && l.Spec.Queue == specs.NoQueue && l.Spec.Algorithm != specs.Window && !l.Observed &&

@@ -106,6 +106,12 @@ func (e *Entry) queue() *Queue {
 	return nil
 }
 
+// IsQueuedFor reports whether calls are queued for a rate. Otherwise [Reserve] decides as [ReserveQueued] does about a call that goes now.
+func (e *Entry) IsQueuedFor() bool {
+	g, ok := e.Account.(*GCRA)
+	return ok && e.Limit.Spec.Queue != specs.NoQueue && g.queue != nil && len(g.queue.waiting) > 0
+}
+
 // purge drops what has run out, and reports whether there was any.
 func (e *Entry) purge(now int64) bool {
 	if f, ok := e.Account.(*Concurrency); ok {

@@ -10,10 +10,9 @@ import (
 	"github.com/headway-go/headway/pacer/internal/numbers"
 )
 
-// The scripts of a store. Queued is Reserve for stacks with a queue, whose code would slow down other stacks even if they never ran it.
+// The scripts of a store.
 const (
 	Reserve = iota
-	Queued
 	Cancel
 	Report
 	Status
@@ -49,26 +48,24 @@ func WithClock(clock string) Scripts {
 		}
 		return source("define" + name + " = function()\n" + body.String() + "\nend")
 	}
-	plain := define("[C.GCRA]", "pace", "starts", "gcra", "heed") +
+	algorithms := define("[C.GCRA]", "pace", "starts", "gcra", "heed") +
 		source("define[C.AnyRate] = define[C.GCRA]") +
 		define("[C.Window]", "window", "floor", "window_heed") + source("define[C.Part] = define[C.Window]") +
-		define("[C.Allowance]", "allowance")
-	lines := plain + define("[C.Concurrency]", "concurrency") + define(".queue", "queue")
+		define("[C.Allowance]", "allowance") + define("[C.Concurrency]", "concurrency") + define(".queue", "queue")
 	clock = source(clock)
-	shared, accounts, reserves := clock+read("list"), read("charge")+read("account"), read("reserve")
+	shared, accounts := clock+read("list"), read("charge")+read("account")
 	join := func(definitions, command string) string { return shared + accounts + definitions + read(command) }
 	return Scripts{
-		Reserve:   shared + read("quick") + accounts + plain + reserves,
-		Queued:    shared + accounts + lines + define(".queued", "queued") + reserves,
-		Cancel:    join(lines, "cancel"),
-		Report:    join(lines, "report"),
-		Status:    join(lines, "status"),
-		Heartbeat: join(lines, "heartbeat"),
+		Reserve:   shared + read("quick_window") + read("quick") + accounts + algorithms + define(".queued", "queued") + read("reserve"),
+		Cancel:    join(algorithms, "cancel"),
+		Report:    join(algorithms, "report"),
+		Status:    join(algorithms, "status"),
+		Heartbeat: join(algorithms, "heartbeat"),
 
 		Describe:  join("", "describe"),
 		Index:     join("", "index"),
 		Settings:  join("", "settings"),
-		Redeem:    join(lines, "redeem"),
+		Redeem:    join(algorithms, "redeem"),
 		Enlist:    clock + read("enlist"),
 		Upstreams: clock + read("upstreams"),
 
