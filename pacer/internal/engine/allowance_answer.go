@@ -34,14 +34,18 @@ func (a *Allowance) Answer(l *Limit, now int64, r Answered) News {
 	open := a.open + a.older + a.early
 	left := a.low - 1 - open // by the old belief; it counts while until is in the future
 	a.reported = a.reported || r.Slot != 0 || r.Cost > 0 && !r.Refused
-	if a.since = now; r.Slot == 0 {
+	if a.since, a.last = now, 0; r.Slot == 0 {
 		r.Slot = a.blind(now, r.Cost)
 	} else {
 		a.drop(r.Slot, r.Cost, 0)
 	}
 	old := r.Slot < a.start
-	if !r.Refused && !old {
+	switch {
+	case old:
+	case !r.Refused:
 		a.went(r.Slot, r.Cost)
+	case r.Left == 0:
+		a.got, a.floor = a.oks, a.floor || a.dated && r.Reset == 0 && r.Slot < a.start+numbers.Second
 	}
 	switch {
 	case r.Refused && (r.Left == 0 && r.Teaches && !a.said || r.Left < 0 && (r.Reset > 0 || r.Guessed)):
@@ -60,7 +64,9 @@ func (a *Allowance) Answer(l *Limit, now int64, r Answered) News {
 func (a *Allowance) stated(now int64, r Answered) int64 {
 	switch {
 	case r.Reset > 0:
-		a.dated = a.dated || !r.Guessed
+		if a.dated = a.dated || !r.Guessed; a.floor && !r.Guessed && r.Reset%numbers.Second == 0 {
+			r.Reset += numbers.Second
+		}
 		return r.Reset
 	case a.dated || r.Left > 0:
 		return numbers.Second // a reset of 0 means less than a second; then a call probes
@@ -139,10 +145,8 @@ func (a *Allowance) set(now, n, until int64, gated bool, left int64) News {
 	a.low, a.at, a.width, a.maybe = n+1, now, 0, 0
 	later := a.until > 0 && until > a.until && a.ahead > 0 // then some slots are too early
 	if later {
-		if a.early == 0 || a.until < a.edge {
-			a.edge = a.until
-		}
-		a.early, a.ahead, a.moved = a.early+a.ahead, 0, now
+		a.hold(a.until, a.ahead)
+		a.ahead, a.moved = 0, now
 	}
 	spent := n <= a.open+a.older+a.early && (later || a.until == 0) // calls may hold slots before until
 	if a.until = until; spent {
@@ -196,6 +200,9 @@ func (a *Allowance) silent(l *Limit, now int64, r Answered, left, open int64) Ne
 func (a *Allowance) opens(l *Limit, now, n, open int64) News {
 	if a.oks > a.most {
 		a.most = 0 // there is more than was ever stated
+	}
+	if a.oks > a.got {
+		a.got = 0 // or than was admitted last time
 	}
 	widens := a.said || l.Spec.First > 0 && a.step == 0 // otherwise something else limits calls
 	switch {
