@@ -63,7 +63,7 @@ type informed struct {
 func listenTo(t *testing.T, upstream string) *informed {
 	t.Helper()
 	l := &informed{view: newView(t), rdb: redistest.Shared(t).Client()}
-	l.published = l.rdb.Subscribe(t.Context(), "pacer:9:{"+upstream+"}/pauses")
+	l.published = l.rdb.Subscribe(t.Context(), "pacer:10:{"+upstream+"}/pauses")
 	t.Cleanup(func() { _ = l.published.Close() })
 	_ = must(l.published.Receive(t.Context()))
 	return l
@@ -82,7 +82,7 @@ func (l *informed) Report(ctx context.Context, s store.Stack, notes []store.Note
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var n store.News
-	l.do(func() { n.Changes = l.changes("pacer:9:{" + s.Upstream + "}/pauses") }) //nolint:contextcheck // it leaves the bubble of the caller
+	l.do(func() { n.Changes = l.changes("pacer:10:{" + s.Upstream + "}/pauses") }) //nolint:contextcheck // it leaves the bubble of the caller
 	for _, receive := range l.receivers {
 		receive(n)
 	}
