@@ -1,7 +1,6 @@
 -- allowance.lua: the rest of a limit, as stated by the upstream. The reasoning is in package engine, allowance.go.
 --
--- KEYS   key: of the account: a string of integers, the fields below in order, as in allowance.go, and without trailing zeros. A period from
---        the first call on, which is negative there, is 1 more here
+-- KEYS   key: of the account: the fields below in order, as integers without trailing zeros; a period from the first call on is 1 more
 -- ARGV   limit: the most that it states
 --        first: how much may be open before the first statement, if no policy limits calls; 0: any number
 -- TTL    until C.AllowanceLives after until, after the last call, and after the next one may go at the pace that refusals taught
@@ -288,8 +287,9 @@ local function patient(o, slot, cost, refused, left, wait)
     end
   end
   if left == 0 and o.waits > 1 and (refused or wait <= math.max(o.till, o.start) - o.at) then
+    local last = o.till > 0 and o.till - o.at or 4 * (o.start - o.at)
     local longer = wait * (math.min(2 ^ (o.waits - 1), math.max(1, floor(o.most, 4))) - 1)
-    wait = wait + (refused and longer or math.min(longer, C.Minute))
+    wait = wait + math.min(longer, refused and math.max(0, last - wait) or C.Minute)
   end
   return o.since + wait
 end

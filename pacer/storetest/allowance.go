@@ -334,6 +334,10 @@ func allowanceCases() []Case {
 				}
 				changed(t, s, st, 1, refused(left(&g, 0, time.Second)))
 			}
+			s.At(Since(s.now) + 16*time.Second)
+			g := s.Go(st, 1, Since(s.now))
+			changed(t, s, st, 1, refused(left(&g, 0, time.Hour)))
+			s.Go(st, 1, Since(s.now)+time.Hour) // that is far longer than others were waited for
 		}},
 		{"allowance/patience/few", "no longer than until a quarter of the most that was left may be back", func(t testing.TB, s *Session) {
 			st := s.Stack(key)

@@ -239,8 +239,9 @@ func (a *Allowance) corrected(r Answered, should bool) int64 {
 }
 
 // patient returns until when n are left. If others came first after until, so that at most one call was admitted, it waits for more: for 2, 4
-// to 16 resets, while a quarter of the highest rest cannot have come back. It doubts a good answer's statement by a minute at most, and not
-// if that moved away, as a bucket's full time does with each call. A reset that nothing states may be wrong: that needs no patience.
+// to 16 resets, but no more than four times as long as the last time, while a quarter of the highest rest cannot have come back. It doubts a good
+// answer's statement by a minute at most, and not if that moved away, as a bucket's full time does with each call. A reset that nothing states
+// may be wrong: that needs no patience.
 func (a *Allowance) patient(r Answered, n int64) int64 {
 	switch {
 	case !a.dated || a.until > 0 || a.width == 0 || r.Slot < a.start:
@@ -251,8 +252,13 @@ func (a *Allowance) patient(r Answered, n int64) int64 {
 	}
 	if n == 0 && a.waits > 1 && (r.Refused || r.Reset <= max(a.until, a.start)-a.at) {
 		longer := r.Reset * (min(1<<(a.waits-1), max(1, a.most/4)) - 1)
-		if !r.Refused {
+		switch {
+		case !r.Refused:
 			longer = min(longer, numbers.Minute)
+		case a.until > 0:
+			longer = min(longer, max(0, a.until-a.at-r.Reset))
+		default:
+			longer = min(longer, max(0, 4*(a.start-a.at)-r.Reset))
 		}
 		r.Reset += longer
 	}
