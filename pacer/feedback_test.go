@@ -174,33 +174,6 @@ func TestWaitersKeepToASlowerPace(t *testing.T) {
 	})
 }
 
-func TestResume(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		c := pacer.Config{Store: store, MaxWait: 2 * time.Hour, Policies: []policies.Policy{policies.PerSecond(10).Named("all"), policies.PerSecond(10).Per("tenant").Named("tenant")}}
-		p, other := newPacer(t, c), newPacer(t, c)
-		acme := pacer.Scope("tenant", "acme")
-		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Hour}, acme))
-		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Hour, Policies: []string{"tenant"}}, acme))
-		start := time.Now()
-		went := make(chan time.Duration, 8)
-		for range 3 {
-			go func() {
-				assert.NoError(t, other.Wait(t.Context(), acme))
-				went <- time.Since(start)
-			}()
-			synctest.Wait()
-		}
-		time.Sleep(time.Minute)
-		require.NoError(t, fleet.Of(p).Resume(t.Context(), acme))
-		for _, want := range []time.Duration{time.Minute, time.Minute + 100*ms, time.Minute + 200*ms} {
-			require.Equal(t, want, <-went)
-		}
-		require.Zero(t, status(t, p, "tenant", acme).PausedFor)
-	})
-}
-
 // Pacers of one process that share a store receive each other's pauses, until they are closed.
 func TestPacersOnOneStoreHearOfPauses(t *testing.T) {
 	t.Parallel()
