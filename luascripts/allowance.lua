@@ -296,14 +296,13 @@ end
 
 local function set(o, now, left, till, gated, was)
   o.low, o.at, o.width, o.maybe = left + 1, now, 0, 0
-  local later = o.till > 0 and till > o.till and o.ahead > 0
-  if later then
+  local moved = o.till == 0
+  if o.till > 0 and till > o.till and o.ahead > 0 then
     hold(o, o.till, o.ahead)
-    o.ahead, o.moved = 0, now
+    o.ahead, moved = 0, true
   end
-  local spent = left <= o.open + o.older + o.early and (later or o.till == 0)
-  o.till = till
-  if spent then return C.ChangePaused end
+  o.till, o.moved = till, moved and now or o.moved
+  if moved and left <= o.open + o.older + o.early then return C.ChangePaused end
   return news(o, was, gated)
 end
 

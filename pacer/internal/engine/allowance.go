@@ -28,7 +28,7 @@ type Allowance struct {
 	open, older  int64 // cost of calls with slots in [mark, until) and in [before, mark) that are not answered
 	mark, before int64
 	ahead, early int64 // cost of calls with slots from until on; and of those that were, or that another limit holds back: from edge on
-	edge, moved  int64 // and when calls ahead last became early
+	edge, moved  int64 // and the end of the time in which such slots were granted
 	last         int64 // the slot that was granted last since an answer
 	starved      bool  // a call found no room before until
 	reported     bool  // answers to calls are reported

@@ -143,13 +143,15 @@ func (a *Allowance) refuse(now int64, r Answered, left int64) News {
 // set sets what is left until an instant, in place of left.
 func (a *Allowance) set(now, n, until int64, gated bool, left int64) News {
 	a.low, a.at, a.width, a.maybe = n+1, now, 0, 0
-	later := a.until > 0 && until > a.until && a.ahead > 0 // then some slots are too early
-	if later {
+	moved := a.until == 0 // calls may hold slots before until
+	if a.until > 0 && until > a.until && a.ahead > 0 {
 		a.hold(a.until, a.ahead)
-		a.ahead, a.moved = 0, now
+		a.ahead, moved = 0, true
 	}
-	spent := n <= a.open+a.older+a.early && (later || a.until == 0) // calls may hold slots before until
-	if a.until = until; spent {
+	if a.until = until; moved {
+		a.moved = now
+	}
+	if moved && n <= a.open+a.older+a.early {
 		return Less
 	}
 	return a.news(left, gated)
