@@ -45,7 +45,7 @@ func (a *Allowance) Answer(l *Limit, now int64, r Answered) News {
 	case !r.Refused:
 		a.went(r.Slot, r.Cost)
 	case r.Left == 0:
-		a.got, a.floor = a.oks, a.floor || a.dated && r.Reset == 0 && r.Slot < a.start+numbers.Second
+		a.ended(r)
 	}
 	switch {
 	case r.Refused && (r.Left == 0 && r.Teaches && !a.said || r.Left < 0 && (r.Reset > 0 || r.Guessed)):
@@ -58,6 +58,11 @@ func (a *Allowance) Answer(l *Limit, now int64, r Answered) News {
 		return a.news(left, false)
 	}
 	return a.silent(l, now, r, left, open)
+}
+
+// ended notes a reading that refuses a call, and what it shows of this window.
+func (a *Allowance) ended(r Answered) {
+	a.got, a.floor = a.oks, a.floor || a.dated && r.Reset == 0 && r.Slot < a.start+numbers.Second
 }
 
 // stated returns how long it takes until there is more, as far as the answer shows it.
