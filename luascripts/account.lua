@@ -48,7 +48,7 @@ end
 -- state. Trailing zeros of the numbers are left out.
 local function fields(o, names, v)
   local bar, n = string.find(v, '|', 1, true) or #v + 1, 0
-  if bar > 512 then foreign(o.key) end
+  if bar > 1024 then foreign(o.key) end
   for value in string.gmatch(string.sub(v, 1, bar - 1), '[^ ]+') do
     n = n + 1
     o[names[n] or foreign(o.key)] = number(value, o.key)

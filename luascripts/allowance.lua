@@ -1,20 +1,21 @@
 -- allowance.lua: the rest of a limit, as stated by the upstream. The reasoning is in package engine, allowance.go.
 --
--- KEYS   key: of the account: a string of integers, the fields below in order, as in allowance.go; the last two may be negative
+-- KEYS   key: of the account: the fields below in order, as integers without trailing zeros; a period from the first call on is 1 more
 -- ARGV   limit: the most that it states
 --        first: how much may be open before the first statement, if no policy limits calls; 0: any number
 -- TTL    until C.AllowanceLives after until, after the last call, and after the next one may go at the pace that refusals taught
 
 local allowance = {}
 
-local fields = {
-  'till', 'low', 'at', 'open', 'older', 'mark_', 'before', 'ahead', 'early', 'edge', 'moved', 'starved', 'start', 'since', 'width', 'most', 'oks',
-  'step', 'span', 'next_', 'maybe', 'said', 'dated', 'own', 'waits', 'rate', 'ends', 'zero', 'first', 'recent', 'reported', 'period', 'known',
+local names = {
+  'till', 'low', 'at', 'open', 'older', 'mark_', 'before', 'ahead', 'early', 'edge', 'moved', 'last', 'starved', 'start', 'since', 'width', 'most', 'got',
+  'oks', 'step', 'span', 'next_', 'maybe', 'said', 'dated', 'floor', 'own', 'waits', 'rate', 'ends', 'zero', 'first', 'recent', 'reported', 'period',
+  'known',
 }
 
 -- clear makes an account an unknown one.
 local function clear(o)
-  for i = 1, #fields do o[fields[i]] = 0 end
+  for i = 1, #names do o[names[i]] = 0 end
 end
 
 function allowance.parse(_, account)
@@ -24,29 +25,19 @@ function allowance.parse(_, account)
 end
 
 function allowance.loadstring(o, v)
-  if not v then return end
-  local i = 0
-  for n in string.gmatch(v, '[^ ]+') do
-    i = i + 1
-    local name, x = fields[i], tonumber(n)
-    if not name or not x or x % 1 ~= 0 or math.abs(x) >= C.MaxInteger or x < 0 and i < #fields - 1 then foreign(o.key) end
-    o[name] = x
-  end
-  if i ~= #fields then foreign(o.key) end
+  if v then fields(o, names, v) end
 end
 
 -- ends returns when nothing is known any more.
 function allowance.ends(o) return math.max(o.till, o.since, o.mark_, o.next_, o.ends) + C.AllowanceLives end
 
 function allowance.write(o, now)
-  if not o.dirty then return end
-  local all = {}
-  for i = 1, #fields do all[i] = string.format('%.0f', o[fields[i]]) end
-  save(o, table.concat(all, ' '), allowance.ends(o), now)
+  if o.dirty then save(o, text(o, names, ''), allowance.ends(o), now) end
 end
 
 -- opened begins a new generation of open calls, if it is time, and returns the cost of both.
 local function opened(o, now)
+  if o.early > 0 and now >= o.edge + C.Generation then o.older, o.early = o.older + o.early, 0 end
   if now >= o.mark_ + C.Generation then
     o.before, o.mark_ = o.mark_, o.mark_ + C.Generation
     if now >= o.mark_ + C.Generation then o.open, o.mark_ = 0, now end
@@ -55,7 +46,13 @@ local function opened(o, now)
   return o.open + o.older
 end
 
--- turn passes until.
+-- hold notes early calls, with slots from an instant on.
+local function hold(o, from, n)
+  if o.early == 0 or from < o.edge then o.edge = from end
+  o.early = o.early + n
+end
+
+-- turn passes until. If no policy limits calls, they find a width until something is stated.
 local function turn(o, now)
   if allowance.ends(o) <= now then clear(o) end
   if o.till > 0 and now >= o.till then
@@ -65,14 +62,8 @@ local function turn(o, now)
     if o.dated > 0 or o.low <= 1 then o.oks = 0 end
     o.start, o.since, o.till, o.starved, o.maybe = o.till, o.till, 0, 0, 0
   end
-  return opened(o, now) + o.early
-end
-
--- begin is turn for calls and answers.
-local function begin(o, now)
-  local open = turn(o, now)
   if o.first_ > 0 and o.width + o.till + o.at + o.start == 0 then o.width = o.first_ end
-  return open
+  return opened(o, now) + o.early
 end
 
 local function fits(o, open, n) return open + n < o.low or o.maybe > 0 and open == 0 end
@@ -83,7 +74,13 @@ local function floor(a, b) return (a - a % b) / b end
 local function ceil(a, b) return floor(a + b - 1, b) end
 
 -- widest returns how much may be open if nothing was stated.
-local function widest(o) return o.most > 0 and math.max(1, math.min(o.width, o.most - o.oks)) or o.width end
+local function widest(o)
+  local room = o.most > 0 and math.max(1, math.min(o.width, o.most - o.oks)) or o.width
+  return o.got > 0 and math.max(1, math.min(room, o.got - o.oks)) or room
+end
+
+-- after returns the slot of a call that finds no room and n before it.
+local function after(o, slot, n) return math.max(slot, math.min(o.last + C.Apart, slot + n * C.Apart)) end
 
 -- ispaced reports whether there is a pace, taught or stated.
 local function ispaced(o, now) return o.step > 0 or now < o.ends end
@@ -109,47 +106,46 @@ function allowance.learn(o, now, value, till)
 end
 
 function allowance.room(o, now, n, many)
-  local open = begin(o, now)
+  local open = turn(o, now)
   local left = o.till > 0 and o.low - 1 - open or o.width > 0 and widest(o) - open or many * n
   if ispaced(o, now) then left = o.next_ > now and 0 or math.min(left, n) end
   return left < n and 0 or (left - left % n) / n
 end
 
-function allowance.take(o, now, n, many)
-  begin(o, now)
-  if o.since == 0 then o.since = now end
-  if ispaced(o, now) then o.next_ = math.max(now, o.next_) + taking(o, now, n) end
-  o.open, o.dirty = o.open + n * many, true
-  return now, n, C.UnboundSlack
-end
-
 function allowance.horizon() return math.huge end
 
 function allowance.earliest(o, now, e, n)
-  local open = begin(o, now)
+  local open = turn(o, now)
   if ispaced(o, now) then e = math.max(e, paced(o, now, open, n)) end
   if o.till == 0 then
-    if o.width > 0 and open + n > widest(o) then e = math.max(e, o.since + ceil(open + n - widest(o), n) * C.Apart) end
+    if o.width > 0 and open + n > widest(o) then e = math.max(e, after(o, o.since + ceil(open + n - widest(o), n) * C.Apart, open)) end
   elseif e < o.till and fits(o, open, n) then
     return { at = e }
   elseif e < o.till or o.starved > 0 or not fits(o, open, n) then
-    e = math.max(e, o.till + o.reported * ceil(o.ahead, n) * C.Apart)
+    e = math.max(e, o.reported > 0 and after(o, o.till + ceil(o.ahead, n) * C.Apart, o.ahead) or o.till)
   end
   return { at = e }
 end
 
 function allowance.commit(o, now, place, n)
-  local open = begin(o, now)
+  local open = turn(o, now)
   if o.since == 0 then o.since = now end
   if ispaced(o, now) then o.next_ = paced(o, now, open, n) + taking(o, now, n) end
+  o.last, o.dirty = place.at, true
   if o.till > 0 and place.at >= o.till then
     if not fits(o, open, n) then o.starved = 1 end
     o.ahead = o.ahead + n
+  elseif place.at >= now + C.Generation then
+    hold(o, place.at, n)
   else
     o.open = o.open + n
   end
-  o.dirty = true
   return place.at, n, C.UnboundSlack
+end
+
+function allowance.take(o, now, n, many)
+  allowance.commit(o, now, { at = now }, n * many)
+  return now, n, C.UnboundSlack
 end
 
 -- dropolder subtracts a call from the older open ones, if there are any.
@@ -162,7 +158,8 @@ end
 local function drop(o, slot, n, made)
   o.dirty = true
   local fresh = made == 0 or made >= o.start -- those that were ahead when till passed are open
-  if fresh and o.early > 0 and slot >= o.edge and (made < o.moved or made == o.moved and o.ahead == 0) then
+  local early = made < o.moved or made == o.moved and o.ahead == 0 or slot >= made + C.Generation and (slot < o.till or o.ahead == 0)
+  if fresh and o.early > 0 and slot >= o.edge and early then
     o.early = math.max(0, o.early - n)
   elseif fresh and o.till > 0 and slot >= o.till and o.ahead > 0 then
     o.ahead = math.max(0, o.ahead - n)
@@ -222,7 +219,7 @@ end
 
 -- ends returns when an exhausted window of a period ends.
 local function ends(o, period)
-  return C.Apart + (period < 0 and o.first - period or o.zero - o.zero % period + period)
+  return C.Apart + (period % 2 > 0 and o.first + period - 1 or o.zero - o.zero % period + period)
 end
 
 -- nexttime returns how long to wait if nothing states when there is more.
@@ -234,12 +231,13 @@ local function nexttime(o, now)
     if t > 0 then return t end
   end
   local best, waited = C.LongestGuess, floor(now - o.zero, 8)
-  if o.known ~= 0 then best = math.min(best, math.max(math.abs(o.known), waited)) end
+  local known = o.known - o.known % 2
+  if known > 0 then best = math.min(best, math.max(known, waited)) end
   o.period = 0
   for _, p in ipairs({ C.Second, C.TenSeconds, C.Minute, C.TenMinutes, C.Hour, C.Day }) do
-    for sign = 1, -1, -2 do
-      local t = ends(o, sign * p) - now
-      if t > 0 and t < best and (t >= waited or sign * p == -o.known) then best, o.period = t, sign * p end
+    for q = p, p + 1 do
+      local t = ends(o, q) - now
+      if t > 0 and t < best and (t >= waited or p == known and q ~= o.known) then best, o.period = t, q end
     end
   end
   if begins and o.known ~= 0 and not whole then o.period = o.known end
@@ -249,6 +247,7 @@ end
 local function silent(o, now, slot, cost, was, open)
   if o.till == 0 then
     if o.oks > o.most then o.most = 0 end
+    if o.oks > o.got then o.got = 0 end
     local widens = o.said > 0 or o.first_ > 0 and o.step == 0
     if o.width == 0 or widens and open <= o.width then return nil end
     o.width = widens and o.width + cost or 0
@@ -288,39 +287,31 @@ local function patient(o, slot, cost, refused, left, wait)
     end
   end
   if left == 0 and o.waits > 1 and (refused or wait <= math.max(o.till, o.start) - o.at) then
+    local last = o.till > 0 and o.till - o.at or 4 * (o.start - o.at)
     local longer = wait * (math.min(2 ^ (o.waits - 1), math.max(1, floor(o.most, 4))) - 1)
-    wait = wait + (refused and longer or math.min(longer, C.Minute))
+    wait = wait + math.min(longer, refused and math.max(0, last - wait) or C.Minute)
   end
   return o.since + wait
 end
 
 local function set(o, now, left, till, gated, was)
   o.low, o.at, o.width, o.maybe = left + 1, now, 0, 0
-  local later = o.till > 0 and till > o.till and o.ahead > 0
-  if later then
-    if o.early == 0 or o.till < o.edge then o.edge = o.till end
-    o.early, o.ahead, o.moved = o.early + o.ahead, 0, now
+  local moved = o.till == 0
+  if o.till > 0 and till > o.till and o.ahead > 0 then
+    hold(o, o.till, o.ahead)
+    o.ahead, moved = 0, true
   end
-  local spent = left <= o.open + o.older + o.early and (later or o.till == 0)
-  o.till = till
-  if spent then return C.ChangePaused end
+  o.till, o.moved = till, moved and now or o.moved
+  if moved and left <= o.open + o.older + o.early then return C.ChangePaused end
   return news(o, was, gated)
-end
-
-local function read(o, now, slot, left, till, refused, was)
-  local gated = o.width > 0 and o.till == 0
-  if o.low > 0 and slot < o.at then
-    if left >= o.low then return news(o, was, false) end
-    if refused then till = math.max(till, o.till) end
-  end
-  return set(o, now, left, till, gated, was)
 end
 
 -- stated returns how long to wait, as far as the answer shows it.
 local function stated(o, now, wait, left, guessed)
   if wait == 0 then return (o.dated > 0 or left > 0) and C.Second or nexttime(o, now) end
-  if not guessed then o.dated = 1 end
-  return wait
+  if guessed then return wait end
+  o.dated = 1
+  return wait % C.Second == 0 and wait + o.floor * C.Second or wait
 end
 
 -- over reports whether an answer is about a window that is over.
@@ -343,17 +334,21 @@ end
 
 -- answer applies what an answer stated: see Answered in allowance_answer.go. It returns what to publish.
 function allowance.answer(o, now, slot, cost, left, wait, flags)
-  begin(o, now)
+  turn(o, now)
   local known = flags % C.AnswerOpen
   local teaches, guessed = known >= C.AnswerTeaches, known % C.AnswerTeaches >= C.AnswerGuessed
   o.older = o.older + (flags - known) / C.AnswerOpen
   local open = o.open + o.older + o.early
   local was, refused = o.low - 1 - open, flags % 2 == C.AnswerRefused
-  o.since, o.dirty = now, true
+  o.since, o.last, o.dirty = now, 0, true
   if slot ~= 0 or cost > 0 and not refused then o.reported = 1 end
   if slot == 0 then slot = blind(o, now, cost) else drop(o, slot, cost, 0) end
   local old = slot < o.start
   if not refused and not old then went(o, slot, cost) end
+  if refused and not old and left == 0 then
+    if o.dated > 0 and wait == 0 and slot < o.start + C.Second then o.floor = 1 end
+    o.got = o.oks
+  end
   if refused and (left == 0 and teaches and o.said == 0 or left < 0 and (wait > 0 or guessed)) then
     wait = stated(o, now, wait, 0, guessed)
     if over(o, slot, wait) then return outdated(o, cost, was) end
@@ -371,7 +366,12 @@ function allowance.answer(o, now, slot, cost, left, wait, flags)
     if o.said == 0 then o.said, o.step = 1, 0 end
   end
   left = corrected(o, left, cost, refused, o.till > 0 and was >= 0 and open == cost)
-  return read(o, now, slot, left, patient(o, slot, cost, refused, left, wait), refused, was)
+  local till, gated = patient(o, slot, cost, refused, left, wait), o.width > 0 and o.till == 0
+  if o.low > 0 and slot < o.at then
+    if left >= o.low then return news(o, was, false) end
+    if refused then till = math.max(till, o.till) end
+  end
+  return set(o, now, left, till, gated, was)
 end
 
 function allowance.resume(o, now)

@@ -100,39 +100,6 @@ func TestALowerLimitIsKeptWhileItIsReported(t *testing.T) {
 	}
 }
 
-// A limit per minute, reported for a policy per second, is the same pace.
-func TestALowerLimitOverAnotherTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, limits(policies.PerSecond(10).Named("p")))
-		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"p"}, Limit: policies.Reported(300), Window: time.Minute}))
-		require.Equal(t, int64(200_000), status(t, p, "p").Pace)
-		require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"p"}, Limit: policies.Reported(0), Window: time.Minute}))
-		require.Equal(t, int64(60_000_000), status(t, p, "p").Pace, "at least one goes")
-	})
-}
-
-// A limit over a longer time than the policy's is kept over that time, even if it is less than one call in the policy's.
-func TestALimitOverALongerTimeIsKept(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		limit  int64
-		window time.Duration
-	}{{30, time.Minute}, {1000, time.Hour}, {7, time.Minute}} {
-		synctest.Test(t, func(t *testing.T) {
-			p := newPacer(t, limits(policies.PerSecond(10).Named("p")))
-			start, calls := time.Now(), int64(0)
-			for time.Since(start) < c.window {
-				require.NoError(t, p.Report(t.Context(), policies.Feedback{Policies: []string{"p"}, Limit: policies.Reported(c.limit), Window: c.window}))
-				require.NoError(t, p.Wait(t.Context()))
-				calls++
-			}
-			require.LessOrEqual(t, calls, c.limit+1, "the last one is of the next window")
-			require.GreaterOrEqual(t, calls, c.limit)
-		})
-	}
-}
-
 // When nothing is left, no call goes until there is more: sleeping calls give their slots back.
 func TestNothingLeftIsAPause(t *testing.T) {
 	t.Parallel()
@@ -204,33 +171,6 @@ func TestWaitersKeepToASlowerPace(t *testing.T) {
 		for _, want := range []time.Duration{0, 100 * ms, 300 * ms, 500 * ms, 700 * ms} {
 			require.Equal(t, want, <-went)
 		}
-	})
-}
-
-func TestResume(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		c := pacer.Config{Store: store, MaxWait: 2 * time.Hour, Policies: []policies.Policy{policies.PerSecond(10).Named("all"), policies.PerSecond(10).Per("tenant").Named("tenant")}}
-		p, other := newPacer(t, c), newPacer(t, c)
-		acme := pacer.Scope("tenant", "acme")
-		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Hour}, acme))
-		require.NoError(t, p.Report(t.Context(), policies.Feedback{Wait: time.Hour, Policies: []string{"tenant"}}, acme))
-		start := time.Now()
-		went := make(chan time.Duration, 8)
-		for range 3 {
-			go func() {
-				assert.NoError(t, other.Wait(t.Context(), acme))
-				went <- time.Since(start)
-			}()
-			synctest.Wait()
-		}
-		time.Sleep(time.Minute)
-		require.NoError(t, fleet.Of(p).Resume(t.Context(), acme))
-		for _, want := range []time.Duration{time.Minute, time.Minute + 100*ms, time.Minute + 200*ms} {
-			require.Equal(t, want, <-went)
-		}
-		require.Zero(t, status(t, p, "tenant", acme).PausedFor)
 	})
 }
 
@@ -420,57 +360,6 @@ func TestAReadingThatFitsNoPolicyBinds(t *testing.T) {
 			})
 		})
 	}
-}
-
-// After a reset one call goes first, and the others when it is answered.
-func TestOneCallGoesFirstAfterAReset(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, limits(policies.Sliding(1000, time.Hour).Named("p")))
-		require.NoError(t, p.Do(t.Context(), leaves("p", 0, 10*time.Second)))
-		start := time.Now()
-		var went []time.Duration
-		var mu sync.Mutex
-		var all sync.WaitGroup
-		for range 8 {
-			all.Go(func() {
-				assert.NoError(t, p.Do(t.Context(), func(ctx context.Context) (policies.Reading, error) {
-					mu.Lock()
-					went = append(went, time.Since(start))
-					mu.Unlock()
-					time.Sleep(150 * ms)
-					return leaves("p", 500, time.Minute)(ctx)
-				}))
-			})
-		}
-		all.Wait()
-		require.Equal(t, []time.Duration{10 * time.Second, 10100 * ms}, went[:2])
-		for _, at := range went[2:] {
-			require.Equal(t, 10150*ms, at)
-		}
-	})
-}
-
-// Calls under way have their part of what is left, until they are answered.
-func TestCallsOnTheirWayHaveTheirPartOfWhatIsLeft(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(t, limits(policies.PerMinute(6000).Burst(100).Named("p")))
-		var calls []*pacer.Reservation
-		for range 51 {
-			r, err := p.Reserve(t.Context(), pacer.Tracked())
-			require.NoError(t, err)
-			require.NoError(t, r.Wait(t.Context()))
-			calls = append(calls, r)
-		}
-		said := left(60, "p")
-		said.Reset = 20 * time.Second
-		require.NoError(t, calls[0].Report(t.Context(), said))
-		require.Equal(t, int64(10), status(t, p, "p").Remaining, "50 are on their way")
-		said.Remaining = policies.Reported(50)
-		require.NoError(t, calls[1].Report(t.Context(), said))
-		require.Equal(t, int64(1), status(t, p, "p").Remaining, "49 are")
-	})
 }
 
 // The first reading of a process counts those of its calls that the store does not know, and no others.

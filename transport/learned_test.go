@@ -62,6 +62,8 @@ func TestLimitsAreLearnedWithoutPolicies(t *testing.T) {
 		"a bucket that says when it is full": {limits{bucket(50, 200*ms)}, 1, "ms", 300, time.Minute, nil},
 		"two limits":                         {limits{log(50, 10*time.Second), fixed(200, time.Minute)}, 1, "ceil", 200, time.Minute, nil},
 		"two limits, an instant":             {limits{fixed(100, time.Minute), fixed(500, 10*time.Minute)}, 1, "epoch", 500, 10 * time.Minute, nil},
+		"two limits that are reset at once":  {limits{log(17, 50*time.Second), fixed(50, 5*time.Minute)}, 1, "ceil", 50, 5 * time.Minute, nil},
+		"two limits, rounded down":           {limits{fixed(26, time.Minute), fixed(1500, time.Hour)}, 1, "floor", 1500, time.Hour, &stating{before: true}},
 		"seven in three seconds":             {limits{fixed(7, 3*time.Second)}, 1, "ceil", 7, 3 * time.Second, nil},
 		"a day":                              {limits{fixed(400, 24*time.Hour)}, 10, "floor", 400, 24 * time.Hour, nil},
 		"thousands, from the first call on":  {limits{first(2000, time.Hour)}, 10, "epoch", 2000, time.Hour, nil},
@@ -112,19 +114,19 @@ func TestAHiddenLimitIsUsed(t *testing.T) {
 			undeclared{limits{fixed(100, time.Minute), fixed(500, 10*time.Minute)}, 1, "", 500, 10 * time.Minute, &stating{says: statesLeft}}, 90, 10,
 		},
 		"a sliding one without a reset": { // 40 % were used before
-			undeclared{limits{log(300, time.Minute)}, 1, "", 300, time.Minute, &stating{says: statesRest}}, 50, 30,
+			undeclared{limits{log(300, time.Minute)}, 1, "", 300, time.Minute, &stating{says: statesRest}}, 70, 10,
 		},
 		"one that is not stated": {
 			undeclared{limits{log(20, 10*time.Second), fixed(100, time.Minute)}, 1, "", 100, time.Minute, &stating{says: statesLast}}, 50, 10,
 		},
 		"the longer one is not stated": {
-			undeclared{limits{log(20, 10*time.Second), fixed(100, time.Minute)}, 1, "", 100, time.Minute, &stating{says: statesFirst}}, 80, 15,
+			undeclared{limits{log(20, 10*time.Second), fixed(100, time.Minute)}, 1, "", 100, time.Minute, &stating{says: statesFirst}}, 90, 6,
 		},
 		"a sliding one and one of the clock, each tenth": { // see package readings
-			undeclared{limits{log(50, 10*time.Second), fixed(200, time.Minute)}, 10, "", 200, time.Minute, &stating{says: statesLeft}}, 60, 40,
+			undeclared{limits{log(50, 10*time.Second), fixed(200, time.Minute)}, 10, "", 200, time.Minute, &stating{says: statesLeft}}, 80, 30,
 		},
 		"two of the clock, each tenth": {
-			undeclared{limits{fixed(100, time.Minute), fixed(500, 10*time.Minute)}, 10, "", 500, 10 * time.Minute, &stating{says: statesLeft}}, 80, 20,
+			undeclared{limits{fixed(100, time.Minute), fixed(500, 10*time.Minute)}, 10, "", 500, 10 * time.Minute, &stating{says: statesLeft}}, 90, 12,
 		},
 		"four at once": { // 29 % were used where three calls taught a pace
 			undeclared{limits{fixed(300, time.Minute), upstreamtest.InFlight(4)}, 1, "ceil", 300, time.Minute, nil}, 80, 20,

@@ -162,19 +162,3 @@ func TestALimitWithoutARestIsKept(t *testing.T) {
 		}
 	}
 }
-
-// A correctly declared window of the clock with dated replies is used for what others leave of it.
-func TestADatedWindowIsUsed(t *testing.T) {
-	t.Parallel()
-	for _, form := range []string{"date", "epoch", "ceil"} {
-		for _, others := range []string{"steady", "burst"} {
-			c := cell{kind: "aligned", period: 10 * time.Second, others: others, header: "every", form: form, declared: "right", seed: 5}
-			t.Run(c.String(), func(t *testing.T) {
-				t.Parallel()
-				used, refused := c.run(t, 1)
-				require.GreaterOrEqual(t, used, 0.9) // 0.6 to 0.7 before there were allowances
-				require.LessOrEqual(t, refused, 10.0)
-			})
-		}
-	}
-}

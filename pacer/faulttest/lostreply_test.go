@@ -168,7 +168,7 @@ func (l *lossy) requested() int {
 const (
 	lossyUpstream, lossyPolicy = "lossy", "count"
 
-	lossyKey = "pacer:9:{" + lossyUpstream + "}:" + lossyPolicy
+	lossyKey = "pacer:10:{" + lossyUpstream + "}:" + lossyPolicy
 )
 
 func counting() policies.Policy { return policies.Fixed(1_000_000, 24*time.Hour).Named(lossyPolicy) }

@@ -100,7 +100,7 @@ func replicatedCluster(t *testing.T) *site {
 		fault{"slot migration", 6, false, func(r *run, rng *rand.Rand) error {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
-			key := "pacer:9:{" + r.upstream + "}"
+			key := "pacer:10:{" + r.upstream + "}"
 			owner, err := cluster.Owner(ctx, key)
 			if err != nil {
 				return err
@@ -120,7 +120,7 @@ func replicatedCluster(t *testing.T) *site {
 		fault{"master killed", 10, true, func(r *run, _ *rand.Rand) error {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
-			owner, err := cluster.Owner(ctx, "pacer:9:{"+r.upstream+"}")
+			owner, err := cluster.Owner(ctx, "pacer:10:{"+r.upstream+"}")
 			if err != nil {
 				return err
 			}

@@ -188,7 +188,7 @@ func TestOneForeignKeyAmongMany(t *testing.T) {
 		toks[i], _, err = p.Book(t.Context(), pacer.Scope("tenant", fmt.Sprint(i)))
 		require.NoError(t, err)
 	}
-	require.NoError(t, server.Client().Set(t.Context(), "pacer:9:{test}:tenant:7", "foreign", time.Hour).Err())
+	require.NoError(t, server.Client().Set(t.Context(), "pacer:10:{test}:tenant:7", "foreign", time.Hour).Err())
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() { _, errs[i] = p.Redeem(t.Context(), toks[i], pacer.Early(time.Hour)) })
@@ -260,7 +260,7 @@ func TestWhatABookingTakesInRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	p := member(t, server.Addr, eager())
-	keys := func() []string { return server.Client().Keys(t.Context(), "pacer:9:{test}/booking/*").Val() }
+	keys := func() []string { return server.Client().Keys(t.Context(), "pacer:10:{test}/booking/*").Val() }
 	tok, _, err := p.Book(t.Context(), pacer.Keep(time.Hour))
 	require.NoError(t, err)
 	require.Empty(t, keys())
@@ -283,7 +283,7 @@ func TestForeignRecords(t *testing.T) {
 		require.NoError(t, err)
 		_, err = p.Redeem(t.Context(), tok, pacer.Early(time.Hour)) // its slot may be over, and another one far
 		require.NoError(t, err)
-		keys := server.Client().Keys(t.Context(), "pacer:9:{test}/booking/*").Val()
+		keys := server.Client().Keys(t.Context(), "pacer:10:{test}/booking/*").Val()
 		require.Len(t, keys, 1)
 		require.NoError(t, server.Client().Set(t.Context(), keys[0], foreign, time.Hour).Err())
 		_, err = p.Redeem(t.Context(), tok)

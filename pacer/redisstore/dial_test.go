@@ -71,7 +71,7 @@ func TestTheClientsLogWhileRedisIsAway(t *testing.T) {
 			require.LessOrEqual(t, len(clientLines.about(server.Addr)), 4, clientLines.about(server.Addr))
 			server.Restart()
 			require.Eventually(t, func() bool {
-				return p.Wait(t.Context()) == nil && server.Client().Exists(t.Context(), "pacer:9:{test}").Val() == 1
+				return p.Wait(t.Context()) == nil && server.Client().Exists(t.Context(), "pacer:10:{test}").Val() == 1
 			}, patience, time.Millisecond)
 		})
 	}

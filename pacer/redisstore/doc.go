@@ -20,7 +20,7 @@
 //
 // # Pauses
 //
-// The script that writes a pause also publishes it, on the channel pacer:9:{upstream}/pauses, so that sleeping calls in other processes
+// The script that writes a pause also publishes it, on the channel pacer:10:{upstream}/pauses, so that sleeping calls in other processes
 // move behind it. A Store subscribes when a call of one of its Pacers starts to sleep, with one connection for all upstreams, and
 // unsubscribes when the last such Pacer is closed. In a Cluster the nodes forward messages to each other. The same channel announces a new
 // epoch, that is, that the server has lost its data. A user without permission to publish can still pause, but sleeping calls do not

@@ -18,7 +18,7 @@ func TestALogLastsAsLongAsItsWindow(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
 	exact, plain := policies.AtMost(4, time.Minute).Skew(0).Burst(3).Named("p"), policies.AtMost(4, time.Minute).Skew(0).Named("p")
-	const account, starts = "pacer:9:{test}:p", "pacer:9:{test}:p/starts"
+	const account, starts = "pacer:10:{test}:p", "pacer:10:{test}:p/starts"
 	lasts := func(key string) time.Duration { return rdb.PTTL(t.Context(), key).Val() }
 
 	p := newPacer(t, rdb, exact)
@@ -54,7 +54,7 @@ func TestALogLastsAsLongAsItsWindow(t *testing.T) {
 func TestForeignLogs(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
-	const account, starts = "pacer:9:{test}:victim", "pacer:9:{test}:victim/starts"
+	const account, starts = "pacer:10:{test}:victim", "pacer:10:{test}:victim/starts"
 	for name, plant := range map[string]func(){
 		"a word":     func() { rdb.Set(t.Context(), account, "r505000 5 x 1 1", 0) },
 		"too many":   func() { rdb.Set(t.Context(), account, "r505000 5 1 1 1 1 1 1 1 1 1 1 1 1 1 1", 0) },
@@ -71,7 +71,7 @@ func TestForeignLogs(t *testing.T) {
 		p := newPacer(t, rdb, policies.AtMost(2, time.Second).Burst(2).Named("victim"), policies.Every(time.Hour).Named("other"))
 		require.ErrorIs(t, p.Wait(t.Context()), redisstore.ErrForeign, name)
 		require.Equal(t, before, rdb.Get(t.Context(), account).Val(), name)
-		require.Zero(t, rdb.Exists(t.Context(), "pacer:9:{test}:other").Val(), "%s: no other policy was charged", name)
+		require.Zero(t, rdb.Exists(t.Context(), "pacer:10:{test}:other").Val(), "%s: no other policy was charged", name)
 		require.NoError(t, p.Close()) // it would remember what the next one is to find forgotten
 	}
 }

@@ -64,7 +64,7 @@ func (s *sleepingCall) movesBehind(t *testing.T, by time.Duration, meanwhile fun
 // listening waits until an upstream's pauses have so many subscribers.
 func listening(t *testing.T, rdb redis.UniversalClient, want int64) {
 	t.Helper()
-	const channel = "pacer:9:{test}/pauses"
+	const channel = "pacer:10:{test}/pauses"
 	require.Eventually(t, func() bool {
 		n, err := rdb.PubSubNumSub(t.Context(), channel).Result()
 		return err == nil && n[channel] == want
@@ -179,7 +179,7 @@ func TestClosingEndsTheSubscription(t *testing.T) {
 // A subscription is made again after a nonsensical answer: go-redis would panic at such answers, and receive nothing after others.
 func TestANonsensicalSubscriptionIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	const channel = "pacer:9:{test}/pauses"
+	const channel = "pacer:10:{test}/pauses"
 	for name, nonsense := range map[string]string{
 		"empty":   "*0\r\n",
 		"numbers": "*3\r\n:1\r\n:2\r\n:3\r\n",
@@ -236,34 +236,34 @@ func TestAClientThatCannotSubscribe(t *testing.T) {
 // Anybody can publish: what is not of the form is left out.
 func TestHostileNews(t *testing.T) {
 	t.Parallel()
-	const channel = "pacer:9:{up}/pauses"
+	const channel = "pacer:10:{up}/pauses"
 	for payload, want := range map[string][]store.Change{
-		"5\n1 9 pacer:9:{up}":                              {{Kind: store.Paused, Now: 5, Until: 9}},
-		"5\n1 9 pacer:9:{up}:daily":                        {{Kind: store.Paused, Policy: "daily", Now: 5, Until: 9}},
-		"5\n2 0 pacer:9:{up}:rate:a:b\n3 0 pacer:9:{up}:x": {{Kind: store.Resumed, Policy: "rate", Scope: "a:b", Now: 5}, {Kind: store.Slowed, Policy: "x", Now: 5}},
-		"":                                       nil,
-		"5":                                      nil,
-		"x\n1 9 pacer:9:{up}":                    nil,
-		"-5\n1 9 pacer:9:{up}":                   nil,
-		"5\n1 -9 pacer:9:{up}":                   nil,
-		"5\n1 99999999999999999999 pacer:9:{up}": nil,
-		"5\n4 9 pacer:9:{up}:permits":            {{Kind: store.Wake, Policy: "permits", Now: 5, ID: 9}},
-		"5\n4 -9 pacer:9:{up}:permits":           nil,
-		"5\n5 9 pacer:9:{up}":                    nil,
-		"5\n1 9 pacer:9:{other}:daily":           nil,
-		"5\n1 9 pacer:9:{up}daily":               nil,
-		"5\n1 9":                                 nil,
-		"5\n\n\n1 9 pacer:9:{up}":                {{Kind: store.Paused, Now: 5, Until: 9}},
+		"5\n1 9 pacer:10:{up}":                               {{Kind: store.Paused, Now: 5, Until: 9}},
+		"5\n1 9 pacer:10:{up}:daily":                         {{Kind: store.Paused, Policy: "daily", Now: 5, Until: 9}},
+		"5\n2 0 pacer:10:{up}:rate:a:b\n3 0 pacer:10:{up}:x": {{Kind: store.Resumed, Policy: "rate", Scope: "a:b", Now: 5}, {Kind: store.Slowed, Policy: "x", Now: 5}},
+		"":                      nil,
+		"5":                     nil,
+		"x\n1 9 pacer:10:{up}":  nil,
+		"-5\n1 9 pacer:10:{up}": nil,
+		"5\n1 -9 pacer:10:{up}": nil,
+		"5\n1 99999999999999999999 pacer:10:{up}": nil,
+		"5\n4 9 pacer:10:{up}:permits":            {{Kind: store.Wake, Policy: "permits", Now: 5, ID: 9}},
+		"5\n4 -9 pacer:10:{up}:permits":           nil,
+		"5\n5 9 pacer:10:{up}":                    nil,
+		"5\n1 9 pacer:10:{other}:daily":           nil,
+		"5\n1 9 pacer:10:{up}daily":               nil,
+		"5\n1 9":                                  nil,
+		"5\n\n\n1 9 pacer:10:{up}":                {{Kind: store.Paused, Now: 5, Until: 9}},
 	} {
 		require.Equal(t, want, redisstore.ParseChanges(channel, payload), "%q", payload)
 	}
-	require.LessOrEqual(t, len(redisstore.ParseChanges(channel, "5\n"+strings.Repeat("1 9 pacer:9:{up}\n", 100_000))), 1024)
+	require.LessOrEqual(t, len(redisstore.ParseChanges(channel, "5\n"+strings.Repeat("1 9 pacer:10:{up}\n", 100_000))), 1024)
 }
 
 func FuzzParseChanges(f *testing.F) {
-	f.Add("5\n1 9 pacer:9:{up}:daily:acme\n2 0 pacer:9:{up}")
+	f.Add("5\n1 9 pacer:10:{up}:daily:acme\n2 0 pacer:10:{up}")
 	f.Fuzz(func(t *testing.T, payload string) {
-		for _, c := range redisstore.ParseChanges("pacer:9:{up}/pauses", payload) {
+		for _, c := range redisstore.ParseChanges("pacer:10:{up}/pauses", payload) {
 			require.GreaterOrEqual(t, c.Until, store.Instant(0))
 			require.Contains(t, []store.ChangeKind{store.Paused, store.Resumed, store.Slowed, store.Wake, store.EpochBegan}, c.Kind)
 		}
@@ -280,7 +280,7 @@ func TestListenersComeAndGo(t *testing.T) {
 	var wg, news sync.WaitGroup
 	news.Go(func() {
 		for ctx.Err() == nil {
-			_ = rdb.Publish(ctx, "pacer:9:{listeners}/pauses", "5\n1 9 pacer:9:{listeners}").Err()
+			_ = rdb.Publish(ctx, "pacer:10:{listeners}/pauses", "5\n1 9 pacer:10:{listeners}").Err()
 		}
 	})
 	for range 4 {

@@ -17,7 +17,7 @@ func TestTheUnknownIsRefused(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
 	s := scripts.New()
-	keys := []string{"pacer:9:{test}", "a", "b", "c", "d", "e", "f"}
+	keys := []string{"pacer:10:{test}", "a", "b", "c", "d", "e", "f"}
 	queued := []any{0, 1, 1, 0, 0, numbers.MayQueue, 7, 0, 0, 1, 0, 0, 0, 0}
 	for name, c := range map[string]struct {
 		script  string

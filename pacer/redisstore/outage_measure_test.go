@@ -22,7 +22,7 @@ func (s *scene) acquainted() (since int64) {
 }
 
 // key is one of the upstream's own keys.
-func (s *scene) key(name string) string { return "pacer:9:{" + s.job.upstream() + "}/" + name }
+func (s *scene) key(name string) string { return "pacer:10:{" + s.job.upstream() + "}/" + name }
 
 // resynced waits until every process has sent a heartbeat once more, and holds slots in the store.
 func (s *scene) resynced() {

@@ -51,7 +51,7 @@ func TestAQuotaOutlivesTheServersMemory(t *testing.T) {
 		"restart":  func(s *redistest.Server) { s.Restart() },
 		"flushall": func(s *redistest.Server) { require.NoError(t, s.Client().FlushAll(t.Context()).Err()) },
 		"eviction": func(s *redistest.Server) {
-			require.NoError(t, s.Client().Del(t.Context(), "pacer:9:{test}", "pacer:9:{test}:daily").Err())
+			require.NoError(t, s.Client().Del(t.Context(), "pacer:10:{test}", "pacer:10:{test}:daily").Err())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -148,7 +148,7 @@ func acquainted(t *testing.T, rdb redis.UniversalClient, upstream string, proces
 	t.Helper()
 	all := time.Time{}
 	require.Eventually(t, func() bool {
-		alive, err := rdb.ZRangeWithScores(t.Context(), "pacer:9:{"+upstream+"}/alive", 0, -1).Result()
+		alive, err := rdb.ZRangeWithScores(t.Context(), "pacer:10:{"+upstream+"}/alive", 0, -1).Result()
 		if err != nil || len(alive) < processes {
 			return false
 		}
@@ -316,7 +316,7 @@ func TestAProcessIsKilledWithAThousandWaiters(t *testing.T) {
 	for _, key := range keys {
 		require.NotEqual(t, -1*time.Nanosecond, rdb.PTTL(t.Context(), key).Val(), "key %s has no TTL", key) // it may be over by now
 	}
-	alive := func() int64 { return rdb.ZCard(t.Context(), "pacer:9:{test}/alive").Val() }
+	alive := func() int64 { return rdb.ZCard(t.Context(), "pacer:10:{test}/alive").Val() }
 	require.NoError(t, p.Close())
 	require.LessOrEqual(t, alive(), int64(1), "who closes leaves at once, and the dead when its heartbeat is over")
 }

@@ -89,9 +89,9 @@ func TestNotReadyBecauseOfTheACL(t *testing.T) {
 		"no DEL":              {[]any{"-del"}, "secret", redisstore.Commands, []string{"del"}},
 		"no PUBLISH":          {[]any{"-publish"}, "secret", redisstore.Commands, []string{"publish"}},
 		"no SUBSCRIBE":        {[]any{"-subscribe"}, "secret", redisstore.Commands, []string{"subscribe"}},
-		"other keys":          {[]any{"resetkeys", "~other:*"}, "secret", redisstore.Keys, []string{"pacer:9:{test}/ready"}},
-		"no index":            {[]any{"resetkeys", "~pacer:9:{test}*"}, "secret", redisstore.Keys, []string{"pacer:9:upstreams"}},
-		"other channels":      {[]any{"resetchannels", "&other:*"}, "secret", redisstore.Channels, []string{"pacer:9:{test}/pauses"}},
+		"other keys":          {[]any{"resetkeys", "~other:*"}, "secret", redisstore.Keys, []string{"pacer:10:{test}/ready"}},
+		"no index":            {[]any{"resetkeys", "~pacer:10:{test}*"}, "secret", redisstore.Keys, []string{"pacer:10:upstreams"}},
+		"other channels":      {[]any{"resetchannels", "&other:*"}, "secret", redisstore.Channels, []string{"pacer:10:{test}/pauses"}},
 		"may not do anything": {[]any{"-@all"}, "secret", redisstore.Commands, []string{"evalsha"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestNotReadyBecauseOfTheServer(t *testing.T) {
 		t.Parallel()
 		addr := reports(t, "-LOADING Redis is loading the dataset in memory\r\n")
 		err := isReady(t, redis.NewClient(&redis.Options{Addr: addr}))
-		requireProblem(t, err, redisstore.Loading, "pacer:9:{test}/ready")
+		requireProblem(t, err, redisstore.Loading, "pacer:10:{test}/ready")
 		require.ErrorIs(t, err, pacer.ErrUnreachable)
 	})
 	t.Run("nonsense", func(t *testing.T) {

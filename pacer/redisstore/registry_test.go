@@ -275,7 +275,7 @@ func TestAnIndexOfNonsense(t *testing.T) {
 	p := named(t, rdb, "a", policies.PerSecond(50).Named("peak"), policies.PerSecond(1).Per("tenant").Named("tenant").Optional())
 	require.NoError(t, p.Wait(t.Context()))
 	require.NoError(t, p.Close())
-	key := "pacer:9:{test}/index"
+	key := "pacer:10:{test}/index"
 	now := time.Now()
 	for field, value := range map[string]string{
 		"policy/a": "", "policy/b": "x y z", "policy/c": "-5 5 c: 1 per 1s", "policy/d": "99999999999999999999 1 d: 1 per 1s, burst 1",
@@ -287,10 +287,10 @@ func TestAnIndexOfNonsense(t *testing.T) {
 		require.NoError(t, rdb.HSet(t.Context(), key, field, value).Err())
 	}
 	for _, id := range []string{"z", "y", "unknown"} {
-		require.NoError(t, rdb.ZAdd(t.Context(), "pacer:9:{test}/alive", redis.Z{Score: float64(now.Add(time.Minute).UnixMicro()), Member: id}).Err())
-		require.NoError(t, rdb.ZAdd(t.Context(), "pacer:9:{test}/came", redis.Z{Score: float64(now.UnixMicro()), Member: id}).Err())
+		require.NoError(t, rdb.ZAdd(t.Context(), "pacer:10:{test}/alive", redis.Z{Score: float64(now.Add(time.Minute).UnixMicro()), Member: id}).Err())
+		require.NoError(t, rdb.ZAdd(t.Context(), "pacer:10:{test}/came", redis.Z{Score: float64(now.UnixMicro()), Member: id}).Err())
 	}
-	require.NoError(t, rdb.ZAdd(t.Context(), "pacer:9:upstreams", redis.Z{Score: float64(now.Add(time.Minute).UnixMicro()), Member: "evil\x1b[2J"}).Err())
+	require.NoError(t, rdb.ZAdd(t.Context(), "pacer:10:upstreams", redis.Z{Score: float64(now.Add(time.Minute).UnixMicro()), Member: "evil\x1b[2J"}).Err())
 	names, err := must(redisstore.New(rdb)).Upstreams(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"test"}, names)
@@ -349,7 +349,7 @@ func TestAnUpstreamIsNamedAgain(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
 	broken := errors.New("broken")
-	rdb.AddHook(refuses{"pacer:9:upstreams", broken, new(atomic.Bool)})
+	rdb.AddHook(refuses{"pacer:10:upstreams", broken, new(atomic.Bool)})
 	backing := must(redisstore.New(rdb))
 	about := store.About{ID: "a", Name: "x", Keep: time.Hour}
 	require.ErrorIs(t, errorOf(backing.Describe(t.Context(), "test", about)), broken)
@@ -397,7 +397,7 @@ func TestTheRegistryForgets(t *testing.T) {
 		require.NoError(t, errorOf(backing.Describe(t.Context(), "test", store.About{ID: id, Name: "x", Keep: time.Hour, Left: lives == 0})))
 	}
 	listed := func() (all []string) {
-		fields, err := rdb.HKeys(t.Context(), "pacer:9:{test}/index").Result()
+		fields, err := rdb.HKeys(t.Context(), "pacer:10:{test}/index").Result()
 		require.NoError(t, err)
 		for _, f := range fields {
 			if strings.HasPrefix(f, "process/") {
@@ -406,10 +406,10 @@ func TestTheRegistryForgets(t *testing.T) {
 		}
 		return all
 	}
-	require.NoError(t, rdb.ZAdd(t.Context(), "pacer:9:upstreams", redis.Z{Score: 1, Member: "old"}).Err())
+	require.NoError(t, rdb.ZAdd(t.Context(), "pacer:10:upstreams", redis.Z{Score: 1, Member: "old"}).Err())
 	report("killed", time.Minute)
-	require.Equal(t, []string{"test"}, rdb.ZRange(t.Context(), "pacer:9:upstreams", 0, -1).Val())
-	until := rdb.ZScore(t.Context(), "pacer:9:upstreams", "test").Val()
+	require.Equal(t, []string{"test"}, rdb.ZRange(t.Context(), "pacer:10:upstreams", 0, -1).Val())
+	until := rdb.ZScore(t.Context(), "pacer:10:upstreams", "test").Val()
 	brief := store.About{ID: "brief", Keep: time.Second}
 	// Another minute may begin at any time, and with it a process that is not there is taken out.
 	heartbeats := func(id string, lives time.Duration) {
@@ -418,7 +418,7 @@ func TestTheRegistryForgets(t *testing.T) {
 	}
 	heartbeats("brief", time.Minute)
 	require.NoError(t, errorOf(must(redisstore.New(rdb)).Describe(t.Context(), "test", brief)))
-	require.InDelta(t, until, rdb.ZScore(t.Context(), "pacer:9:upstreams", "test").Val(), 0, "nobody makes it be forgotten sooner")
+	require.InDelta(t, until, rdb.ZScore(t.Context(), "pacer:10:upstreams", "test").Val(), 0, "nobody makes it be forgotten sooner")
 	report("leaves", time.Minute)
 	report("stays", time.Minute)
 	require.ElementsMatch(t, []string{"process/brief", "process/killed", "process/leaves", "process/stays"}, listed())
@@ -427,7 +427,7 @@ func TestTheRegistryForgets(t *testing.T) {
 	heartbeats("killed", 20*time.Millisecond)
 	heartbeats("brief", 20*time.Millisecond)
 	require.Eventually(t, func() bool { // the server's clock decides
-		require.NoError(t, rdb.HDel(t.Context(), "pacer:9:{test}/index", "swept").Err(), "as if a minute had passed")
+		require.NoError(t, rdb.HDel(t.Context(), "pacer:10:{test}/index", "swept").Err(), "as if a minute had passed")
 		report("stays", time.Minute)
 		return slices.Equal(listed(), []string{"process/stays"})
 	}, patience, 10*time.Millisecond)

@@ -60,7 +60,7 @@ func TestTwoReleasesSideBySide(t *testing.T) { //nolint:paralleltest // it is al
 	const permits, lease = 40, time.Second
 	rdb := server.Client()
 	require.Eventually(t, func() bool {
-		return len(finished) > 0 || rdb.ZCard(t.Context(), "pacer:9:{waits}/alive").Val() == int64(len(workers))
+		return len(finished) > 0 || rdb.ZCard(t.Context(), "pacer:10:{waits}/alive").Val() == int64(len(workers))
 	}, time.Minute, time.Millisecond)
 	rate := policies.PerSecond(100).Burst(1)
 	operator, err := pacer.New(pacer.Config{Upstream: "waits", Store: must(redisstore.New(rdb)), Policies: []policies.Policy{rate}})

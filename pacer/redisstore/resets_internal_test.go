@@ -11,7 +11,7 @@ import (
 // Resets are read as the scripts write them. A line of no form stands for all accounts: rather too much is forgotten than too little.
 func TestParseReset(t *testing.T) {
 	t.Parallel()
-	const up = "pacer:9:{test}"
+	const up = "pacer:10:{test}"
 	epoch := store.Epoch{Began: 7, Resets: 3}
 	for text, want := range map[string]store.Reset{
 		"7.3 9\n":                  {Epoch: epoch, Now: 9},
@@ -20,7 +20,7 @@ func TestParseReset(t *testing.T) {
 		"7.3 9\n=" + up + ":rate:a:b\n-" + up + ":p": {Epoch: epoch, Now: 9, Keys: []store.Key{{Policy: "rate", Scope: "a:b"}}, Resumed: []store.Key{{Policy: "p"}}},
 		"7.3 9\n-" + up:                                {Epoch: epoch, Now: 9, Resumed: []store.Key{{}}},
 		"7.3 9\n*":                                     {Epoch: epoch, Now: 9, All: true},
-		"7.3 9\n=pacer:9:{other}:daily":                {Epoch: epoch, Now: 9, All: true},
+		"7.3 9\n=pacer:10:{other}:daily":               {Epoch: epoch, Now: 9, All: true},
 		"7.3 9\n=" + up + "daily":                      {Epoch: epoch, Now: 9, All: true},
 		"7.3 9\n=" + up + ":daily\n":                   {Epoch: epoch, Now: 9, Keys: []store.Key{{Policy: "daily"}}, All: true},
 		"7.3 9\n+" + up + ":daily\n=" + up + ":weekly": {Epoch: epoch, Now: 9, Keys: []store.Key{{Policy: "weekly"}}, All: true},

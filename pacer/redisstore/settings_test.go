@@ -111,7 +111,7 @@ func expires(t *testing.T, rdb *redis.Client) {
 	t.Helper()
 	keys, err := rdb.Keys(t.Context(), "*").Result()
 	require.NoError(t, err)
-	require.Contains(t, keys, "pacer:9:{test}/settings")
+	require.Contains(t, keys, "pacer:10:{test}/settings")
 	for _, key := range keys {
 		require.NotEqual(t, time.Duration(-1), rdb.PTTL(t.Context(), key).Val(), key)
 	}
@@ -123,7 +123,7 @@ func TestSettingsOfNonsense(t *testing.T) {
 	rdb := redistest.Start(t).Client()
 	p := named(t, rdb, "a", policies.PerSecond(50).Named("peak"), policies.PerSecond(1).Per("tenant").Named("tenant").Optional())
 	require.NoError(t, fleet.Of(p).SetLimit(t.Context(), "tenant", policies.PerSecond(9), time.Hour, pacer.Scope("tenant", "good")))
-	key, now, later := "pacer:9:{test}/settings", time.Now().UnixMicro(), time.Now().Add(time.Hour).UnixMicro()
+	key, now, later := "pacer:10:{test}/settings", time.Now().UnixMicro(), time.Now().Add(time.Hour).UnixMicro()
 	for field, value := range map[string]string{
 		"policies": fmt.Sprintf("%d %d x: 5 per moon\x1b[2J", later, now), "limit/a": fmt.Sprintf("%d %d a: 1 per 1s", later, now),
 		"limit/tenant/b": "b", "limit/tenant/c": fmt.Sprintf("-%d 1 c", later), "limit/tenant/d": fmt.Sprintf("%d", later), "": "", "other": "1 2 3",
@@ -185,7 +185,7 @@ func TestProcessesThatDisagreeAreSeen(t *testing.T) {
 	require.Regexp(t, `^set at \d{4}-`, s.Processes[0].Source)
 	require.Empty(t, s.Disagreements)
 
-	key := "pacer:9:{test}/index"
+	key := "pacer:10:{test}/index"
 	for field, value := range map[string]string{
 		"versions": "zz 5 " + strings.Repeat("ab 99999999999999999 ", 100) + "cd", "policies/" + s.Versions[0].ID: "1 9999999999999999 evil: 5 per 1s",
 		"policies/x": "", "policies/": "\x00",

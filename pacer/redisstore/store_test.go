@@ -59,7 +59,7 @@ func accounts(t *testing.T, rdb *redis.Client) []string {
 
 // ofTheUpstream reports whether a key is about the upstream and not one of its policies.
 func ofTheUpstream(key string) bool {
-	return strings.HasSuffix(key, "}") || strings.Contains(key, "}/") || key == "pacer:9:upstreams"
+	return strings.HasSuffix(key, "}") || strings.Contains(key, "}/") || key == "pacer:10:upstreams"
 }
 
 // three is a stack of both algorithms.
@@ -79,7 +79,7 @@ func TestOneWaitIsOneEvalsha(t *testing.T) {
 	ctx := pacer.With(t.Context(), pacer.Scope("tenant", "acme"))
 	require.NoError(t, p.Wait(ctx))
 	require.Eventually(t, func() bool { // the server knows every script
-		return rdb.Exists(t.Context(), "pacer:9:{test}/alive", "pacer:9:{test}/index", "pacer:9:upstreams").Val() == 3
+		return rdb.Exists(t.Context(), "pacer:10:{test}/alive", "pacer:10:{test}/index", "pacer:10:upstreams").Val() == 3
 	}, patience, 5*time.Millisecond)
 	source := scripts.New()[scripts.Reserve]
 	hash := redis.NewScript(source).Hash()
@@ -150,7 +150,7 @@ func TestNoKeyWithoutTTL(t *testing.T) {
 		ttl, err := rdb.PTTL(t.Context(), key).Result()
 		require.NoError(t, err)
 		require.NotEqual(t, time.Duration(-1), ttl, "key %s has no TTL", key)
-		require.True(t, strings.HasPrefix(key, "pacer:9:{test}") || key == "pacer:9:upstreams", key)
+		require.True(t, strings.HasPrefix(key, "pacer:10:{test}") || key == "pacer:10:upstreams", key)
 	}
 	for _, r := range held {
 		require.NoError(t, r.NotUsed(t.Context()))
@@ -181,7 +181,7 @@ func TestHostileScopeValues(t *testing.T) {
 	p := newPacer(t, rdb, policies.Every(time.Hour).Per("tenant"))
 	values := []string{
 		"}", "{", "{}", "}{other}", "{other}", "\x00", "\r\nFLUSHALL\r\n", "a:b", "a%3Ab", "/gaps", "gaps:", "*", "?", "[a]",
-		strings.Repeat("{", 10_000), strings.Repeat("x", 1<<20), "\xff\xfe", "日本", " ", "#", "pacer:9:{test}:all",
+		strings.Repeat("{", 10_000), strings.Repeat("x", 1<<20), "\xff\xfe", "日本", " ", "#", "pacer:10:{test}:all",
 	}
 	for _, v := range values {
 		require.NoError(t, p.Wait(t.Context(), pacer.Scope("tenant", v), pacer.MaxWait(0)), "%.20q is a key of its own", v)
@@ -192,7 +192,7 @@ func TestHostileScopeValues(t *testing.T) {
 		keys, err := c.Keys(ctx, "*").Result()
 		keys = slices.DeleteFunc(keys, ofTheUpstream)
 		for _, key := range keys {
-			if !strings.HasPrefix(key, "pacer:9:{test}:") || len(key) > 200 {
+			if !strings.HasPrefix(key, "pacer:10:{test}:") || len(key) > 200 {
 				return fmt.Errorf("key %.100q", key)
 			}
 		}
@@ -217,8 +217,8 @@ func TestForeignValues(t *testing.T) {
 		for _, victim := range []policies.Policy{policies.PerSecond(1).Named("victim"), policies.Fixed(1, time.Second).Named("victim")} {
 			require.NoError(t, rdb.FlushAll(t.Context()).Err())
 			p := newPacer(t, rdb, policies.Every(time.Hour).Named("first"), victim)
-			require.NoError(t, plant("pacer:9:{test}:victim"))
-			before, err := rdb.Dump(t.Context(), "pacer:9:{test}:victim").Result()
+			require.NoError(t, plant("pacer:10:{test}:victim"))
+			before, err := rdb.Dump(t.Context(), "pacer:10:{test}:victim").Result()
 			require.NoError(t, err)
 			err = p.Wait(t.Context())
 			require.ErrorIs(t, err, redisstore.ErrForeign, "%s, %v", name, victim)
@@ -227,7 +227,7 @@ func TestForeignValues(t *testing.T) {
 			require.ErrorIs(t, p.Report(t.Context(), policies.Feedback{Wait: 1, Policies: []string{"victim"}}), redisstore.ErrForeign, name)
 			_, err = p.Status(t.Context())
 			require.ErrorIs(t, err, redisstore.ErrForeign, name)
-			after, err := rdb.Dump(t.Context(), "pacer:9:{test}:victim").Result()
+			after, err := rdb.Dump(t.Context(), "pacer:10:{test}:victim").Result()
 			require.NoError(t, err)
 			require.Equal(t, before, after, name)
 			require.Len(t, accounts(t, rdb), 1, "%s: no other policy was charged", name)
@@ -235,7 +235,7 @@ func TestForeignValues(t *testing.T) {
 		}
 	}
 	require.NoError(t, rdb.FlushAll(t.Context()).Err())
-	require.NoError(t, rdb.SAdd(t.Context(), "pacer:9:{test}", "x").Err())
+	require.NoError(t, rdb.SAdd(t.Context(), "pacer:10:{test}", "x").Err())
 	require.ErrorIs(t, newPacer(t, rdb, policies.PerSecond(1)).Wait(t.Context()), redisstore.ErrForeign)
 }
 
@@ -606,7 +606,7 @@ func TestGapsWithoutTheirRateMeanNothing(t *testing.T) {
 		return grants[0].Wait().Round(time.Minute)
 	}
 	require.Equal(t, 100*time.Minute, reserve(100*time.Minute)) // a gap of 100 minutes before it
-	require.Equal(t, int64(1), rdb.Del(t.Context(), "pacer:9:{gaps}:slow").Val())
+	require.Equal(t, int64(1), rdb.Del(t.Context(), "pacer:10:{gaps}:slow").Val())
 	for i := range 100 {
 		require.Equal(t, time.Duration(i)*time.Minute, reserve(0))
 	}

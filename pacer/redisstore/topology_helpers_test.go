@@ -41,7 +41,7 @@ const (
 	loadGoroutines = 8
 	loadLimit      = 50
 	loadUpstream   = "fleet"
-	loadKey        = "pacer:9:{fleet}" // the upstream's own key: all of its keys are in the same slot
+	loadKey        = "pacer:10:{fleet}" // the upstream's own key: all of its keys are in the same slot
 	loadLine       = fleetSize * loadGoroutines
 )
 

@@ -102,6 +102,18 @@ func allowanceCases() []Case {
 			}
 			s.Go(st, 6, 27*time.Second)
 		}},
+		{"allowance/open/held", "a call that another limit holds back counts from its slot on, however late that is", func(t testing.TB, s *Session) {
+			st, other := s.Stack(Key{Policy: policies.Fixed(1, time.Minute)}, key), s.Stack(key)
+			g := s.Go(st, 1, 0)
+			changed(t, s, st, 0, left(&g, 2, 10*time.Minute))
+			s.Go(st, 1, time.Minute)
+			s.Cancel(st, s.Go(st, 1, 2*time.Minute))
+			s.At(61 * time.Second)
+			s.Go(other, 1, 61*time.Second)
+			s.Go(other, 1, 10*time.Minute)
+			s.At(85 * time.Second) // nobody answered
+			s.Go(other, 2, 85*time.Second)
+		}},
 		{"allowance/cancel", "what is given back is not open", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
 			g := s.Go(st, 1, 0)
@@ -237,6 +249,33 @@ func allowanceCases() []Case {
 			changed(t, s, st, 0, left(&f, -1, 0))
 			s.Go(st, 2, 1150*ms)
 		}},
+		{"allowance/most/admitted", "nor more than was admitted until a call was refused, if nothing else is stated", func(t testing.TB, s *Session) {
+			few := key
+			few.First = 3
+			st := s.Stack(few)
+			a, b, c := s.Go(st, 1, 0), s.Go(st, 1, 0), s.Go(st, 1, 0)
+			changed(t, s, st, 1, left(&a, -1, 0), left(&b, -1, 0), refused(left(&c, 0, time.Second)))
+			a, b, c = s.Go(st, 1, time.Second), s.Go(st, 1, 1100*ms), s.Go(st, 1, 1200*ms)
+			s.At(1010 * ms)
+			changed(t, s, st, 1, left(&a, -1, 0))
+			s.Cancel(st, b)
+			b = s.Go(st, 1, 1110*ms)
+			s.At(1300 * ms)
+			changed(t, s, st, 0, left(&b, -1, 0), left(&c, -1, 0))
+			s.Go(st, 2, 1300*ms)
+		}},
+		{"allowance/apart", "calls that change their slots after an answer do not get the same one", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a := s.Go(st, 1, 0)
+			changed(t, s, st, 1, left(&a, 0, time.Second))
+			a, b, c := s.Go(st, 1, time.Second), s.Go(st, 1, 1100*ms), s.Go(st, 1, 1200*ms)
+			s.At(1010 * ms)
+			changed(t, s, st, 1, left(&a, -1, 0))
+			s.Cancel(st, b)
+			s.Go(st, 1, 1110*ms)
+			s.Cancel(st, c)
+			s.Go(st, 1, 1210*ms)
+		}},
 		{"allowance/silent", "a good answer that says nothing of what is left takes its cost from it", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
 			a := s.Go(st, 1, 0)
@@ -281,6 +320,18 @@ func allowanceCases() []Case {
 			s.Go(st, 1, 5002*ms)
 			s.Go(st, 1, 10002*ms)
 		}},
+		{"allowance/floor", "resets that are rounded down to seconds are found out", func(t testing.TB, s *Session) {
+			st := s.Stack(key)
+			a := s.Go(st, 1, 0)
+			changed(t, s, st, 1, left(&a, 0, 10*time.Second))
+			s.At(10 * time.Second)
+			b := s.Go(st, 1, 10*time.Second)
+			changed(t, s, st, 1, refused(left(&b, 0, 0)))
+			s.At(11 * time.Second)
+			c := s.Go(st, 1, 11*time.Second)
+			changed(t, s, st, 1, left(&c, 0, 10*time.Second))
+			s.Go(st, 1, 22*time.Second)
+		}},
 		{"allowance/patience", "if no more than one call is admitted after a reset, again and again, others are there first: it waits longer", func(t testing.TB, s *Session) {
 			st := s.Stack(key)
 			a, b := s.Go(st, 1, 0), s.Go(st, 1, 0)
@@ -295,6 +346,10 @@ func allowanceCases() []Case {
 				}
 				changed(t, s, st, 1, refused(left(&g, 0, time.Second)))
 			}
+			s.At(Since(s.now) + 16*time.Second)
+			g := s.Go(st, 1, Since(s.now))
+			changed(t, s, st, 1, refused(left(&g, 0, time.Hour)))
+			s.Go(st, 1, Since(s.now)+time.Hour) // that is far longer than others were waited for
 		}},
 		{"allowance/patience/few", "no longer than until a quarter of the most that was left may be back", func(t testing.TB, s *Session) {
 			st := s.Stack(key)

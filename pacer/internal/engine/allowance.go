@@ -27,8 +27,9 @@ type Allowance struct {
 
 	open, older  int64 // cost of calls with slots in [mark, until) and in [before, mark) that are not answered
 	mark, before int64
-	ahead, early int64 // cost of calls with slots from until on, and from an earlier until on: edge
-	edge, moved  int64 // and when those last became early
+	ahead, early int64 // cost of calls with slots from until on; and of those that were, or that another limit holds back: from edge on
+	edge, moved  int64 // and the end of the time in which such slots were granted
+	last         int64 // the slot that was granted last since an answer
 	starved      bool  // a call found no room before until
 	reported     bool  // answers to calls are reported
 
@@ -37,6 +38,7 @@ type Allowance struct {
 	width int64 // after until, and at first, so much may be open before an answer, and one call more each Apart; 0: any number
 
 	most int64 // stated as left, before the call that was answered; 0: not known, or more was admitted since
+	got  int64 // oks when a reading last refused a call; 0: not known, or more was admitted since
 	oks  int64 // cost of good answers since start, and since guess.first
 	step int64 // the pace that refusals taught: the time that a cost of 1 takes; 0: none
 	span int64 // the time over which it doubles
@@ -47,6 +49,7 @@ type Allowance struct {
 	maybe int64 // cost of calls whose answers stated nothing, and which low may count already
 	said  bool  // good answers state what is left
 	dated bool  // readings state when there is more
+	floor bool  // in seconds, rounded down: a call that came then was refused, and was stated to wait for none
 	own   int64 // whether readings count the call that they answer: countsOwn, skipsOwn or 0: not known
 	waits int64 // how often in a row the first call after until was refused
 
@@ -66,14 +69,14 @@ func (a *Allowance) Earliest(l *Limit, now, e, n int64, _ int) Placement {
 	open := s.opened(now) + s.early
 	gate := s.until
 	if s.reported {
-		gate += (s.ahead + n - 1) / n * numbers.Apart
+		gate = s.after(gate+(s.ahead+n-1)/n*numbers.Apart, s.ahead)
 	}
 	if s.isPaced(now) {
 		e = max(e, s.paced(now, open, n))
 	}
 	switch {
 	case s.until == 0 && s.width > 0 && open+n > s.room():
-		e = max(e, s.since+(open+2*n-1-s.room())/n*numbers.Apart)
+		e = max(e, s.after(s.since+(open+2*n-1-s.room())/n*numbers.Apart, open))
 	case s.until == 0 || e < s.until && s.fits(open, n):
 	case e < s.until || s.starved || !s.fits(open, n):
 		e = max(e, gate)
@@ -81,12 +84,20 @@ func (a *Allowance) Earliest(l *Limit, now, e, n int64, _ int) Placement {
 	return Placement{At: e}
 }
 
-// room returns how much may be open without a statement: at most the width, and at most the highest rest ever stated.
+// after returns the slot of a call that finds no room and n before it: calls that all change their slots must not get the same one.
+func (a *Allowance) after(slot, n int64) int64 {
+	return max(slot, min(a.last+numbers.Apart, slot+n*numbers.Apart))
+}
+
+// room returns how much may be open without a statement: at most the width, the highest rest ever stated, and what was admitted last time.
 func (a *Allowance) room() int64 {
-	if a.most > 0 {
-		return max(1, min(a.width, a.most-a.oks))
+	room := a.width
+	for _, most := range [...]int64{a.most, a.got} {
+		if most > 0 {
+			room = max(1, min(room, most-a.oks))
+		}
 	}
-	return a.width
+	return room
 }
 
 // fits reports whether a call of cost n may go before until.
@@ -102,10 +113,14 @@ func (a *Allowance) Commit(l *Limit, now int64, p Placement, n int64) (Charge, i
 	if a.isPaced(now) {
 		a.next = a.paced(now, open, n) + a.taking(now, n)
 	}
-	if a.until > 0 && p.At >= a.until {
+	a.last = p.At
+	switch {
+	case a.until > 0 && p.At >= a.until:
 		a.starved = a.starved || !a.fits(open, n)
 		a.ahead += n
-	} else {
+	case p.At >= now+numbers.Generation: // otherwise it would be forgotten before it goes
+		a.hold(p.At, n)
+	default:
 		a.open += n
 	}
 	return Charge{From: p.At, To: n}, numbers.UnboundSlack
@@ -113,6 +128,9 @@ func (a *Allowance) Commit(l *Limit, now int64, p Placement, n int64) (Charge, i
 
 // opened begins a new generation of open calls, if it is time, and returns the cost of both.
 func (a *Allowance) opened(now int64) int64 {
+	if a.early > 0 && now >= a.edge+numbers.Generation {
+		a.older, a.early = a.older+a.early, 0
+	}
 	if now >= a.mark+numbers.Generation {
 		a.before, a.mark = a.mark, a.mark+numbers.Generation
 		if now >= a.mark+numbers.Generation {
@@ -121,6 +139,14 @@ func (a *Allowance) opened(now int64) int64 {
 		a.older, a.open = a.open, 0
 	}
 	return a.open + a.older
+}
+
+// hold notes early calls, with slots from an instant on.
+func (a *Allowance) hold(from, n int64) {
+	if a.early == 0 || from < a.edge {
+		a.edge = from
+	}
+	a.early += n
 }
 
 // turn passes until. Calls ahead are younger than open ones, and outlast a silence: otherwise a second call would probe.
@@ -152,9 +178,10 @@ func (a *Allowance) begin(l *Limit, now int64) {
 // drop subtracts a call that was granted at made (0: unknown) from the open ones.
 func (a *Allowance) drop(slot, n, made int64) {
 	fresh := made == 0 || made >= a.start // those that were ahead when until passed are open
+	// Even if its slot is not before until: that may have moved by less than Apart. Of two events of one instant, either was first.
+	early := made < a.moved || made == a.moved && a.ahead == 0 || slot >= made+numbers.Generation && (slot < a.until || a.ahead == 0)
 	switch {
-	case fresh && a.early > 0 && slot >= a.edge && (made < a.moved || made == a.moved && a.ahead == 0):
-		// Even if its slot is not before until: that may have moved by less than Apart. Of two events of one instant, either was first.
+	case fresh && a.early > 0 && slot >= a.edge && early:
 		a.early = max(0, a.early-n)
 	case fresh && a.until > 0 && slot >= a.until && a.ahead > 0:
 		a.ahead = max(0, a.ahead-n)

@@ -34,14 +34,18 @@ func (a *Allowance) Answer(l *Limit, now int64, r Answered) News {
 	open := a.open + a.older + a.early
 	left := a.low - 1 - open // by the old belief; it counts while until is in the future
 	a.reported = a.reported || r.Slot != 0 || r.Cost > 0 && !r.Refused
-	if a.since = now; r.Slot == 0 {
+	if a.since, a.last = now, 0; r.Slot == 0 {
 		r.Slot = a.blind(now, r.Cost)
 	} else {
 		a.drop(r.Slot, r.Cost, 0)
 	}
 	old := r.Slot < a.start
-	if !r.Refused && !old {
+	switch {
+	case old:
+	case !r.Refused:
 		a.went(r.Slot, r.Cost)
+	case r.Left == 0:
+		a.ended(r)
 	}
 	switch {
 	case r.Refused && (r.Left == 0 && r.Teaches && !a.said || r.Left < 0 && (r.Reset > 0 || r.Guessed)):
@@ -56,11 +60,18 @@ func (a *Allowance) Answer(l *Limit, now int64, r Answered) News {
 	return a.silent(l, now, r, left, open)
 }
 
+// ended notes a reading that refuses a call, and what it shows of this window.
+func (a *Allowance) ended(r Answered) {
+	a.got, a.floor = a.oks, a.floor || a.dated && r.Reset == 0 && r.Slot < a.start+numbers.Second
+}
+
 // stated returns how long it takes until there is more, as far as the answer shows it.
 func (a *Allowance) stated(now int64, r Answered) int64 {
 	switch {
 	case r.Reset > 0:
-		a.dated = a.dated || !r.Guessed
+		if a.dated = a.dated || !r.Guessed; a.floor && !r.Guessed && r.Reset%numbers.Second == 0 {
+			r.Reset += numbers.Second
+		}
 		return r.Reset
 	case a.dated || r.Left > 0:
 		return numbers.Second // a reset of 0 means less than a second; then a call probes
@@ -137,15 +148,15 @@ func (a *Allowance) refuse(now int64, r Answered, left int64) News {
 // set sets what is left until an instant, in place of left.
 func (a *Allowance) set(now, n, until int64, gated bool, left int64) News {
 	a.low, a.at, a.width, a.maybe = n+1, now, 0, 0
-	later := a.until > 0 && until > a.until && a.ahead > 0 // then some slots are too early
-	if later {
-		if a.early == 0 || a.until < a.edge {
-			a.edge = a.until
-		}
-		a.early, a.ahead, a.moved = a.early+a.ahead, 0, now
+	moved := a.until == 0 // calls may hold slots before until
+	if a.until > 0 && until > a.until && a.ahead > 0 {
+		a.hold(a.until, a.ahead)
+		a.ahead, moved = 0, true
 	}
-	spent := n <= a.open+a.older+a.early && (later || a.until == 0) // calls may hold slots before until
-	if a.until = until; spent {
+	if a.until = until; moved {
+		a.moved = now
+	}
+	if moved && n <= a.open+a.older+a.early {
 		return Less
 	}
 	return a.news(left, gated)
@@ -197,6 +208,9 @@ func (a *Allowance) opens(l *Limit, now, n, open int64) News {
 	if a.oks > a.most {
 		a.most = 0 // there is more than was ever stated
 	}
+	if a.oks > a.got {
+		a.got = 0 // or than was admitted last time
+	}
 	widens := a.said || l.Spec.First > 0 && a.step == 0 // otherwise something else limits calls
 	switch {
 	case a.width == 0 || widens && open <= a.width:
@@ -232,8 +246,9 @@ func (a *Allowance) corrected(r Answered, should bool) int64 {
 }
 
 // patient returns until when n are left. If others came first after until, so that at most one call was admitted, it waits for more: for 2, 4
-// to 16 resets, while a quarter of the highest rest cannot have come back. It doubts a good answer's statement by a minute at most, and not
-// if that moved away, as a bucket's full time does with each call. A reset that nothing states may be wrong: that needs no patience.
+// to 16 resets, but no more than four times as long as the last time, while a quarter of the highest rest cannot have come back. It doubts a good
+// answer's statement by a minute at most, and not if that moved away, as a bucket's full time does with each call. A reset that nothing states
+// may be wrong: that needs no patience.
 func (a *Allowance) patient(r Answered, n int64) int64 {
 	switch {
 	case !a.dated || a.until > 0 || a.width == 0 || r.Slot < a.start:
@@ -244,8 +259,13 @@ func (a *Allowance) patient(r Answered, n int64) int64 {
 	}
 	if n == 0 && a.waits > 1 && (r.Refused || r.Reset <= max(a.until, a.start)-a.at) {
 		longer := r.Reset * (min(1<<(a.waits-1), max(1, a.most/4)) - 1)
-		if !r.Refused {
+		switch {
+		case !r.Refused:
 			longer = min(longer, numbers.Minute)
+		case a.until > 0:
+			longer = min(longer, max(0, a.until-a.at-r.Reset))
+		default:
+			longer = min(longer, max(0, 4*(a.start-a.at)-r.Reset))
 		}
 		r.Reset += longer
 	}

@@ -166,6 +166,9 @@ func TestAnAllowanceLosesNothing(t *testing.T) {
 		var waits, gone []engine.Charge
 		commit := func() {
 			p := a.Earliest(limit, now, now, 1, 0)
+			if rng.IntN(8) == 0 { // another limit holds it back
+				p.At += rng.Int64N(60 * numbers.Second)
+			}
 			c, _ := a.Commit(limit, now, p, 1)
 			c.Made = now
 			if p.At <= now {

@@ -53,8 +53,9 @@
 // No rule avoids the first of them: until then every reply states room, and calls on their way cannot be taken back. Of 64 callers that share a
 // hidden limit of 20 in 10 s, 20 are refused at once, which is already more than three in each of six minutes.
 //
-// If only each tenth reply states the tighter one of two limits, those are refused that are on their way when the first one does. To bound
-// calls in between by the most that was ever stated, plus own calls since the reset, did not help: overtaken answers make that too much.
+// If only each tenth reply states the tighter one of two limits, those are refused that are on their way when the first one does, and then
+// about one in each window: the call that tries whether a reading counted the answers after it, or, of a limit of fewer calls than ten, the
+// only one to which the reset is stated.
 //
 // # Invariants
 //
