@@ -123,11 +123,7 @@ func (r *Reader) SameLimits(a, b Ask) bool {
 // AtOnce charges a call that need not wait, and reports whether it did. It is a fast path for the most common request to a store in memory:
 // see [store.Direct]. The store already has every pause that this process received.
 func (r *Reader) AtOnce(a *Ask) bool {
-	s := a.Set
-	if r.Direct == nil || s.Observes || s.Free || s.HasPermits || s.Varies || a.ByPolicy || a.NotBefore > 0 {
-		return false
-	}
-	if by := s.tenantScope(); by != "" && a.Scope(by) == "" { // an error
+	if !r.hasShortWay(a) {
 		return false
 	}
 	call := store.Admission{Cost: a.Cost}
@@ -147,6 +143,16 @@ func (r *Reader) AtOnce(a *Ask) bool {
 		call.Len++
 	}
 	return call.Len > 0 && r.Direct.Admit(call)
+}
+
+// hasShortWay reports whether AtOnce may charge a call.
+func (r *Reader) hasShortWay(a *Ask) bool {
+	s := a.Set
+	if r.Direct == nil || s.Observes || s.Free || s.HasPermits || s.Varies || a.ByPolicy || a.NotBefore > 0 {
+		return false
+	}
+	by := s.tenantScope()
+	return by == "" || a.Scope(by) != "" // otherwise it is an error
 }
 
 // AllowancesOf returns the allowances of some limits, and those that belong to no policy.
