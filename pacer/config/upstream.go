@@ -316,7 +316,7 @@ func (u *upstreamReader) readURL(v value) {
 		return
 	}
 	base, err := url.Parse(s)
-	wrong := ""
+	var wrong string
 	switch {
 	case err != nil:
 		wrong = "is malformed"
