@@ -294,6 +294,59 @@ func TestPermitsArePassedOnBesideOthers(t *testing.T) {
 	}
 }
 
+// orderly counts requests that are under way at once, but for calls that have their permits already.
+type orderly struct {
+	*farAway
+
+	mu        sync.Mutex
+	has       map[int64]bool // calls that got their permits
+	now, most int
+}
+
+func (o *orderly) ReserveAll(ctx context.Context, batches []store.Batch) error {
+	n := 0
+	o.mu.Lock()
+	for i := range batches {
+		for j := range batches[i].Calls {
+			if !o.has[batches[i].Calls[j].ID] {
+				n = 1
+			}
+		}
+	}
+	o.now += n
+	o.most = max(o.most, o.now)
+	o.mu.Unlock()
+	err := o.farAway.ReserveAll(ctx, batches)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.now -= n
+	for i := range batches {
+		for j, g := range batches[i].Grants {
+			o.has[batches[i].Calls[j].ID] = o.has[batches[i].Calls[j].ID] || g.OK
+		}
+	}
+	return err
+}
+
+// At most one request of a stack is under way, but for calls that have their permits: so calls are queued in the store in order of arrival.
+func TestOneRequestOfAStackAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := &orderly{farAway: newFarAway(), has: make(map[int64]bool)}
+		o.goes(60 * ms)
+		p := opened(t, pacer.Config{
+			Upstream: "api", Store: o, Policies: []policies.Policy{policies.InFlight(10), policies.PerSecond(200)}, MaxWait: pacer.Forever, StoreTimeout: 5 * time.Second,
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		var all callers
+		all.call(ctx, t, p, 40, 100*ms)
+		time.Sleep(20 * time.Second)
+		cancel()
+		all.wg.Wait()
+		require.Equal(t, 1, o.most)
+	})
+}
+
 // A process may have a permit for nearly each of its callers, who call again at once: then none of them waits when a call is over, and
 // still its permit does not go back to a store far away, which would cost the others a request.
 func TestAPermitIsKeptForACallerThatComesAtOnce(t *testing.T) {

@@ -164,7 +164,8 @@ func (s *Dispatcher) nextRequest() *request {
 			kept = append(kept, w.waiting[i:]...)
 			break
 		}
-		if at, found := r.places[a.hash]; found && !r.batches[at].Stack.Alike(&a.stack) || !found && w.wire[a.hash] && !a.lent {
+		isBusy := w.wire[a.hash] && !a.lent && !slices.Contains(r.wired, a.hash)
+		if at, found := r.places[a.hash]; isBusy || found && !r.batches[at].Stack.Alike(&a.stack) {
 			kept = append(kept, a)
 			continue
 		}
@@ -198,12 +199,12 @@ func (s *Dispatcher) sizeOf(a *ask, now time.Time) int {
 // holds mu.
 func (s *Dispatcher) carry(r *request, a *ask, n int) {
 	i, found := r.places[a.hash]
+	if s.Member != nil && !a.lent && !s.asks.wire[a.hash] {
+		s.asks.wire[a.hash], r.wired = true, append(r.wired, a.hash)
+	}
 	if !found {
 		i = len(r.batches)
 		r.places[a.hash] = i
-		if s.Member != nil && !a.lent {
-			s.asks.wire[a.hash] = true
-		}
 		if r.batches = r.batches[:min(i+1, cap(r.batches))]; len(r.batches) == i {
 			r.batches = append(r.batches, store.Batch{})
 		}
@@ -234,7 +235,7 @@ func (s *Dispatcher) answered(r *request) {
 	w := &s.asks
 	w.under--
 	w.over.Broadcast()
-	for hash := range r.places {
+	for _, hash := range r.wired {
 		delete(w.wire, hash)
 	}
 	var again []*ask
@@ -275,6 +276,6 @@ func (s *Dispatcher) answered(r *request) {
 	}
 	clear(r.places)
 	clear(r.asks)
-	r.asks, r.batches, r.calls, r.charges = r.asks[:0], r.batches[:0], 0, 0
+	r.asks, r.batches, r.wired, r.calls, r.charges = r.asks[:0], r.batches[:0], r.wired[:0], 0, 0
 	w.spare = append(w.spare, r)
 }

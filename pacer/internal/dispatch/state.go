@@ -304,7 +304,7 @@ type ask struct {
 type asks struct {
 	punctual bool // requests end in time by themselves
 	waiting  []*ask
-	wire     map[uint64]bool // stacks
+	wire     map[uint64]bool // stacks of requests under way, but for calls that have their permits
 	under    int             // requests under way
 	over     sync.Cond       // of Dispatcher.mu: one of them is answered
 	load     int             // how many calls the next request carries at most
@@ -318,6 +318,7 @@ type request struct {
 	batches []store.Batch
 	errs    []error        // of the batches
 	places  map[uint64]int // by the stack's hash, the index of the batch
+	wired   []uint64       // the hashes of stacks of which no other request is under way
 	calls   int
 	charges int
 }
