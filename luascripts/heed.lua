@@ -94,7 +94,7 @@ function gcra.learn(o, now, value, till)
   return o.pace ~= was
 end
 
-gcra.release = function(...) queues().leave(...) end
+function gcra.release(...) queues().leave(...) end
 
 function gcra.renew() end
 
