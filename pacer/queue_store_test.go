@@ -190,8 +190,8 @@ func TestPermitsArePassedOn(t *testing.T) {
 		least   int64 // calls of each process, of 6,000 in a minute
 	}{
 		{"in order", policies.InFlight(10), [2]int{20, 20}, 2200},
-		{"fair", policies.InFlight(10).Fair("tenant"), [2]int{10, 40}, 1400},
-		{"parts", policies.InFlight(10).Reserve("a", 50), [2]int{10, 40}, 1400},
+		{"fair", policies.InFlight(10).Fair("tenant"), [2]int{10, 40}, 1200},
+		{"parts", policies.InFlight(10).Reserve("a", 50), [2]int{10, 40}, 1200},
 	} {
 		for _, way := range []time.Duration{60 * ms, 150 * ms} {
 			synctest.Test(t, func(t *testing.T) {

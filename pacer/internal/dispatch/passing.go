@@ -19,7 +19,7 @@ import (
 // The slice is sliceOfWays times the round trip to the store (two round trips are idle when the permit goes back), from leastSlice, which
 // saves requests, to maxSlice.
 const (
-	sliceOfWays = 150
+	sliceOfWays = 200
 	leastSlice  = 250 * time.Millisecond
 	maxSlice    = 15 * time.Second
 	// If no call of the process waits for a permit, the process keeps it for its next call during a keptFor-th of a round trip, unless that is
