@@ -43,7 +43,7 @@ func TestSharesOfRandomMixes(t *testing.T) {
 				require.NotEmpty(t, all.Short, "the limit never binds")
 				switch kind {
 				case shares.Permits:
-					require.LessOrEqual(t, shares.Quantile(all.Short, 0.5), 0.03)
+					require.LessOrEqual(t, shares.Quantile(all.Short, 0.5), 0.045) // of a few intervals
 					require.LessOrEqual(t, shares.Quantile(all.Short, 0.95), 0.10)
 				case shares.Rate, shares.Exact:
 					judgeRates(t, &all, estimates)
