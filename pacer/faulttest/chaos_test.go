@@ -32,7 +32,7 @@ func long() bool { return os.Getenv("HEADWAY_LONG") != "" }
 
 // The size of a run.
 const (
-	callers  = 4 // goroutines of each process
+	callers  = 8 // goroutines of each process
 	longest  = 400 * time.Millisecond
 	patience = 60 * time.Second // how long to wait for what must come, however slow the machine is
 

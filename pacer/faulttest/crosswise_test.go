@@ -251,7 +251,7 @@ func TestCrosswise(t *testing.T) {
 }
 
 // sampleShare is of how many cells in a thousand a sample consists.
-const sampleShare = 35
+const sampleShare = 70
 
 // A world is the fleet of a cell, and what became of its calls.
 type world struct {

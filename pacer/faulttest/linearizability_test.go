@@ -23,7 +23,7 @@ func defaultHistories() uint64 {
 	if long() {
 		return 1000
 	}
-	return 25
+	return 50
 }
 
 // TestRedisStoreIsLinearizable is described in the package's documentation.

@@ -27,7 +27,7 @@ import (
 // and seeds that once failed are kept.
 const (
 	operationsEach = 250 // of a history
-	operationsIn   = 5_000
+	operationsIn   = 10_000
 	operationsLong = 1_000_000
 )
 
