@@ -1,5 +1,5 @@
--- quick_window.lua: what quick.lua does with windows: those that have only counts, none of them ahead, or parts whose notes do not change.
--- window.lua and floor.lua have the reasons.
+-- quick_window.lua: how quick.lua steps through accounts, and what it does with windows: those that have only counts, none of them ahead, or
+-- parts whose notes do not change. window.lua and floor.lua have the reasons.
 
 -- after returns where the arguments behind those of an account begin; nil if this is not the common case.
 local function after(at)

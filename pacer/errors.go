@@ -212,7 +212,7 @@ func (e *LimitError) pause(b *strings.Builder) {
 
 // advise writes what bounded the wait, and what to do.
 func (e *LimitError) advise(b *strings.Builder) {
-	when, or := "then", "raise MaxWait"
+	when, or := "then", inside.RaiseMaxWait
 	if e.Wait == 0 {
 		when = "later"
 	}

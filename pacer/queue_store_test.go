@@ -58,6 +58,24 @@ func (f *farAway) pacer(t *testing.T, list ...policies.Policy) *pacer.Pacer {
 	return p
 }
 
+// pacers are n processes that have reached the store while it was near, with the options of each; nil for none.
+func (f *farAway) pacers(t *testing.T, n int, opts [][]pacer.Option, list ...policies.Policy) (all []*pacer.Pacer) {
+	t.Helper()
+	for i := range n {
+		p := f.pacer(t, list...)
+		all = append(all, p)
+		var of []pacer.Option
+		if opts != nil {
+			of = opts[i]
+		}
+		r, err := p.Acquire(t.Context(), of...)
+		require.NoError(t, err)
+		r.Release()
+		synctest.Wait()
+	}
+	return all
+}
+
 // callers acquire, run for some time and release, over and over.
 type callers struct {
 	wg      sync.WaitGroup
@@ -198,16 +216,8 @@ func TestPermitsArePassedOn(t *testing.T) {
 				f := newFarAway()
 				ctx, cancel := context.WithCancel(t.Context())
 				var each [2]callers
-				var ps []*pacer.Pacer
-				opts := [2][]pacer.Option{{pacer.Scope("tenant", "a"), pacer.Lane("a")}, {pacer.Scope("tenant", "b")}}
-				for i := range each {
-					p := f.pacer(t, c.policy.Named("permits"))
-					ps = append(ps, p)
-					r, err := p.Acquire(ctx, opts[i]...)
-					require.NoError(t, err)
-					r.Release()
-					synctest.Wait()
-				}
+				opts := [][]pacer.Option{{pacer.Scope("tenant", "a"), pacer.Lane("a")}, {pacer.Scope("tenant", "b")}}
+				ps := f.pacers(t, len(each), opts, c.policy.Named("permits"))
 				f.goes(way)
 				for i, p := range ps {
 					each[i].call(ctx, t, p, c.callers[i], 100*ms, opts[i]...)
@@ -259,15 +269,7 @@ func TestPermitsArePassedOnBesideOthers(t *testing.T) {
 			f := newFarAway()
 			ctx, cancel := context.WithCancel(t.Context())
 			var all callers
-			var ps []*pacer.Pacer
-			for range 2 {
-				p := f.pacer(t, permits, c.other)
-				ps = append(ps, p)
-				r, err := p.Acquire(ctx)
-				require.NoError(t, err)
-				r.Release()
-				synctest.Wait()
-			}
+			ps := f.pacers(t, 2, nil, permits, c.other)
 			f.goes(c.way)
 			for _, p := range ps {
 				all.call(ctx, t, p, 40, 100*ms)
@@ -356,15 +358,7 @@ func TestAPermitIsKeptForACallerThatComesAtOnce(t *testing.T) {
 			f := newFarAway()
 			ctx, cancel := context.WithCancel(t.Context())
 			var each [4]callers
-			var ps []*pacer.Pacer
-			for range each {
-				p := f.pacer(t, policies.InFlight(25).Named("permits"))
-				ps = append(ps, p)
-				r, err := p.Acquire(ctx)
-				require.NoError(t, err)
-				r.Release()
-				synctest.Wait()
-			}
+			ps := f.pacers(t, len(each), nil, policies.InFlight(25).Named("permits"))
 			f.goes(way)
 			busy := func() (sum int64) {
 				for i := range each {

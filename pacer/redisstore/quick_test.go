@@ -77,13 +77,19 @@ func TestThePaceCostsLittle(t *testing.T) {
 	require.ErrorContains(t, err, "the long way", "and not for the one that does not wait either")
 }
 
-// Calls of parties, and of none, are decided by the fast path, too, after the first one of each in a window, which notes that it came.
-func TestPartiesCostLittle(t *testing.T) {
-	t.Parallel()
+// ways returns a store, and one that returns an error where the fast path does not decide, over the same server.
+func ways(t *testing.T) (long, short *redisstore.Store) {
+	t.Helper()
 	client := redistest.Start(t).Client()
 	long, err := redisstore.New(client)
 	require.NoError(t, err)
-	short := redisstore.NewShort(client)
+	return long, redisstore.NewShort(client)
+}
+
+// Calls of parties, and of none, are decided by the fast path, too, after the first one of each in a window, which notes that it came.
+func TestPartiesCostLittle(t *testing.T) {
+	t.Parallel()
+	long, short := ways(t)
 	for name, policy := range map[string]policies.Policy{
 		"fixed": policies.Fixed(1000, 365*24*time.Hour), "calendar": policies.Monthly(1000, time.UTC), "sliding": policies.Sliding(1000, time.Hour),
 	} {
@@ -116,10 +122,7 @@ func TestPartiesCostLittle(t *testing.T) {
 // Calls of parties of a rate, and of lanes, are decided by the fast path, too, while none is queued.
 func TestAnEmptyQueueCostsLittle(t *testing.T) {
 	t.Parallel()
-	client := redistest.Start(t).Client()
-	long, err := redisstore.New(client)
-	require.NoError(t, err)
-	short := redisstore.NewShort(client)
+	long, short := ways(t)
 	for name, policy := range map[string]policies.Policy{
 		"parties of a rate": policies.Rate(6, time.Hour).Burst(6).Reserve("desk", 30), "parties of an exact rate": policies.AtMost(6, time.Hour).Burst(6).Reserve("desk", 30),
 		"a lane": policies.Rate(12, time.Hour).Burst(12).Lane("desk", 50), "a lane of an exact rate": policies.AtMost(12, time.Hour).Burst(12).Lane("desk", 50),

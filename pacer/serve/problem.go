@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/headway-go/headway/pacer"
+	"github.com/headway-go/headway/pacer/internal/inside"
 	"github.com/headway-go/headway/transport"
 )
 
@@ -124,7 +125,7 @@ func (p *Problem) refused(limit *pacer.LimitError, refusal int) {
 		p.Reason = ReasonCredential
 	case pacer.TooFar, pacer.NoPermit, pacer.Queued, pacer.TooEarly:
 	}
-	p.Detail = strings.Replace(p.Detail, "raise MaxWait", "raise "+headerMaxWait+", or max_wait_ms of the API", 1) // which clients can
+	p.Detail = strings.Replace(p.Detail, inside.RaiseMaxWait, "raise "+headerMaxWait+", or max_wait_ms of the API", 1) // which clients can
 }
 
 // milliseconds returns a duration in milliseconds, rounded up.

@@ -64,6 +64,15 @@ func (c *Call) KeptOf(choice []int) (kept uint64) {
 	return kept
 }
 
+// Left returns the note that the call is over, or leaves the queue of a limit, by its index in the stack.
+func (c *Call) Left(limit int) Note {
+	n := Note{Kind: NoteRelease, Limit: limit, Value: c.ID, Charge: Charge{From: c.Flow, To: c.Weight}, Cost: c.CostOf(limit)}
+	if c.Owed != nil {
+		n.Actual = c.Owed[limit]
+	}
+	return n
+}
+
 // CostOf returns what the call costs the limit at i; its own cost if there is no such limit, as for [BindsNothing].
 func (c *Call) CostOf(i int) int64 {
 	if i >= 0 && i < len(c.Costs) {

@@ -128,13 +128,8 @@ func notes(kind store.NoteKind, st *store.Stack, c *store.Call, began store.Inst
 		if !hasQueue(&st.Limits[i].Spec) {
 			continue
 		}
-		n := store.Note{Kind: kind, Limit: i, Value: c.ID, At: began}
-		if kind == store.NoteRelease {
-			n.Charge, n.Cost = store.Charge{From: c.Flow, To: c.Weight}, c.CostOf(i)
-			if c.Owed != nil {
-				n.Actual = c.Owed[i]
-			}
-		}
+		n := c.Left(i)
+		n.Kind, n.At = kind, began
 		all = append(all, n)
 	}
 	return all

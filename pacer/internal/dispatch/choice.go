@@ -111,8 +111,11 @@ func (c *Call) mayStandFor(i int) bool {
 
 // standsFor reports whether a call that has choices is queued for one of some limits.
 func (c *Call) standsFor(keys map[store.Key]bool) bool {
+	if c.request[0].AnyOf == nil {
+		return false
+	}
 	for i := range c.stack.Limits {
-		if c.request[0].AnyOf != nil && c.mayStandFor(i) && boundByAny(c.stack.Limits[i:i+1], keys) {
+		if c.mayStandFor(i) && boundByAny(c.stack.Limits[i:i+1], keys) {
 			return true
 		}
 	}

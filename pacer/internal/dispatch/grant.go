@@ -144,11 +144,7 @@ func (s *Dispatcher) leaveStoreQueue(c *Call) {
 		if !l.Spec.HasQueue() || !c.mayStandFor(i) {
 			continue
 		}
-		n := store.Note{Charge: store.Charge{From: call.Flow, To: call.Weight}, Cost: call.CostOf(i)}
-		if call.Owed != nil {
-			n.Actual = call.Owed[i]
-		}
-		limits, places = append(limits, l), append(places, n)
+		limits, places = append(limits, l), append(places, call.Left(i))
 	}
 	if len(limits) > 0 {
 		s.Leases.Leave(call.ID, limits, places)

@@ -121,19 +121,20 @@ func (s *Dispatcher) inherit(q *queue, c *Call, f *leases.Lease, now time.Time) 
 	c.requested, c.known = now, s.changes.Load()
 }
 
-// takeLent takes the permits from a call that had them before its slot, and returns them; nil if it had none. A call with a slot gave its
+// takePermits takes the permits from a call that had them before its slot, and returns them; nil if it had none. A call with a slot gave its
 // permits back with that. The caller holds mu.
-func (s *Dispatcher) takeLent(c *Call) (lent *leases.Lease) {
+func (s *Dispatcher) takePermits(c *Call) (had *leases.Lease) {
 	if c.grant[0].OK {
 		s.dropLease(c)
 		return nil
 	}
-	lent, c.lease = c.lease, nil
-	return lent
+	had, c.lease = c.lease, nil
+	return had
 }
 
-// lent gives permits back that a call had before its slot, unless it has both now: then they are in their slice as before. The caller holds mu.
-func (s *Dispatcher) lent(c *Call, f *leases.Lease) {
+// settlePermits gives permits back that a call had before its slot, unless it has both now: then they are in their slice as before. The caller
+// holds mu.
+func (s *Dispatcher) settlePermits(c *Call, f *leases.Lease) {
 	switch {
 	case f == nil:
 	case c.lease != nil:

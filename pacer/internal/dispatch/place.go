@@ -18,7 +18,7 @@ func (q *queue) enqueue(c *Call) {
 
 // askAnew makes a new request for a call that has nothing: in the queue of its stack, if any slot will do. The caller holds mu.
 func (s *Dispatcher) askAnew(c *Call) {
-	s.lent(c, s.takeLent(c))
+	s.settlePermits(c, s.takePermits(c))
 	if q := c.queue; q != nil {
 		q.forget(c)
 		c.queue = nil

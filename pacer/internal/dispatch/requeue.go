@@ -53,7 +53,7 @@ func (s *Dispatcher) giveUpSlots(ctx context.Context, caught []*Call) {
 	var old []store.Batch
 	for _, c := range caught {
 		switch g := &c.grant[0]; {
-		case c.lease != nil && !g.OK: // see lent
+		case c.lease != nil && !g.OK: // see settlePermits
 		case g.OK:
 			if n := len(old); n == 0 || !old[n-1].Stack.Same(&c.stack) {
 				old = append(old, store.Batch{Stack: c.stack})
@@ -156,7 +156,7 @@ func (s *Dispatcher) askAgain(ctx context.Context, c *Call) {
 			s.sleep(later, later.grant[0].Binds, g.Now, began, d)
 			later.moved()
 		}
-		lent := s.takeLent(c)
+		had := s.takePermits(c)
 		if err == nil && most < store.Forever && !g.OK && !g.Queued && (c.latest.IsZero() || g.Wait() <= c.latest.Sub(began)) {
 			d := before.Sub(began) - reach
 			if !yields {
@@ -166,7 +166,7 @@ func (s *Dispatcher) askAgain(ctx context.Context, c *Call) {
 		} else {
 			s.answer(c, call, g, began, err)
 		}
-		s.lent(c, lent)
+		s.settlePermits(c, had)
 		c.moved()
 		c.woken = false
 		if q := c.queue; q != nil {

@@ -98,11 +98,11 @@ func (s *Dispatcher) sendOwn(r *request) {
 
 // reserve waits for the store's decision about one call. The end of the context does not cut that short: the store may have charged the call
 // already, and a charge whose answer is not read is lost.
-func (s *Dispatcher) reserve(ctx context.Context, stack *store.Stack, calls []store.Call, grants []store.Grant, lent bool) error {
+func (s *Dispatcher) reserve(ctx context.Context, stack *store.Stack, calls []store.Call, grants []store.Grant, hasPermits bool) error {
 	if s.Direct { // it answers without blocking
 		return storeError(s.Store.Reserve(ctx, *stack, calls, grants))
 	}
-	a := &ask{ctx: ctx, lent: lent, stack: *stack, hash: stack.Hash(s.queues.seed), call: &calls[0], grant: &grants[0], done: make(chan struct{}, 1)}
+	a := &ask{ctx: ctx, hasPermits: hasPermits, stack: *stack, hash: stack.Hash(s.queues.seed), call: &calls[0], grant: &grants[0], done: make(chan struct{}, 1)}
 	s.lock()
 	if s.IsClosed() {
 		s.unlock()
@@ -164,7 +164,7 @@ func (s *Dispatcher) nextRequest() *request {
 			kept = append(kept, w.waiting[i:]...)
 			break
 		}
-		isBusy := w.wire[a.hash] && !a.lent && !slices.Contains(r.wired, a.hash)
+		isBusy := w.wire[a.hash] && !a.hasPermits && !slices.Contains(r.wired, a.hash)
 		if at, found := r.places[a.hash]; isBusy || found && !r.batches[at].Stack.Alike(&a.stack) {
 			kept = append(kept, a)
 			continue
@@ -199,7 +199,7 @@ func (s *Dispatcher) sizeOf(a *ask, now time.Time) int {
 // holds mu.
 func (s *Dispatcher) carry(r *request, a *ask, n int) {
 	i, found := r.places[a.hash]
-	if s.Member != nil && !a.lent && !s.asks.wire[a.hash] {
+	if s.Member != nil && !a.hasPermits && !s.asks.wire[a.hash] {
 		s.asks.wire[a.hash], r.wired = true, append(r.wired, a.hash)
 	}
 	if !found {

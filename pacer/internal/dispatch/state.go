@@ -290,7 +290,6 @@ type subscription struct {
 // An ask is calls of one stack about which the store must decide.
 type ask struct {
 	ctx   context.Context //nolint:containedctx // for its values
-	lent  bool            // the call has its permits: its request need not wait for one under way
 	queue *queue          // whose first calls these are: as many as its window allows when the request is made. Nil: it is one call
 	stack store.Stack
 	hash  uint64 // of the stack
@@ -298,6 +297,8 @@ type ask struct {
 	grant *store.Grant // the answer to the call
 	err   error
 	done  chan struct{} // signals the answer
+
+	hasPermits bool // the call has its permits: its request need not wait for one under way
 }
 
 // asks are those that wait for a request, and those under way.

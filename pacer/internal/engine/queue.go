@@ -40,26 +40,17 @@ func lengthOf(l *Limit, cost int64) int64 {
 }
 
 // toll returns that of a call.
-func (e *Entry) toll(c *Call, i int) toll {
-	owed := int64(0)
-	if c.Owed != nil {
-		owed = c.Owed[i]
-	}
-	return tollOf(&e.Limit, c.cost(i), owed)
-}
-
-// tollOf returns the toll of a call of a cost whose flow owes so much.
-func tollOf(l *Limit, cost, owed int64) (t toll) {
+func (c Left) toll(l *Limit) (t toll) {
 	fair := l.Spec.Queue == specs.FairQueue
 	if fair {
-		t.length = lengthOf(l, cost)
+		t.length = lengthOf(l, c.Cost)
 	}
 	switch {
-	case owed == 0:
+	case c.Owed == 0:
 	case l.Spec.Algorithm == specs.GCRA:
-		t.owed = lengthOf(l, owed)
+		t.owed = lengthOf(l, c.Owed)
 	case fair:
-		t.owed = max(0, min(owed, numbers.MaxTagged))*numbers.TagHeld - t.length
+		t.owed = max(0, min(c.Owed, numbers.MaxTagged))*numbers.TagHeld - t.length
 	}
 	return t
 }
@@ -206,7 +197,7 @@ type Left struct{ ID, Flow, Weight, Cost, Owed int64 }
 func (q *Queue) leave(l *Limit, c Left) bool {
 	in := q.remove(c.ID)
 	if end, has := q.finish[c.Flow]; in && has {
-		q.finish[c.Flow] = max(0, end-tollOf(l, c.Cost, c.Owed).step(c.Weight))
+		q.finish[c.Flow] = max(0, end-c.toll(l).step(c.Weight))
 	}
 	return in
 }

@@ -262,8 +262,8 @@ func TestPermitsAreOwedNothing(t *testing.T) {
 	for _, p := range []policies.Policy{policies.PerSecond(10).Fair("tenant"), policies.InFlight(10).Fair("tenant")} {
 		spec := p.Spec()
 		e := Entry{Limit: Limit{Spec: &spec}}
-		before := e.toll(&Call{Cost: 1}, 0)
-		after := e.toll(&Call{Cost: 1, Owed: []int64{3}}, 0)
+		before := (&Call{Cost: 1}).left(0).toll(&e.Limit)
+		after := (&Call{Cost: 1, Owed: []int64{3}}).left(0).toll(&e.Limit)
 		require.Equal(t, before.length, after.length)
 		require.Equal(t, spec.Algorithm == specs.GCRA, after.owed > 0)
 	}

@@ -536,7 +536,7 @@ func (q *queuedCall) enqueue(v *verdict) {
 	e := &q.stack[v.at.Binds]
 	// The calls do not all retry at the same time.
 	v.at.At = max(q.now+numbers.SoonAgain, min(v.again, q.now+numbers.FarAgain+q.call.ID%numbers.FarAgain))
-	e.queue().join(&q.call, v.score, v.at.At+numbers.WaitGrace, e.toll(&q.call, v.at.Binds))
+	e.queue().join(&q.call, v.score, v.at.At+numbers.WaitGrace, q.call.left(v.at.Binds).toll(&e.Limit))
 }
 
 // served takes the call out of a queue because it has what the queue is for. A call that gets a slot before its turn does not advance the
@@ -545,7 +545,7 @@ func (q *queuedCall) served(i int, early bool) {
 	e := &q.stack[i]
 	if e.fairly() && (q.roles[i].kind == leases || q.call.Held == nil) {
 		_, score := e.queue().position(&q.call, q.now, true)
-		e.queue().served(&q.call, score, e.toll(&q.call, i), !early)
+		e.queue().served(&q.call, score, q.call.left(i).toll(&e.Limit), !early)
 	}
 	e.queue().remove(q.call.ID)
 }

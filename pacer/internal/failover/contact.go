@@ -108,7 +108,8 @@ func (c *contact) goBack() {
 }
 
 // observe notes what the store's time is. If its clock has stepped forward, calls must request slots anew: those that they wait for may be
-// long past, if the clock had stepped back and only other processes had seen the time before.
+// long past, if the clock had stepped back and only other processes had seen the time before. After a reply that was read more than a second
+// late, the next one looks the same, and costs each queue two requests.
 func (c *contact) observe(now store.Instant) {
 	if c.fleet.observe(now) {
 		c.config.Owner.Resumed([]store.Change{{Kind: store.Resumed, Now: now}})

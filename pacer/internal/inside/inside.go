@@ -31,6 +31,9 @@ type Pacer struct {
 	StatusOf func(ctx context.Context, all []policies.Policy, keys []store.Key, stated []store.Statement) (any, error)
 }
 
+// RaiseMaxWait is what a *pacer.LimitError advises if the wait was too long.
+const RaiseMaxWait = "raise MaxWait"
+
 // Operations of a *pacer.StoreError that operators cause.
 const (
 	OpReport   = "report" // of Report and Settle of a Pacer, too

@@ -152,9 +152,9 @@ func (s *stack) notes(kind store.NoteKind, c *store.Call, began store.Instant) [
 	for i := range s.Limits {
 		spec := &s.Limits[i].Spec
 		if spec.Algorithm == specs.Concurrency || kind == store.NoteRelease && spec.HasQueue() {
-			all = append(all, store.Note{
-				Kind: kind, Limit: i, Value: c.ID, At: began, Charge: store.Charge{From: c.Flow, To: c.Weight}, Cost: c.CostOf(i),
-			})
+			n := c.Left(i)
+			n.Kind, n.At = kind, began
+			all = append(all, n)
 		}
 	}
 	return all
